@@ -6,6 +6,7 @@ start at the same time would each compile it.
 
 from __future__ import annotations
 
+import socket
 import tempfile
 from pathlib import Path
 
@@ -15,17 +16,19 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.row_counts import RowCounter
 from dumpfilter.binlog.row_image import row_images
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
-from dumpfilter.binlog.writer import rebase_array
+from dumpfilter.binlog.writer import make_event, rebase_array
 from dumpfilter.dump.chunk import render
 from dumpfilter.dump.many import plan_many
 from dumpfilter.dump.tally import Tally
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.packets.empties import find_empties, with_empties
 from dumpfilter.packets.framing import count_events, frame
+from dumpfilter.receiver.binlog_file import find_end
+from dumpfilter.receiver.deframing import Deframer
 from dumpfilter.split_set.restore import restore
 from dumpfilter.statement import statement_shape
 from dumpfilter.workload.generate import GeneratedSet, generate
@@ -62,6 +65,7 @@ def warm_up(directory: Path) -> None:
     tallied.sent(tallied.flags(flags))
     subjects.grow()
     statement_shape("SELECT 1")
+    _receive_one_event(made.files[0])
     _walk_one_row_image(made.files[0])
 
 
@@ -82,6 +86,20 @@ def _write_packets(made: GeneratedSet, family: str) -> None:
             events = render(plan, reader.data, reader.data_offset, read, fd)
             frame(with_empties(events, empties, read, fd), 1)
         count_events(reader.data)
+
+
+def _receive_one_event(file: Path) -> None:
+    with BinlogFile(file) as opened:
+        find_end(file, opened.format_description)
+    event = make_event(EventType.XID, bytes(8))
+    packet = (len(event) + 1).to_bytes(3, "little") + b"\1\0" + event
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(packet)
+        deframer = Deframer(ours, lambda: ("", 4))
+        deframer.checksum = True
+        deframer.fill()
+        deframer.next()
 
 
 def _walk_one_row_image(file: Path) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dumpfilter
 from dumpfilter.dump import Counts
@@ -28,6 +28,12 @@ from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.lag import BinlogEnd
 from dumpfilter.master.purge import purge
 from dumpfilter.master.register import RegisteredSlave, Unregistered
+from dumpfilter.master.replica_console import (
+    REPLICA_FILTERS,
+    change_replica_filter,
+    replica_filter_rows,
+)
+from dumpfilter.master.replicas.control import ReplicaControl
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.printing.show_events import no_events, show_events
 from dumpfilter.sql import commands as C
@@ -45,6 +51,9 @@ from dumpfilter.sql.server_errors import (
     ER_UNKNOWN_ERROR,
     SqlError,
 )
+
+if TYPE_CHECKING:
+    from dumpfilter.master.source import SourceThread
 
 _INTEGER, _TIMESTAMP = ColumnType.INTEGER, ColumnType.TIMESTAMP
 
@@ -113,7 +122,28 @@ _COUNTERS = (
     Column("last_seen_at", _TIMESTAMP),
 )
 
-_TABLES = ("drains", "imposed_filters", "slave_counters", "slaves", "write_rules")
+_SOURCE = (
+    Column("address"),
+    Column("state"),
+    Column("file"),
+    Column("position", _INTEGER),
+    Column("bytes_received", _INTEGER),
+    Column("connections", _INTEGER),
+    Column("failures", _INTEGER),
+    Column("last_event_at", _TIMESTAMP),
+    Column("last_error"),
+    Column("last_error_at", _TIMESTAMP),
+)
+
+_TABLES = (
+    "drains",
+    "imposed_filters",
+    "replica_filters",
+    "slave_counters",
+    "slaves",
+    "source",
+    "write_rules",
+)
 
 
 class MasterConsole:
@@ -127,6 +157,8 @@ class MasterConsole:
         port: the port that slaves connect to, shown as the system variable ``port``.
         lower_case_table_names: the server's option, by which the rules of CHANGE BINLOG compare database names.
         reload: reads the master's configuration file again, and raises OptionError if the file cannot be used.
+        replicas: changes the filters of real replicas; None for a master without them.
+        source: the running server that the master follows, if it follows one.
     """
 
     def __init__(
@@ -136,9 +168,13 @@ class MasterConsole:
         port: int = 0,
         lower_case_table_names: int = 0,
         reload: Callable[[], None] | None = None,
+        replicas: ReplicaControl | None = None,
+        source: SourceThread | None = None,
     ) -> None:
         self._service = service
         self._reload = reload
+        self._replicas = replicas
+        self._source = source
         self._store = service.store
         self._register = service.register
         self._drains = service.drains
@@ -163,6 +199,7 @@ class MasterConsole:
             C.ResetReplica: self._reset_replica,
             C.ChangeSource: self._no_replica,
             C.ChangeReplicationFilter: self._no_replica,
+            C.ChangeReplicaFilter: self._change_replica_filter,
         }
 
     @property
@@ -190,8 +227,12 @@ class MasterConsole:
             return Table(_WRITE_RULES, _write_rows(self._register.write_filter))
         if name == "drains":
             return Table(_DRAINS, [self._drain_row(drain) for drain in self._drains.all()])
+        if name == "source":
+            return Table(_SOURCE, [] if self._source is None else [_source_row(self._source)])
         if name == "slave_counters":
             return Table(_COUNTERS, [_counters_row(record) for record in self._register.counters.records()])
+        if name == "replica_filters":
+            return Table(REPLICA_FILTERS, replica_filter_rows(self._replicas))
         if name == "imposed_filters":
             return Table(_IMPOSED, [_imposed_row(one) for one in self._service.config.imposed])
         return None
@@ -430,6 +471,10 @@ class MasterConsole:
             f"of the binlog for all slaves: CHANGE BINLOG '{self._base}' TO …",
         )
 
+    def _change_replica_filter(self, command: C.ChangeReplicaFilter) -> Result:
+        with self._changing:
+            return change_replica_filter(self._replicas, command)
+
     def _check_channel(self, channel: str | None) -> None:
         if not channel:
             return
@@ -526,3 +571,20 @@ def _imposed_row(one: ImposedFilter) -> tuple[object, ...]:
         _semantics(one.filter),
         _rules(one.filter),
     )
+
+
+def _source_row(source: SourceThread) -> list[Any]:
+    follower = source.follower
+    progress = follower.progress
+    return [
+        str(follower.url),
+        source.state,
+        progress.file,
+        progress.position,
+        progress.bytes,
+        follower.connections,
+        follower.failures,
+        datetime.fromtimestamp(progress.events_at, UTC) if progress.events_at else None,
+        follower.last_error,
+        datetime.fromtimestamp(follower.last_error_at, UTC) if follower.last_error_at else None,
+    ]

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import structlog
+from prometheus_client.registry import Collector
 from rich.console import Console
 
 from dumpfilter import __version__
@@ -49,7 +50,9 @@ if TYPE_CHECKING:
     from dumpfilter.console.roles import Role
     from dumpfilter.master.console import MasterConsole
     from dumpfilter.master.presplit import Presplit
+    from dumpfilter.master.replicas.control import ReplicaControl
     from dumpfilter.master.replicas.endpoint import ReplicaEndpoint
+    from dumpfilter.master.source import FollowedSource, SourceThread
     from dumpfilter.security.passwords import ConsolePassword
     from dumpfilter.security.tls import TlsSource
 
@@ -100,6 +103,10 @@ class MasterOptions:
 
     A slave with the filter of one of these binlogs gets its events from there.
     """
+    follow: FollowedSource | None = None
+    """The running server whose binlog the master receives into the directory ``source``. None: another program writes
+    the binlog set.
+    """
 
 
 def run_master(options: MasterOptions, terminal: Console) -> None:
@@ -108,6 +115,16 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
     Raises DumpfilterError when the set or the configuration cannot be used, when a port is taken, or when the gRPC
     server ends by itself.
     """
+    if options.follow is None:
+        _run_master(options, terminal, None)
+        return
+    from dumpfilter.master.source import following
+
+    with following(options.follow) as source:
+        _run_master(options, terminal, source)
+
+
+def _run_master(options: MasterOptions, terminal: Console, source: SourceThread | None) -> None:
     open_audit_log(options.audit_file)
     presplit = _open_splits(options.splits)
     _allow_open_files()
@@ -131,6 +148,7 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
         config=config,
         presplit=presplit,
         limits=ServerLimits(max_dumps=options.max_dumps),
+        source=source,
     )
     # The console's certificate is made before slaves can connect, so that a bad --tls-ca stops the start.
     tls = _console_tls(options)
@@ -142,12 +160,13 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
         reload = Reload(
             server.service, (lambda: _load_config(options, store)) if options.config_file else None
         )
-        sql = _SqlPorts(options, server, reload)
+        replica_control = _replica_control(options, server, config, keeper)
+        sql = _SqlPorts(options, server, reload, replica_control)
         with (
-            _console(options, sql, users, roles, tls, reload) as console_port,
-            _replicas(options, sql, config, reload) as replica_port,
+            _console(options, sql, users, roles, tls, reload, source) as console_port,
+            _replicas(options, sql, reload) as replica_port,
             serving_metrics(
-                options.metrics, lambda: [CommonCollector(__version__), server.collector()]
+                options.metrics, lambda: [CommonCollector(__version__), *_collectors(server, source)]
             ) as metrics_url,
         ):
             names = store.binlogs.names
@@ -189,6 +208,14 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
         server.stop()
         if keeper is not None:
             keeper.close()
+
+
+def _collectors(server: MasterServer, source: SourceThread | None) -> list[Collector]:
+    if source is None:
+        return [server.collector()]
+    from dumpfilter.master.source_metrics import SourceCollector
+
+    return [server.collector(), SourceCollector(source)]
 
 
 def _collect_seldom() -> None:
@@ -329,9 +356,12 @@ def _console_tls(options: MasterOptions) -> TlsSource | None:
 class _SqlPorts:
     """What the console and the replication port share: the list of connections, and the statements."""
 
-    def __init__(self, options: MasterOptions, server: MasterServer, reload: Reload) -> None:
+    def __init__(
+        self, options: MasterOptions, server: MasterServer, reload: Reload, replicas: ReplicaControl | None
+    ) -> None:
         self._options = options
         self.server = server
+        self.replicas = replicas
         self._reload = reload
 
     @cached_property
@@ -340,7 +370,7 @@ class _SqlPorts:
 
         return ConnectionDirectory()
 
-    def executor(self, *, port: int, reload: bool) -> MasterConsole:
+    def executor(self, *, port: int, reload: bool, source: SourceThread | None = None) -> MasterConsole:
         """Return the object that carries out the statements of one port's clients."""
         from dumpfilter.master.console import MasterConsole
 
@@ -349,6 +379,8 @@ class _SqlPorts:
             port=port,
             lower_case_table_names=self._options.lower_case_table_names,
             reload=self._reload.run if reload else None,
+            replicas=self.replicas,
+            source=source,
         )
 
 
@@ -360,6 +392,7 @@ def _console(
     roles: Mapping[str, Role],
     tls: TlsSource | None,
     reload: Reload,
+    source: SourceThread | None,
 ) -> Iterator[int | None]:
     """Serve the SQL console while the ``with`` block runs, and yield its port, or None when no console is wanted."""
     endpoint = options.console
@@ -368,7 +401,7 @@ def _console(
         return
     from dumpfilter.console.endpoint import serving
 
-    executor = sql.executor(port=sql.server.port, reload=True)
+    executor = sql.executor(port=sql.server.port, reload=True, source=source)
 
     def take_over(config: MasterConfig) -> None:
         console.change_users(endpoint.users(config.console_users), endpoint.roles(config.console_roles))
@@ -378,24 +411,35 @@ def _console(
         yield console.port
 
 
-@contextmanager
-def _replicas(
-    options: MasterOptions, sql: _SqlPorts, config: MasterConfig, reload: Reload
-) -> Iterator[int | None]:
-    """Serve real replicas while the ``with`` block runs, and yield their port, or None when none is wanted."""
-    endpoint = options.replicas
-    if endpoint is None:
-        yield None
-        return
-    from dumpfilter.master.replicas.endpoint import serving_replicas
+def _replica_control(
+    options: MasterOptions, server: MasterServer, config: MasterConfig, keeper: Keeper | None
+) -> ReplicaControl | None:
+    """Return the filters of real replicas with the means to change them, or None for a master without real replicas."""
+    if options.replicas is None:
+        return None
+    from dumpfilter.master.replicas.control import ReplicaControl
     from dumpfilter.master.replicas.filters import ReplicaFilters
 
     filters = ReplicaFilters(config.replicas)
+    if keeper is not None:
+        keeper.keep_filters(filters)
+    return ReplicaControl(filters, server.service.register)
+
+
+@contextmanager
+def _replicas(options: MasterOptions, sql: _SqlPorts, reload: Reload) -> Iterator[int | None]:
+    """Serve real replicas while the ``with`` block runs, and yield their port, or None when none is wanted."""
+    endpoint, control = options.replicas, sql.replicas
+    if endpoint is None or control is None:
+        yield None
+        return
+    from dumpfilter.master.replicas.endpoint import serving_replicas
+
     executor = sql.executor(port=endpoint.port, reload=False)
-    with serving_replicas(endpoint, sql.server, filters, executor, sql.directory) as (replicas, port):
+    with serving_replicas(endpoint, sql.server, control.filters, executor, sql.directory) as (replicas, port):
 
         def take_over(config: MasterConfig) -> None:
-            filters.replace(config.replicas)
+            control.take_over(config.replicas)
             replicas.take_over_accounts()
 
         reload.on_change.append(take_over)

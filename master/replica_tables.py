@@ -46,6 +46,7 @@ class ConnectTable(Model):
     tls: ConnectTls | None = None
     tls_ca: Path | None = None
     timeout: Annotated[float, Field(gt=0, le=_LONGEST_TIMEOUT)] = CONNECT_TIMEOUT
+    commas_separate: bool = False
 
 
 class ReplicaTable(Model):
@@ -183,6 +184,7 @@ def _connect(where: str, table: ConnectTable | None) -> ConnectBack | None:
         tls,
         table.tls_ca,
         table.timeout,
+        table.commas_separate,
     )
     for key, file in (("password_file", table.password_file), ("tls_ca", table.tls_ca)):
         if file is not None:

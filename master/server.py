@@ -34,6 +34,7 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
 if TYPE_CHECKING:
     from dumpfilter.master.presplit import Presplit
+    from dumpfilter.master.source import SourceThread
 
 log = structlog.get_logger("dumpfilter.master")
 
@@ -95,7 +96,8 @@ class MasterServer:
 
     With port 0 in ``listen`` the system chooses a free port, and :attr:`port` tells which. ``write_filter`` has rules
     like ``--binlog-do-db`` that hide events from all slaves. ``presplit`` holds binlogs that were filtered in advance
-    for slaves with the same filter. Raises Exposed when other machines could connect without TLS or without a login.
+    for slaves with the same filter. ``source`` is the running server that the master follows. Raises
+    Exposed when other machines could connect without TLS or without a login.
 
     All calls run in one asyncio loop, in a thread of its own. The methods of this class belong to other threads.
     """
@@ -109,6 +111,7 @@ class MasterServer:
         config: MasterConfig | None = None,
         presplit: Presplit | None = None,
         limits: ServerLimits | None = None,
+        source: SourceThread | None = None,
     ) -> None:
         listen = listen or ListenAddress()
         warning = listen.check_exposure((config or MasterConfig()).users)
@@ -121,6 +124,7 @@ class MasterServer:
         self._decoders = started_pool(_DECODERS, "grpc-decode")
         self._probe: asyncio.Task[None] | None = None
         self._stopped = False
+        self._source = source
         self.reader = SharedReader(store, self._loop)
         self.service = DumpFilterService(
             self.reader, write_filter=write_filter, config=config, presplit=presplit, limits=self._limits
@@ -183,6 +187,8 @@ class MasterServer:
         """Tell the health service from time to time whether the newest binlog file can be read."""
         readable = True
         while True:
+            if self._source is not None:
+                self._health.set(receiving=self._source.is_connected)
             await asyncio.sleep(_LOOKS_AT_BINLOG)
             try:
                 await self.reader.call(self.service.store.check_readable)

@@ -9,13 +9,19 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dumpfilter.master import metrics as master
+from dumpfilter.master import source_metrics as source
 from dumpfilter.metrics import process
 from dumpfilter.metrics.definition import Definition
 from dumpfilter.slave import metrics as slave
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 
-_TABLES = {"common": process.METRICS, "master": master.METRICS, "slave": slave.METRICS}
+_TABLES = {
+    "common": process.METRICS,
+    "master": master.METRICS,
+    "source": source.METRICS,
+    "slave": slave.METRICS,
+}
 
 
 def with_tables(page: str) -> str:

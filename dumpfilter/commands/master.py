@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from dumpfilter.commands.option_groups.console import PANEL, ConsoleOptions
+from dumpfilter.commands.option_groups.followed import FollowedBinlogs
 from dumpfilter.commands.option_groups.group import with_option_groups
-from dumpfilter.commands.option_groups.inputs import Binlogs, source_of
 from dumpfilter.commands.option_groups.limits import LimitOptions
 from dumpfilter.commands.option_groups.listen import ListenOptions
 from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
@@ -22,7 +22,7 @@ from dumpfilter.commands.option_groups.write_rules import MasterRuleOptions
 
 @with_option_groups
 def master_command(
-    binlogs: Binlogs,
+    binlogs: FollowedBinlogs,
     listen: ListenOptions,
     console: ConsoleOptions,
     replicas: ReplicaOptions,
@@ -44,11 +44,14 @@ def master_command(
 ) -> None:
     r"""Serve a binlog set to slaves over gRPC, filtered for each.
 
-    The last file may still be growing: the master follows a server that writes to it, also into the next file.
+    The last file may still be growing: the master follows a server that writes to it, also into the next file. The
+    set of a server elsewhere is received into --store, and followed.
 
     Examples:
 
         dumpfilter master /var/lib/mysql/binlog.index --port 3307
+
+        dumpfilter master mysql://repl@db1:3306/ --store /var/lib/dumpfilter/db1
 
         dumpfilter master /var/lib/mysql/binlog.index --binlog-ignore-db=scratch
 
@@ -66,7 +69,8 @@ def master_command(
 
     tls = protection.tls(for_grpc=True)
     options = MasterOptions(
-        source=source_of(binlogs),
+        source=binlogs.source,
+        follow=binlogs.follow(),
         listen=listen.address(protection, tls),
         port_file=listen.port_file,
         config_file=operation.config,

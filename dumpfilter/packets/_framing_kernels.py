@@ -13,6 +13,7 @@ _U = np.uintp
 _HEADER = HEADER_LENGTH
 _TYPE_AT = 4
 _SIZE_AT = 9
+_END_LOG_POS_AT = 13
 
 PACKET_HEADER = 4
 """The length of a packet's header: 3 bytes of length and the sequence number."""
@@ -145,3 +146,20 @@ def count_events(events):
         n += 1
         at += size
     return n
+
+
+@njit(cache=True, nogil=True)
+def last_end_log_pos(events):
+    """Return ``end_log_pos`` of the last event of whole events that has one, or 0."""
+    base = _U(events.ctypes.data)
+    at = np.int64(0)
+    found = np.int64(0)
+    while at + _HEADER <= events.size:
+        told = np.int64(load_u32(base + _U(at + _END_LOG_POS_AT)))
+        if told:
+            found = told
+        size = np.int64(load_u32(base + _U(at + _SIZE_AT)))
+        if size < _HEADER:
+            break
+        at += size
+    return found

@@ -42,8 +42,11 @@ _CREATED_AT = HEADER_LENGTH + 2 + 50
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
 
-_MOST_U32 = 0xFFFFFFFF
-"""The largest number that ``end_log_pos`` can hold. Servers write the low 32 bits of larger positions there."""
+LARGEST_V1_POSITION = 0xFFFFFFFF
+"""The largest position that ``end_log_pos``, and so a heartbeat of version 1, can tell.
+
+Servers write the low 32 bits of larger positions there.
+"""
 
 _V2_END = 0
 _V2_FILE = 1
@@ -95,7 +98,7 @@ def heartbeat(file: str, position: int, server_id: int, checksum: bool, v2: bool
     Version 1 cannot tell a position of 4 GiB and more.
     """
     name = file.encode()
-    end_log_pos = position & _MOST_U32
+    end_log_pos = position & LARGEST_V1_POSITION
     if not v2:
         return make_event(
             EventType.HEARTBEAT, name, server_id=server_id, end_log_pos=end_log_pos, checksum=checksum
@@ -119,7 +122,7 @@ def gtid_list(position: int, server_id: int, checksum: bool, gtids: Sequence[Mar
         EventType.GTID_LIST,
         encode_gtid_list(GtidList(tuple(gtids))),
         server_id=server_id,
-        end_log_pos=position & _MOST_U32,
+        end_log_pos=position & LARGEST_V1_POSITION,
         flags=LOG_EVENT_ARTIFICIAL_F,
         checksum=checksum,
     )

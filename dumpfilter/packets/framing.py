@@ -62,5 +62,13 @@ def count_events(events: Bytes) -> int:
     return n
 
 
+def last_end_log_pos(events: Bytes) -> int:
+    """Return the position that the last event of whole events tells (``end_log_pos``), or 0 if no event tells one.
+
+    Some events inside a transaction of MariaDB tell none.
+    """
+    return int(K.last_end_log_pos(np.frombuffer(events, np.uint8)))
+
+
 def _no_event(at: int, size: int) -> BinlogCorrupt:
     return BinlogCorrupt(f"byte {at} of the {size} bytes of a message begins no whole event")

@@ -151,9 +151,16 @@ class Follower:
             self.store.recognize(facts.family, facts.server_uuid, str(self.url))
             self.progress.files = facts.logs or []
             first, last = self._range(facts)
-            self._on_connect(facts)
+            if self._options.stop_never:
+                log.info(
+                    "source connected",
+                    source=str(self.url),
+                    version=facts.version,
+                    tls=connection.is_encrypted,
+                )
             self.is_connected = True
             self.connections += 1
+            self._on_connect(facts)
             reception = Reception(connection, facts, self.store, self.progress, self._on_progress)
             reception.run(first, last, blocking=self._options.stop_never)
         finally:

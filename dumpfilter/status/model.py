@@ -104,6 +104,8 @@ class MasterStatus:
     """The registered slaves that the asker may know. None if the asker may not know any."""
     drains: list[dict[str, Any]] | None = None
     """The drains in force, or None if the console was not asked."""
+    source: dict[str, Any] | None = None
+    """The running server that the master follows, as its console tells. None if it follows none."""
     problems: list[str] = field(default_factory=list)
 
     def judge(self, most: MaxLag) -> None:
@@ -114,6 +116,12 @@ class MasterStatus:
         if self.health and self.health != "SERVING":
             yield (
                 f"the master answers and is {self.health}: it is draining, or cannot read its binlog; look at its log"
+            )
+        if self.source is not None and self.source.get("state") != "receiving":
+            error = self.source.get("last_error")
+            yield (
+                f"the source {self.source.get('address')} is not received ({self.source.get('state')})"
+                f"{f': {error}' if error else ''}"
             )
         for slave in self.slaves or ():
             if slave.dumping and most.exceeded(slave.lag_bytes, slave.lag_seconds):

@@ -35,6 +35,7 @@ def _render_master(status: MasterStatus, console: Console) -> None:
     if status.slaves is not None:
         facts += [
             ("binlog of", status.server_version),
+            *_source(status),
             ("binlog ends at", f"{status.file}:{status.position}"),
             ("files", f"{status.files} ({status.bytes:,} bytes)"),
             ("slaves", f"{len(status.slaves)} ({sum(one.dumping for one in status.slaves)} dumping)"),
@@ -67,6 +68,13 @@ def _render_master(status: MasterStatus, console: Console) -> None:
         console.print(_table("drains", [name.replace("_", " ") for name in names], rows))
     if status.hint:
         console.print(Text(status.hint), soft_wrap=True)
+
+
+def _source(status: MasterStatus) -> list[tuple[str, Any]]:
+    source = status.source
+    if source is None:
+        return []
+    return [("source", f"{source.get('address')} ({source.get('state')})")]
 
 
 def _render_slave(status: SlaveStatus, console: Console) -> None:

@@ -8,9 +8,9 @@ import uuid as uuids
 from typing import Any
 
 import structlog
+from mysql_mimic import packets
 
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.console import answers
 from dumpfilter.console.connection import Com, Connection, Doing
 from dumpfilter.console.wire import ClientGone, Login
 from dumpfilter.errors import DumpfilterError, PositionError
@@ -25,6 +25,7 @@ from dumpfilter.master.replicas import failures
 from dumpfilter.master.replicas.answers import Handshake, SessionState
 from dumpfilter.master.replicas.context import ReplicaContext
 from dumpfilter.master.replicas.filters import ReplicaPeer
+from dumpfilter.master.replicas.positions import ReadPosition, SummedPosition
 from dumpfilter.master.replicas.requests import (
     DumpRequest,
     MariadbFlag,
@@ -39,7 +40,7 @@ from dumpfilter.master.replicas.starts import ReplicaStart, start_by_gtids, star
 from dumpfilter.master.replicas.stream import ReplicaStream, StreamOptions, state_text
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
-from dumpfilter.sql.result import OK, Result
+from dumpfilter.sql.result import Result
 
 log = structlog.get_logger("dumpfilter.master")
 
@@ -191,6 +192,8 @@ class ReplicaConnection(Connection):
                 position=start.wanted,
             )
         is_mysql = context.family == "mysql"
+        v2 = is_mysql and bool(request.flags & MysqlFlag.HEARTBEAT_V2)
+        source_id = context.source.server_id
         knows_checksum = state.checksum not in (None, "NONE")
         dump = Dump(
             context.reader,
@@ -200,19 +203,25 @@ class ReplicaConnection(Connection):
             DumpOptions(
                 once=bool(request.flags & MysqlFlag.NON_BLOCK),
                 heartbeat_period=context.heartbeat_period(state.heartbeat_seconds),
-                encoding=ReplicaEncoding(by_gtid=not counts_bytes, checksum=knows_checksum),
+                encoding=ReplicaEncoding(
+                    by_gtid=not counts_bytes,
+                    checksum=knows_checksum,
+                    keeps_temporary_tables=start.has_first_transaction,
+                ),
             ),
             drains=context.drains,
         )
         stream = self._replica_stream = ReplicaStream(
             self._stream,
             dump,
+            SummedPosition(source_id, corrects=gtids is not None, v2=v2)
+            if is_mysql
+            else ReadPosition(source_id),
             StreamOptions(
-                context.source.server_id,
+                source_id,
                 start,
                 heartbeats=bool(state.heartbeat_seconds),
-                v2=is_mysql and bool(request.flags & MysqlFlag.HEARTBEAT_V2),
-                corrects=is_mysql and gtids is not None,
+                v2=v2,
                 checksum=knows_checksum,
                 annotations=is_mysql or bool(request.flags & MariadbFlag.ANNOTATE_ROWS),
             ),
@@ -236,7 +245,8 @@ class ReplicaConnection(Connection):
             if context.stopping:
                 raise failures.shutting_down()
             raise failures.same_replica(context.family, dump.reached.file, dump.reached.end)
-        await self._stream.send(answers.end_of_rows(self._capabilities, self._status(), OK))
+        # Servers send an EOF packet here even to clients that do not expect EOF packets any more.
+        await self._stream.send(bytes(packets.make_eof(self._capabilities, self._status())))
 
     def _start(self, request: DumpRequest, gtids: GtidSet | None) -> ReplicaStart:
         store = self._context.store

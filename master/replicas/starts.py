@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.dump.exclusion import Exclusion
 from dumpfilter.errors import PositionError
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.dump_start import DumpStart, GtidsPurged, start_after, start_at
@@ -27,6 +28,8 @@ class ReplicaStart:
     """The place between two transactions at which the dump begins."""
     wanted: int = 0
     """The position from which the replica wants events. It lies behind that of ``dump`` inside a transaction."""
+    has_first_transaction: bool = False
+    """Whether the replica has the first transaction of the file in which the dump begins."""
 
     @property
     def skips(self) -> int:
@@ -41,7 +44,18 @@ def start_by_gtids(have: GtidSet, store: BinlogStore) -> ReplicaStart:
         start = start_after(have, store)
     except GtidsPurged as error:
         raise purged(store.family, str(error.missing)) from None
-    return ReplicaStart(start, start.position)
+    return ReplicaStart(start, start.position, _has_first_transaction(start, store))
+
+
+def _has_first_transaction(start: DumpStart, store: BinlogStore) -> bool:
+    segment = store.segment_at(start.file, start.position)
+    if segment is None:
+        return False
+    (with_gtid,) = np.nonzero(segment.txn_source >= 0)
+    if not with_gtid.size:
+        return False
+    source, number = (int(column[with_gtid[0]]) for column in (segment.txn_source, segment.txn_number))
+    return Exclusion(store.sources, start.gtid_set).has_any(source, number, number)
 
 
 def start_by_position(file: str, position: int, store: BinlogStore) -> ReplicaStart:

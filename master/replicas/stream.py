@@ -1,9 +1,4 @@
-"""The sending of one dump to a real replica: packets, heartbeats, and the position that the replica knows.
-
-A MySQL replica computes its position in the source's binlog: it adds the lengths of the events that it receives. Behind
-a filter the sum is too small. A heartbeat tells a replica that replicates by GTIDs the right position. MariaDB's
-replicas take their position from the events.
-"""
+"""The sending of one dump to a real replica: packets, heartbeats, and corrections of the replica's position."""
 
 from __future__ import annotations
 
@@ -18,6 +13,7 @@ from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.master.dump import Reached
+from dumpfilter.master.replicas.positions import KnownPosition
 from dumpfilter.master.replicas.starts import ReplicaStart
 from dumpfilter.packets.control import format_description, heartbeat, rotate
 from dumpfilter.packets.framing import frame
@@ -57,8 +53,8 @@ class StreamOptions:
     """Whether the replica wants heartbeats."""
     v2: bool = False
     """Whether the replica knows heartbeats of version 2."""
-    corrects: bool = False
-    """Whether heartbeats correct the replica's position, as they do for MySQL's replicas with GTIDs."""
+    by_gtids: bool = False
+    """Whether the replica names GTIDs. MySQL's replicas take no correction of their position otherwise."""
     checksum: bool = True
     """Whether the replica expects a checksum in the first event."""
     annotations: bool = True
@@ -75,11 +71,13 @@ class ReplicaStream:
         self,
         packets: PacketStream,
         dump: Messages,
+        position: KnownPosition,
         options: StreamOptions,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._packets = packets
         self._dump = dump
+        self._position = position
         self._options = options
         self._check = check
         self._skips = options.start.skips
@@ -88,8 +86,6 @@ class ReplicaStream:
         self._is_boundary = True
         """Whether no transaction is open at this position."""
         self._has_checksums = False
-        self._counted = 0
-        """The position in the file at which the replica believes to be."""
         self._told_at = -BUSY_SECONDS
         self.is_waiting = False
         """Whether the replica has everything, and the dump waits for new events."""
@@ -132,11 +128,8 @@ class ReplicaStream:
 
     @property
     def _is_wrong(self) -> bool:
-        """Whether the replica knows a wrong position, and a heartbeat can correct it."""
-        position = self._place[1]
-        if not self._options.corrects or not self._is_boundary or self._counted == position:
-            return False
-        return self._options.v2 or position <= LARGEST_V1_POSITION
+        """Whether the replica knows a wrong position that can be corrected."""
+        return self._is_boundary and self._position.is_wrong_at(self._place[1])
 
     async def _send(self, message: bytes, reached: Reached) -> None:
         before, self._place = self._place, (reached.file, reached.end)
@@ -147,17 +140,18 @@ class ReplicaStream:
         elif message:
             await self._send_new(message)
         elif before == self._place and self._options.heartbeats:
-            await self._tell_position()
+            await self._send_heartbeat()
 
     def _beginning(self, message: bytes, reached: Reached) -> bytes:
         """Return the events that say where the dump begins in a file."""
         description = _description(message)
         self._has_checksums = description.checksum
-        self._counted = reached.end
         if not self._skips:
+            self._position.begin(reached.end)
             return message
-        self._counted = self._options.start.wanted
-        head = rotate(reached.file, self._counted, self._options.server_id, self._options.checksum)
+        wanted = self._options.start.wanted
+        self._position.begin(wanted)
+        head = rotate(reached.file, wanted, self._options.server_id, self._options.checksum)
         return head + format_description(description, is_whole_file=False)
 
     async def _send_new(self, message: bytes) -> None:
@@ -166,21 +160,25 @@ class ReplicaStream:
             skipped = min(self._skips, len(message))
             self._skips -= skipped
             message = message[skipped:]
-        self._counted += len(message)
+        self._position.count(message)
         if not self._options.annotations:
             message = without_annotations(message)
         await self._send_events(message)
 
+    async def _send_heartbeat(self) -> None:
+        """Send a heartbeat with the position that the replica knows, because another one ends the connection."""
+        position = self._position.known(self._place[1])
+        await self._send_events(
+            heartbeat(
+                self._place[0], position, self._options.server_id, self._has_checksums, v2=self._options.v2
+            )
+        )
+
     async def _tell_position(self) -> None:
-        """Send a heartbeat. Inside a transaction the heartbeat tells the replica the position that it believes in."""
+        """Correct the position that the replica knows."""
         self._told_at = time.monotonic()
         file, position = self._place
-        if self._options.corrects and not self._is_boundary:
-            position = self._counted
-        await self._send_events(
-            heartbeat(file, position, self._options.server_id, self._has_checksums, v2=self._options.v2)
-        )
-        self._counted = position
+        await self._send_events(self._position.correction(file, position, checksum=self._has_checksums))
 
     async def _send_events(self, events: bytes) -> None:
         if not events:
@@ -194,6 +192,13 @@ class ReplicaStream:
         self.sent += len(events)
 
 
+def _description(announcement: bytes) -> FormatDescription:
+    """Return the format description event after the artificial Rotate event at the beginning of a file."""
+    at = EventHeader.unpack(announcement).size
+    size = EventHeader.unpack(announcement, at).size
+    return FormatDescription.parse(announcement[at : at + size])
+
+
 def _task(messages: AsyncGenerator[bytes]) -> asyncio.Task[bytes | None]:
     """Begin to wait for the next message. The task's result is None after the last message."""
 
@@ -201,12 +206,6 @@ def _task(messages: AsyncGenerator[bytes]) -> asyncio.Task[bytes | None]:
         return await anext(messages, None)
 
     return asyncio.create_task(following())
-
-
-def _description(message: bytes) -> FormatDescription:
-    """Return the format description event of a message that begins with an artificial Rotate event."""
-    begin = EventHeader.unpack(message).size
-    return FormatDescription.parse(message[begin : begin + EventHeader.unpack(message, begin).size])
 
 
 def without_annotations(events: bytes) -> bytes:

@@ -41,6 +41,25 @@ LARGE_EVENT = 17 << 20
 PAUSE_TIMEOUT = 120.0
 
 
+def prepare_replica(replica: RealServer, writers: int) -> None:
+    """Make the databases, which a CREATE PROCEDURE needs that passes a filter on tables, and the tables ``notes``.
+
+    A statement for a table ``notes`` passes a filter on databases that its CREATE TABLE did not pass.
+    """
+    replica.empty(DATABASES)
+    replica.sql("SET SESSION sql_log_bin = 0")
+    _make_notes(replica, writers)
+    replica.sql("SET SESSION sql_log_bin = 1")
+
+
+def _make_notes(server: RealServer, writers: int) -> None:
+    for database in DATABASES:
+        for n in range(writers):
+            server.sql(
+                f"CREATE TABLE IF NOT EXISTS {database}.notes{n} (id INT PRIMARY KEY, v VARCHAR(250)) ENGINE=InnoDB"
+            )
+
+
 def prepare(source: RealServer, writers: int) -> None:
     """Make the databases and tables."""
     for database in DATABASES:
@@ -49,13 +68,13 @@ def prepare(source: RealServer, writers: int) -> None:
             source.run(
                 f"CREATE TABLE t{n} (id INT PRIMARY KEY, v VARCHAR(250), n INT DEFAULT 0, KEY (n)) ENGINE=InnoDB",
                 f"CREATE TABLE tmp{n} (id INT PRIMARY KEY, v LONGBLOB) ENGINE=InnoDB",
-                f"CREATE TABLE notes{n} (id INT PRIMARY KEY, v VARCHAR(250)) ENGINE=InnoDB",
                 f"CREATE TABLE x{n} (id INT PRIMARY KEY, v VARCHAR(250)) ENGINE=InnoDB",
                 f"CREATE TABLE auto{n} (id INT PRIMARY KEY AUTO_INCREMENT, v DOUBLE, w VARCHAR(80)) ENGINE=InnoDB",
                 f"CREATE TABLE audit{n} (ref INT) ENGINE=InnoDB",
                 f"CREATE TRIGGER tr{n} AFTER INSERT ON auto{n} FOR EACH ROW "
                 f"INSERT INTO audit{n} (ref) VALUES (NEW.id)",
             )
+    _make_notes(source, writers)
 
 
 class Writer:

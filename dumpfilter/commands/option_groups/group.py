@@ -6,11 +6,16 @@ commands can have the same group.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from inspect import Parameter, Signature, signature
-from typing import Any, Self, get_type_hints
+from typing import Any, Self, TypeVar, get_type_hints
+
+T = TypeVar("T")
 
 
 class OptionGroup:
@@ -41,6 +46,14 @@ def option(name: str, annotation: object, default: object = None) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
+_resources: ContextVar[contextlib.ExitStack] = ContextVar("resources of a command")
+
+
+def until_end_of_command(resource: AbstractContextManager[T]) -> T:
+    """Enter a context manager that the end of the running command exits, and return what the manager yields."""
+    return _resources.get().enter_context(resource)
+
+
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Wrap the function of a command so that Typer sees every option of its option groups as a parameter.
 
@@ -60,7 +73,12 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     def expanded(**values: Any) -> None:
         for name, (group, options) in groups.items():
             values[name] = group.from_values({each: values.pop(each) for each in options})
-        command(**values)
+        with contextlib.ExitStack() as resources:
+            token = _resources.set(resources)
+            try:
+                command(**values)
+            finally:
+                _resources.reset(token)
 
     functools.update_wrapper(expanded, command)
     del expanded.__wrapped__  # type: ignore[attr-defined]  # Typer would follow it to the parameters of ``command``

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 
-from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.option_groups.group import OptionGroup, until_end_of_command
 
 _HELP = "The binlog set: its index file, its directory, or the files one by one"
 _SERVER = "a running server, mysql://USER@HOST:PORT/ (docs/receiving.md)"
+BINLOGS_HELP = f"{_HELP}; or {_SERVER}."
+"""The help of the argument that names a binlog set."""
 
 Binlogs = Annotated[list[str], typer.Argument(help=f"{_HELP}.", show_default=False)]
 VerifyChecksum = Annotated[bool, typer.Option(help="Verify the events' checksums.")]
@@ -31,9 +32,7 @@ StoreOption = Annotated[
 class BinlogArguments(OptionGroup):
     """The binlog set that a command reads, which may be that of a running server."""
 
-    binlogs: Annotated[
-        list[str], typer.Argument(metavar="BINLOGS...", help=f"{_HELP}; or {_SERVER}.", show_default=False)
-    ]
+    binlogs: Annotated[list[str], typer.Argument(metavar="BINLOGS...", help=BINLOGS_HELP, show_default=False)]
     store: StoreOption = None
 
     def source(self) -> Path | list[Path]:
@@ -91,7 +90,7 @@ def fetched(binlogs: list[str], store: Path | None) -> list[str]:
     from dumpfilter.commands.fetching import local_binlogs
 
     files = local_binlogs(binlogs, store, Console(stderr=True, highlight=False))
-    return click.get_current_context().with_resource(files)
+    return until_end_of_command(files)
 
 
 def source_of(binlogs: list[str]) -> Path | list[Path]:

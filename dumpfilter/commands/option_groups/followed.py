@@ -1,0 +1,68 @@
+"""The binlog set that a master serves: files, or a running server that the master follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.option_groups.inputs import BINLOGS_HELP, source_of
+from dumpfilter.errors import OptionError
+
+if TYPE_CHECKING:
+    from dumpfilter.master.source import FollowedSource
+
+_PANEL = "Following a running server"
+
+
+@dataclass(frozen=True)
+class FollowedBinlogs(OptionGroup):
+    """The binlog set of a master. For a running server, a directory to receive its files into."""
+
+    binlogs: Annotated[list[str], typer.Argument(metavar="BINLOGS...", help=BINLOGS_HELP, show_default=False)]
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            "--store",
+            help="The directory for the files of a mysql:// address. The master serves them and follows the server, "
+            "also when the server is away for a while.",
+            metavar="DIRECTORY",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    store_sync: Annotated[
+        Literal["transaction", "interval", "none"],
+        typer.Option(
+            help="When received events are waited for on the disk: before more are read, once a second, or never.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = "interval"
+
+    @property
+    def source(self) -> Path | list[Path]:
+        """The files to serve, as the argument for ``BinlogSet.open``."""
+        return source_of(self.binlogs) if self.store is None else self.store
+
+    def follow(self) -> FollowedSource | None:
+        """Return the server to follow, or None for a set of files. Raises OptionError."""
+        from dumpfilter.receiver.url import is_source_url, parse_source_url
+
+        addresses = [each for each in self.binlogs if is_source_url(each)]
+        if not addresses:
+            if self.store is not None:
+                raise OptionError("--store goes with the address of a server, mysql://USER@HOST:PORT/")
+            return None
+        url = parse_source_url(addresses[0])
+        if len(self.binlogs) > 1:
+            raise OptionError(f"{url}: name one server, and no files beside it")
+        if self.store is None:
+            raise OptionError(f"{url}: --store=DIRECTORY is missing, the directory for the server's binlogs")
+        if url.last:
+            raise OptionError(f"{url}: a master follows its server for ever: leave out to={url.last}")
+        from dumpfilter.master.source import FollowedSource
+        from dumpfilter.receiver.store import Sync
+
+        return FollowedSource(url, self.store, Sync(self.store_sync))

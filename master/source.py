@@ -1,0 +1,140 @@
+"""The source of a master that follows a running server: a thread that receives the server's binlog into a store.
+
+An error of the source never ends the master. It goes on to serve what the store has, and the thread tries again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from dumpfilter.errors import DumpfilterError
+from dumpfilter.printable import printable
+from dumpfilter.receiver.follow import Follower, FollowOptions
+from dumpfilter.receiver.store import BinlogDirectory, Sync
+from dumpfilter.receiver.stream import SourceFacts
+from dumpfilter.receiver.url import SourceUrl
+
+log = structlog.get_logger("dumpfilter.master")
+
+_RETRY_SECONDS = 30.0
+"""The wait after an error that does not pass by itself, such as a wrong password, seconds."""
+
+_LONGEST_WAIT = 15.0
+"""The longest wait between two attempts to reach a lost source, seconds."""
+
+_END_SECONDS = 20.0
+"""The longest wait for the end of the thread, seconds. A login that is under way may take half of it."""
+
+
+@dataclass(frozen=True)
+class FollowedSource:
+    """The server that a master follows, and the directory for its files."""
+
+    url: SourceUrl
+    directory: Path
+    sync: Sync = Sync.INTERVAL
+
+
+class SourceThread:
+    """The thread that follows a server. Raises DumpfilterError for a directory that cannot be used."""
+
+    def __init__(self, source: FollowedSource, *, retry_seconds: float = _RETRY_SECONDS) -> None:
+        self._store = BinlogDirectory(source.directory, sync=source.sync)
+        self._has_files = threading.Event()
+        self._is_new = not self._store.names
+        self._retry_seconds = retry_seconds
+        self.error: DumpfilterError | None = None
+        """The error for which nothing is received, if it does not pass by itself."""
+        self.follower = Follower(
+            source.url,
+            self._store,
+            FollowOptions(
+                stop_never=True, retries=0, wait_for_first=not self._is_new, longest_wait=_LONGEST_WAIT
+            ),
+            on_progress=self._has_files.set,
+            on_connect=self._forget_error,
+        )
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="source", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the source is sending its binlog now."""
+        return self.follower.is_connected
+
+    @property
+    def state(self) -> str:
+        """The state in a word: ``receiving``, ``connecting``, or ``failed`` after an error that does not pass."""
+        if self.is_connected:
+            return "receiving"
+        return "connecting" if self.error is None else "failed"
+
+    def _forget_error(self, facts: SourceFacts) -> None:
+        del facts
+        self.error = None
+
+    def wait_for_files(self) -> None:
+        """Wait until the store has a file that can be served. Raises the error for which there is none."""
+        if not self._is_new:
+            return
+        self._has_files.wait()
+        if self.error is not None and not self._store.names:
+            raise self.error
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped.is_set():
+                self._follow()
+                self._stopped.wait(self._retry_seconds)
+        finally:
+            self._has_files.set()
+            self._store.close()
+
+    def _follow(self) -> None:
+        said = str(self.error)
+        try:
+            self.follower.run()
+        except DumpfilterError as error:
+            if str(error) != said:
+                log.error(
+                    "source failed",
+                    source=str(self.follower.url),
+                    error=printable(str(error), 500),
+                    hint="the master goes on to serve what the store has, and tries the source again",
+                )
+            self.error = error
+            if self._is_new and not self._store.names:
+                # Nothing can be served. The process ends with the error.
+                self._stopped.set()
+        finally:
+            self._has_files.set()
+
+    def close(self) -> None:
+        """End the reception between two writes, and close the store."""
+        self._stopped.set()
+        self.follower.stop()
+        self._thread.join(_END_SECONDS)
+
+
+@contextlib.contextmanager
+def following(source: FollowedSource | None) -> Iterator[SourceThread | None]:
+    """Follow a server while the ``with`` block runs. The block begins when the store has a file.
+
+    Without a source do nothing. Raises DumpfilterError when an empty store cannot be filled.
+    """
+    if source is None:
+        yield None
+        return
+    thread = SourceThread(source)
+    try:
+        thread.wait_for_files()
+        yield thread
+    finally:
+        thread.close()
