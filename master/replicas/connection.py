@@ -222,6 +222,8 @@ class ReplicaConnection(Connection):
                 start,
                 heartbeats=bool(state.heartbeat_seconds),
                 v2=v2,
+                # Replicas say how often they want heartbeats, and programs do not.
+                corrections=state.heartbeat_seconds is not None,
                 checksum=knows_checksum,
                 annotations=is_mysql or bool(request.flags & MariadbFlag.ANNOTATE_ROWS),
             ),
