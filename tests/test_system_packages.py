@@ -107,7 +107,9 @@ def test_a_plain_user_is_told_exactly_what_to_install(
     assert main(["demo"]) == 1
     said = capsys.readouterr().err
     assert "missing: Java (java is not installed)" in said
-    assert said.endswith("  apt-get update\n  apt-get install openjdk-21-jre-headless mariadb-server mariadb-client\n")
+    assert said.endswith(
+        "  apt-get update\n  apt-get install openjdk-21-jre-headless mariadb-server mariadb-client\n"
+    )
 
 
 def test_an_old_java_is_not_enough(programs: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
