@@ -180,7 +180,7 @@ class ReplicaConnection(Connection):
         counts_bytes = gtids is None and self._is_mysql_server(state)
 
         def check() -> None:
-            if counts_bytes and context.filters_for(slave):
+            if counts_bytes and (context.store.is_relay_log or context.filters_for(slave)):
                 raise failures.needs_gtids()
 
         check()
@@ -300,6 +300,11 @@ class ReplicaConnection(Connection):
             client=Client(peer, MYSQL_PROTOCOL, printable(self._program)),
             imposed=imposed_on(context.imposed, server_id=server_id, user=session.user, peer=peer),
         )
+        if not context.filters.is_current(chosen):
+            # The filter changed between the choice and the entry into the register.
+            with contextlib.suppress(NotRegistered):
+                context.register.remove(slave.slave_id)
+            return self._register(request, state)
         audit(
             "replica",
             account=session.user,
