@@ -1,4 +1,7 @@
-"""The connection back to a replica, with servers that refuse, lie and never end. Real servers: test_own_filter_slow.py."""
+"""The connection back to a replica, with servers that refuse, lie and never end.
+
+Real servers: test_filters_slow.py.
+"""
 
 from __future__ import annotations
 
