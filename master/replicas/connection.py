@@ -180,7 +180,7 @@ class ReplicaConnection(Connection):
         counts_bytes = gtids is None and self._is_mysql_server(state)
 
         def check() -> None:
-            if counts_bytes and context.filters_for(slave):
+            if counts_bytes and (context.store.is_relay_log or context.filters_for(slave)):
                 raise failures.needs_gtids()
 
         check()

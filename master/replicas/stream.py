@@ -23,6 +23,8 @@ IDLE_SECONDS = 0.05
 BUSY_SECONDS = 1.0
 """The time between two corrections of a replica's position while events follow one another."""
 
+LARGEST_V1_POSITION = 0xFFFFFFFF
+
 _INLINE = 4 << 20
 """The size up to which events become packets in the event loop. Larger ones would keep other replicas waiting."""
 
