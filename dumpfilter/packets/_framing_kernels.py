@@ -163,3 +163,18 @@ def last_end_log_pos(events):
             break
         at += size
     return found
+
+
+@njit(cache=True, nogil=True)
+def last_event(events):
+    """Return the offset of the last one of whole events, or -1 without events."""
+    base = _U(events.ctypes.data)
+    at = np.int64(0)
+    found = np.int64(-1)
+    while at + _HEADER <= events.size:
+        size = np.int64(load_u32(base + _U(at + _SIZE_AT)))
+        if size < _HEADER:
+            break
+        found = at
+        at += size
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.packets import _framing_kernels as K
 
@@ -68,6 +69,13 @@ def last_end_log_pos(events: Bytes) -> int:
     Some events inside a transaction of MariaDB tell none.
     """
     return int(K.last_end_log_pos(np.frombuffer(events, np.uint8)))
+
+
+def ends_file(events: Bytes) -> bool:
+    """Tell whether the last one of whole events is a Rotate event, after which a replica expects another file."""
+    data = as_array(events)
+    at = int(K.last_event(data))
+    return at >= 0 and EventHeader.unpack(data.data, at).type == EventType.ROTATE
 
 
 def _no_event(at: int, size: int) -> BinlogCorrupt:

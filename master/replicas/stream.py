@@ -16,7 +16,7 @@ from dumpfilter.master.dump import Reached
 from dumpfilter.master.replicas.positions import KnownPosition
 from dumpfilter.master.replicas.starts import ReplicaStart
 from dumpfilter.packets.control import format_description, heartbeat, rotate
-from dumpfilter.packets.framing import frame
+from dumpfilter.packets.framing import ends_file, frame
 
 IDLE_SECONDS = 0.05
 """The time without events after which a replica is told its right position."""
@@ -85,6 +85,8 @@ class ReplicaStream:
         """The file and position that the replica has been sent up to."""
         self._is_boundary = True
         """Whether no transaction is open at this position."""
+        self._file_ended = False
+        """Whether the replica has got the Rotate event at the end of a file, and expects another file."""
         self._has_checksums = False
         self._told_at = -BUSY_SECONDS
         self.is_waiting = False
@@ -129,7 +131,9 @@ class ReplicaStream:
     @property
     def _is_wrong(self) -> bool:
         """Whether the replica knows a wrong position that can be corrected."""
-        return self._options.corrections and self._is_boundary and self._position.is_wrong_at(self._place[1])
+        if not self._options.corrections or self._file_ended:
+            return False
+        return self._is_boundary and self._position.is_wrong_at(self._place[1])
 
     async def _send(self, message: bytes, reached: Reached) -> None:
         before, self._place = self._place, (reached.file, reached.end)
@@ -139,13 +143,14 @@ class ReplicaStream:
             await self._send_events(self._beginning(message, reached))
         elif message:
             await self._send_new(message)
-        elif before == self._place and self._options.heartbeats:
+        elif before == self._place and self._options.heartbeats and not self._file_ended:
             await self._send_heartbeat()
 
     def _beginning(self, message: bytes, reached: Reached) -> bytes:
         """Return the events that say where the dump begins in a file."""
         description = _description(message)
         self._has_checksums = description.checksum
+        self._file_ended = False
         if not self._skips:
             self._position.begin(reached.end)
             return message
@@ -161,6 +166,7 @@ class ReplicaStream:
             self._skips -= skipped
             message = message[skipped:]
         self._position.count(message)
+        self._file_ended = ends_file(message)
         if not self._options.annotations:
             message = without_annotations(message)
         await self._send_events(message)

@@ -160,7 +160,7 @@ def _judge(
         print(f"{case}: {verdict} ({time.monotonic() - started:.1f} s)")
         for line in found:
             print(f"    {line[:400]}")
-        print(f"    {chain.log()[-1500:]}")
+        print(f"    {chain.log()[-1500:]}\n{replicas.for_case(case).log()[-3000:]}")
         sys.stdout.flush()
     chain.close()
     return verdict
