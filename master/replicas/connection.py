@@ -305,6 +305,11 @@ class ReplicaConnection(Connection):
             client=Client(peer, MYSQL_PROTOCOL, printable(self._program)),
             imposed=imposed_on(context.imposed, server_id=server_id, user=session.user, peer=peer),
         )
+        if not context.filters.is_current(chosen):
+            # The filter changed between the choice and the entry into the register.
+            with contextlib.suppress(NotRegistered):
+                context.register.remove(slave.slave_id)
+            return self._register(request, state)
         audit(
             "replica",
             account=session.user,
