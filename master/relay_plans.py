@@ -65,8 +65,8 @@ class RelayPlan(PlacedPlan):
             return
         made = self._stand_ins()
         fd = self.source.file.format_description
-        out = with_empties(events, made.empties, made.read, fd)
-        self.plan.counts.bytes_gtid = made.empties.size(fd.checksum)
+        out = with_empties(events, made.empties, made.read, fd, begins=True)
+        self.plan.counts.bytes_gtid = made.empties.size(fd.checksum, begins=True)
         self.source.check()
         yield bytes(out)
 
