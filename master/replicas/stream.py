@@ -154,7 +154,8 @@ class ReplicaStream:
         if not self._skips:
             self._position.begin(reached.end)
             return message
-        wanted = self._options.start.wanted
+        start = self._options.start
+        wanted = start.wanted if start.asked is None else start.asked
         self._position.begin(wanted)
         head = rotate(reached.file, wanted, self._options.server_id, self._options.checksum)
         return head + format_description(description, is_whole_file=False)
