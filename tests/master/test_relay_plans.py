@@ -95,10 +95,14 @@ def items(streamed: Streamed) -> Iterator[Item]:
             yield Item(raw)
             continue
         following, after, _ = next(events)
+        begin = b""
+        if fd.body(after) == bytes(14) + b"BEGIN":
+            begin = after
+            following, after, _ = next(events)
         if following.type == EventType.XID and fd.body(after)[:8] == bytes(8):
             yield Item(b"", gtid, sequence, following.end_log_pos)
         else:
-            yield Item(raw + after, gtid, sequence)
+            yield Item(raw + begin + after, gtid, sequence)
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
