@@ -17,6 +17,7 @@ import collections
 import json
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -286,4 +287,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # The servers must end with this process.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     main()

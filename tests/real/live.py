@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -494,4 +495,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # The servers must end with this process.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     main()
