@@ -97,10 +97,10 @@ def items(streamed: Streamed) -> Iterator[Item]:
             yield Item(raw)
             continue
         following, after, _ = next(events)
+        begin = b""
         if fd.body(after) == BEGIN:
-            begin, (following, after, _) = after, next(events)
-        else:
-            begin = b""
+            begin = after
+            following, after, _ = next(events)
         if following.type == EventType.XID and fd.body(after)[:8] == bytes(8):
             yield Item(b"", gtid, sequence, following.end_log_pos)
         else:
