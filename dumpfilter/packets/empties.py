@@ -92,10 +92,11 @@ class Empties:
         """The offset of the first Gtid event in the binlog file, and the end of the last one (MySQL)."""
         return int(self.gtid_offset.min()), int((self.gtid_offset + self.gtid_size).max())
 
-    def size(self, checksum: bool) -> int:
+    def size(self, checksum: bool, *, begins: bool = False) -> int:
         """Return the number of bytes that the stand-ins add to the chunk's events.
 
-        ``checksum`` tells whether the events of the binlog file end in a CRC32.
+        ``checksum`` tells whether the events of the binlog file end in a CRC32. ``begins`` tells whether those of MySQL
+        have a BEGIN.
         """
         if not len(self):
             return 0
@@ -103,7 +104,8 @@ class Empties:
         xids = len(self) * (K.XID_LENGTH + extra)
         if len(self.domain):
             return xids + len(self) * (K.MARIADB_GTID_LENGTH + extra)
-        return xids + int(self.gtid_size.sum())
+        begin = len(self) * (K.BEGIN_LENGTH + extra) if begins else 0
+        return xids + begin + int(self.gtid_size.sum())
 
 
 NO_EMPTIES = Empties(_NONE, _NONE)
@@ -259,7 +261,13 @@ def _mariadb(
 
 
 def with_empties(
-    events: Bytes, empties: Empties, read: ReadAt, fd: FormatDescription, window: Window | None = None
+    events: Bytes,
+    empties: Empties,
+    read: ReadAt,
+    fd: FormatDescription,
+    window: Window | None = None,
+    *,
+    begins: bool = False,
 ) -> Bytes:
     """Return a chunk's events with the stand-ins of dropped transactions at their places.
 
@@ -268,13 +276,15 @@ def with_empties(
         read: a function that reads the binlog file.
         fd: the file's format description event.
         window: bytes of the file. If they contain all Gtid events, nothing is read.
+        begins: whether a BEGIN stands between the Gtid event and the Xid event of MySQL. Without it a replica writes
+            two warnings for each stand-in into its error log (MY-010445 and MY-010590 of MySQL 9.7).
 
     Raises BinlogCorrupt if the Gtid events are not in the file any more.
     """
     if not len(empties):
         return events
     data = as_array(events)
-    size = len(data) + empties.size(fd.checksum)
+    size = len(data) + empties.size(fd.checksum, begins=begins)
     out = np.empty(size, np.uint8)
     if len(empties.domain):
         written = K.write_mariadb(
@@ -296,6 +306,7 @@ def with_empties(
             data,
             K.MysqlEmpties(empties.place, empties.end, gtids, at, empties.gtid_size),
             fd.checksum,
+            begins,
             out,
         )
     if written == K.GTID_WRONG:
