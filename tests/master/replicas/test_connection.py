@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pymysql
@@ -11,6 +12,7 @@ import pytest
 
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
+from dumpfilter.binlog.reader import iter_events
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.master.console import MasterConsole
@@ -323,16 +325,32 @@ def test_heartbeats(mysql: Serving) -> None:
         assert found[0][19:-4] == b"bin.000003"
 
 
-def test_a_filtered_mysql_replica_learns_the_right_position(mysql: Serving) -> None:
-    sizes = {path.stat().st_size for path in binlogs_in(MYSQL)}
-    for user, is_told in (("shop", True), ("all", False)):
-        with mysql.connect(user).greet(uuid=UUID) as replica:
-            replica.ask("SET @master_heartbeat_period= 0")
-            replica.dump_gtid(NOTHING)
-            heads = [header(event) for event in replica.events()]
-        told = [head.end_log_pos for head in heads if head.type == EventType.HEARTBEAT]
-        assert bool(told) == is_told
-        assert all(position <= max(sizes) for position in told)
+def test_a_filtered_mysql_replica_learns_the_right_position(tmp_path: Path) -> None:
+    """The file goes on, so that it does not end with a Rotate event."""
+    with (MYSQL / "bin.000001").open("rb") as file:
+        *_, rotate = iter_events(file, file="bin.000001")
+    data = (MYSQL / "bin.000001").read_bytes()[: rotate.offset]
+    (tmp_path / "bin.000001").write_bytes(data)
+    (tmp_path / "bin.index").write_text("./bin.000001\n")
+    with serving(tmp_path) as mysql:
+        for user, is_told in (("shop", True), ("all", False)):
+            with mysql.connect(user).greet(uuid=UUID) as replica:
+                replica.ask("SET @master_heartbeat_period= 0")
+                replica.dump_gtid(NOTHING)
+                heads = [header(event) for event in replica.events()]
+            told = [head.end_log_pos for head in heads if head.type == EventType.HEARTBEAT]
+            assert bool(told) == is_told
+            assert all(position <= len(data) for position in told)
+
+
+def test_no_heartbeat_follows_the_rotate_event_of_a_file(mysql: Serving) -> None:
+    """The replica expects the next file, and refuses a heartbeat with the name of the file that has ended."""
+    with mysql.connect("shop").greet(uuid=UUID) as replica:
+        replica.dump_gtid(NOTHING)
+        heads = [header(event) for event in replica.events()]
+    for head, following in pairwise(heads):
+        if head.type == EventType.ROTATE and not head.flags & LOG_EVENT_ARTIFICIAL_F:
+            assert following.type == EventType.ROTATE
 
 
 def test_a_mariadb_replica_with_all_gtids_learns_the_right_position(mariadb: Serving) -> None:
