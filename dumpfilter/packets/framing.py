@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.packets import _framing_kernels as K
 
@@ -73,19 +72,13 @@ def count_events(events: Bytes) -> int:
     return n
 
 
-def last_end_log_pos(events: Bytes) -> int:
-    """Return the position that the last event of whole events tells (``end_log_pos``), or 0 if no event tells one.
+def last_events(events: Bytes) -> tuple[int, int]:
+    """Return the offset of the last of whole events, and the position that the last events tell (``end_log_pos``).
 
-    Some events inside a transaction of MariaDB tell none.
+    Some events inside a transaction of MariaDB tell none. The position is 0 if no event tells one.
     """
-    return int(K.last_end_log_pos(np.frombuffer(events, np.uint8)))
-
-
-def ends_file(events: Bytes) -> bool:
-    """Tell whether the last one of whole events is a Rotate event, after which a replica expects another file."""
-    data = as_array(events)
-    at = int(K.last_event(data))
-    return at >= 0 and EventHeader.unpack(data.data, at).type == EventType.ROTATE
+    last, told = K.last_events(np.frombuffer(events, np.uint8))
+    return int(last), int(told)
 
 
 def _no_event(at: int, size: int) -> BinlogCorrupt:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 
 import pymysql
@@ -12,17 +11,16 @@ import pytest
 
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
-from dumpfilter.binlog.reader import iter_events
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.drain import Slaves
+from dumpfilter.packets.framing import last_events
 from tests.master.replicas.serving import (
     MARIADB,
     MYSQL,
     SHOP,
     UUID,
-    EndOfDump,
     Replica,
     Serving,
     entry,
@@ -326,31 +324,17 @@ def test_heartbeats(mysql: Serving) -> None:
 
 
 def test_a_filtered_mysql_replica_learns_the_right_position(tmp_path: Path) -> None:
-    """The file goes on, so that it does not end with a Rotate event."""
-    with (MYSQL / "bin.000001").open("rb") as file:
-        *_, rotate = iter_events(file, file="bin.000001")
-    data = (MYSQL / "bin.000001").read_bytes()[: rotate.offset]
-    (tmp_path / "bin.000001").write_bytes(data)
+    data = binlogs_in(MYSQL)[0].read_bytes()
+    last, _ = last_events(data[4:])
+    (tmp_path / "bin.000001").write_bytes(data[: 4 + last])
     (tmp_path / "bin.index").write_text("./bin.000001\n")
-    with serving(tmp_path) as mysql:
-        for user, is_told in (("shop", True), ("all", False)):
-            with mysql.connect(user).greet(uuid=UUID) as replica:
+    with serving(tmp_path / "bin.index") as served:
+        for user, expected in (("shop", [4 + last]), ("all", [])):
+            with served.connect(user).greet(uuid=UUID) as replica:
                 replica.ask("SET @master_heartbeat_period= 0")
                 replica.dump_gtid(NOTHING)
                 heads = [header(event) for event in replica.events()]
-            told = [head.end_log_pos for head in heads if head.type == EventType.HEARTBEAT]
-            assert bool(told) == is_told
-            assert all(position <= len(data) for position in told)
-
-
-def test_no_heartbeat_follows_the_rotate_event_of_a_file(mysql: Serving) -> None:
-    """The replica expects the next file, and refuses a heartbeat with the name of the file that has ended."""
-    with mysql.connect("shop").greet(uuid=UUID) as replica:
-        replica.dump_gtid(NOTHING)
-        heads = [header(event) for event in replica.events()]
-    for head, following in pairwise(heads):
-        if head.type == EventType.ROTATE and not head.flags & LOG_EVENT_ARTIFICIAL_F:
-            assert following.type == EventType.ROTATE
+            assert [head.end_log_pos for head in heads if head.type == EventType.HEARTBEAT] == expected
 
 
 def test_a_mariadb_replica_with_all_gtids_learns_the_right_position(mariadb: Serving) -> None:
@@ -383,9 +367,7 @@ def test_a_command_during_a_dump_is_answered_after_it(mysql: Serving) -> None:
         replica.dump("bin.000003")
         # pymysql would read the dump before it sends another command.
         replica.connection._write_bytes(b"\x01\0\0\0\x0e")  # type: ignore[attr-defined]
-        with pytest.raises(EndOfDump):
-            while True:
-                replica.event()
+        list(replica.events())
         replica.connection._next_seq_id = 1  # type: ignore[attr-defined]
         assert replica.read()[0] == 0
 
@@ -427,3 +409,16 @@ def test_the_register_counts_the_dump(mysql: Serving) -> None:
     assert list(map(str, slave.filter.rules)) == SHOP
     assert slave.peer.startswith("ipv4:127.0.0.1:")
     assert time.time() - slave.last_seen_at < 300
+
+
+def test_a_filtered_dump_can_begin_inside_a_transaction(mariadb: Serving) -> None:
+    with mariadb.connect("shop").greet(family="mariadb") as replica:
+        replica.dump("bin.000001", flags=3)
+        events = list(replica.events())
+    first = next(number for number, kind in enumerate(kinds(events)) if kind == EventType.TABLE_MAP)
+    position = header(events[first]).end_log_pos
+    with mariadb.connect("shop").greet(family="mariadb") as replica:
+        replica.dump("bin.000001", position, flags=3)
+        later = list(replica.events())
+    assert int.from_bytes(later[0][19:27], "little") == position
+    assert later[2:] == events[first + 1 :]
