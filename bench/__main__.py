@@ -23,6 +23,7 @@ ALL = (
     "split_cluster",
     "bandwidth",
     "followers",
+    "receive",
     "real_replica",
 )
 ON_REQUEST = ("soak",)

@@ -13,18 +13,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench._common import MYSQL_ROOT, OUT, has_mysql
-from dumpfilter.workload.generate import GeneratedSet
+from dumpfilter.workload.generate import GeneratedSet, Style
 
 _QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A server's own program that copies the server's binlogs: its command, and the names of the binlogs."""
+    """A server's own program that copies the server's binlogs."""
 
     name: str
     command: list[str]
     files: list[str]
+    port: int
+    """The server's port on the loopback address."""
+    raw: Path
+    """The directory into which the program writes its copy."""
 
 
 def free_port() -> int:
@@ -65,10 +69,10 @@ def _running(command: list[str], port: int) -> Iterator[None]:
 
 
 @contextmanager
-def server(made: GeneratedSet) -> Iterator[Peer]:
-    """Run MySQL where it is installed, else MariaDB, on a generated set of the same style."""
+def server(made: GeneratedSet, family: Style | None = None) -> Iterator[Peer]:
+    """Run MySQL where it is installed, else MariaDB, on a generated set of the same style. ``family`` asks for one."""
     port = free_port()
-    if has_mysql():
+    if family == "mysql" or (family is None and has_mysql()):
         data = MYSQL_ROOT / "tmp/dumpfilter-bench-data"
         shutil.rmtree(data, ignore_errors=True)
         chroot = ["chroot", str(MYSQL_ROOT)]
@@ -86,7 +90,11 @@ def server(made: GeneratedSet) -> Iterator[Peer]:
         out.mkdir()
         command = [*chroot, "mysqlbinlog", "--no-defaults", "--ssl-mode=DISABLED"]
         peer = Peer(
-            "mysqlbinlog --raw", [*command, *_remote(port), "--result-file=/tmp/dumpfilter-bench-raw/"], names
+            "mysqlbinlog --raw",
+            [*command, *_remote(port), "--result-file=/tmp/dumpfilter-bench-raw/"],
+            names,
+            port,
+            out,
         )
         with _running([*mysqld, *options], port):
             yield peer
@@ -107,7 +115,7 @@ def server(made: GeneratedSet) -> Iterator[Peer]:
         out.mkdir()
         command = ["mariadb-binlog", "--no-defaults", "--skip-ssl", *_remote(port), f"--result-file={out}/"]
         with _running(options, port):
-            yield Peer("mariadb-binlog --raw", command, names)
+            yield Peer("mariadb-binlog --raw", command, names, port, out)
         shutil.rmtree(out, ignore_errors=True)
     shutil.rmtree(data, ignore_errors=True)
 

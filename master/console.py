@@ -428,7 +428,10 @@ class MasterConsole:
         columns = replicas_columns(old=old)
         source_id = self._store.format_description.header.server_id
         rows = [
-            (slave.server_id, slave.host, slave.port, source_id, slave.uuid) for slave in self._register.all()
+            (slave.server_id, slave.host, slave.port, source_id, slave.uuid)
+            for slave in self._register.all()
+            # Like a server, the master forgets a real replica that has left.
+            if slave.dump or not slave.is_real_replica
         ]
         # SHOW SLAVE HOSTS of MariaDB has no column for the slaves' UUIDs.
         if not self._mysql:

@@ -434,6 +434,7 @@ def _replicas(options: MasterOptions, sql: _SqlPorts, reload: Reload) -> Iterato
         yield None
         return
     from dumpfilter.master.replicas.endpoint import serving_replicas
+    from dumpfilter.master.replicas.watch import FilterWatch
 
     executor = sql.executor(port=endpoint.port, reload=False)
     with serving_replicas(endpoint, sql.server, control.filters, executor, sql.directory) as (replicas, port):
@@ -443,7 +444,12 @@ def _replicas(options: MasterOptions, sql: _SqlPorts, reload: Reload) -> Iterato
             replicas.take_over_accounts()
 
         reload.on_change.append(take_over)
-        yield port
+        watch = FilterWatch(control)
+        watch.start()
+        try:
+            yield port
+        finally:
+            watch.close()
 
 
 def _descriptions(

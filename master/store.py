@@ -69,7 +69,10 @@ class BinlogStore:
         self._forgotten_bytes = 0
         self._forgotten_events = 0
         # Servers may be upgraded between two files. The writer of the newest file counts as the server of the set.
-        self.format_description = self.open_file(self.binlogs.names[-1]).file.format_description
+        newest = self.open_file(self.binlogs.names[-1]).file
+        self.format_description = newest.format_description
+        self.is_relay_log = newest.is_relay_log
+        """Whether the set is a slave's relay log. Replicas are told the files and positions of the origin's binlog."""
 
     @property
     def family(self) -> Family:

@@ -1,7 +1,7 @@
 """``python tools/record_streams.py PORT BINLOGS OUTPUT``: record what a real server sends to a replica.
 
-The server on PORT (127.0.0.1, user and password ``repl``) must have the binlog set BINLOGS in its data directory: copy
-the files there and list them in its index file, then start the server. The server begins a file of its own, which the
+The server listens on PORT of 127.0.0.1 and has a user ``repl`` with the password ``repl``. Its data directory must have
+the binlog set BINLOGS: copy the files there and list them in its index file, then start the server. The server begins a file of its own, which the
 recording leaves out. ``tests/data/streams/README.md`` describes the recording.
 """
 

@@ -48,4 +48,4 @@ class RelayStore(BinlogStore):
         raise PositionError(_UNKNOWN, file=name)
 
     def _check_gtids(self, indexed: IndexedFile, following: str) -> None:
-        """Trust the slave, which checks its relay log files itself and tells the size of each in the next one's head."""
+        """Trust the slave, which checks its relay log itself. Each file's head tells the size of the file before."""

@@ -35,31 +35,27 @@ class ServedChannel:
     """
 
     def __init__(
-        self,
-        name: str,
-        loop: asyncio.AbstractEventLoop,
-        *,
-        server_uuid: str,
-        limits: ServerLimits | None = None,
+        self, name: str, loop: asyncio.AbstractEventLoop, *, limits: ServerLimits | None = None
     ) -> None:
         self.name = name
         self._loop = loop
-        self._server_uuid = server_uuid
+        self._server_uuid = ""
         self._limits = limits
         self._lock = threading.Lock()
         self._directory: Path | None = None
         self._is_complete = False
         self._end: ReceivedEnd | None = None
+        self._reader: SharedReader | None = None
         self._service: DumpFilterService | None = None
         self._is_closed = False
 
-    def configure(self, directory: Path, *, is_complete: bool) -> None:
-        """Say where the channel's relay log is.
+    def configure(self, directory: Path, server_uuid: str, *, is_complete: bool) -> None:
+        """Say where the channel's relay log is, and as which source the slave presents itself.
 
         ``is_complete`` says that the channel received its first binlog file from the beginning, or by GTIDs.
         """
         with self._lock:
-            self._directory, self._is_complete = directory, is_complete
+            self._directory, self._server_uuid, self._is_complete = directory, server_uuid, is_complete
 
     def note(self, position: RelayPosition | None) -> None:
         """Note the position up to which the relay log is complete. A position further back ends all dumps.
@@ -85,8 +81,9 @@ class ServedChannel:
                         "the slave has received nothing from its master yet; try again later"
                     )
                 store = RelayStore(self._directory, self._end, is_complete=self._is_complete)
+                self._reader = SharedReader(store, self._loop)
                 self._service = DumpFilterService(
-                    SharedReader(store, self._loop), master_uuid=self._server_uuid, limits=self._limits
+                    self._reader, master_uuid=self._server_uuid, limits=self._limits
                 )
             return self._service
 
@@ -99,26 +96,27 @@ class ServedChannel:
         """End all dumps, and close the relay log for good."""
         with self._lock:
             self._is_closed = True
-            service, self._service = self._service, None
+            reader, self._reader, self._service = self._reader, None, None
             if self._end is not None:
                 self._end.close()
-        if service is not None:
-            service.reader.close()
-            service.store.close()
+        if reader is not None:
+            _close(reader)
 
     def _close_relay_log(self) -> None:
-        end, service = self._end, self._service
-        self._end = self._service = None
+        end, service, reader = self._end, self._service, self._reader
+        self._end = self._service = self._reader = None
         assert end is not None
         end.close()
-        if service is None:
+        if service is None or reader is None:
             return
         service.store.give_up(RelayWentBack())
         gone = service.register.remove_all(lambda slave: RelayWentBack())
         log.info("the relay log goes back", channel=self.name, replicas=len(gone))
-        threading.Timer(_CLOSE_AFTER, _close, [service]).start()
+        closing = threading.Timer(_CLOSE_AFTER, _close, [reader])
+        closing.daemon = True
+        closing.start()
 
 
-def _close(service: DumpFilterService) -> None:
-    service.reader.close()
-    service.store.close()
+def _close(reader: SharedReader) -> None:
+    reader.close()
+    reader.store.close()

@@ -312,7 +312,7 @@ def _gtids_in(empties: Empties, window: Window | None) -> tuple[npt.NDArray[np.u
     low, high = empties.gtid_span
     if low < window.offset or high > window.offset + window.data.size:
         return None
-    return window.data, empties.gtid_offset - window.offset
+    return as_array(window.data), empties.gtid_offset - window.offset
 
 
 def _read_gtids(empties: Empties, read: ReadAt) -> tuple[npt.NDArray[np.uint8], Integers]:

@@ -22,7 +22,7 @@ from dumpfilter.security.tls import ssl_reason
 CONNECT_SECONDS = 10.0
 """The longest wait for a connection, and for each answer before the dump, seconds."""
 
-_MOST_ANSWERED = 64 << 20
+_MOST_ANSWERED = 8 << 20
 """The most bytes that are read before the dump. The list of 100,000 binlog files has 4 MiB."""
 
 _LONGEST_TEXT = 500

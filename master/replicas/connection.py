@@ -180,7 +180,7 @@ class ReplicaConnection(Connection):
         counts_bytes = gtids is None and self._is_mysql_server(state)
 
         def check() -> None:
-            if counts_bytes and context.filters_for(slave):
+            if counts_bytes and (context.store.is_relay_log or context.filters_for(slave)):
                 raise failures.needs_gtids()
 
         check()
@@ -222,6 +222,8 @@ class ReplicaConnection(Connection):
                 start,
                 heartbeats=bool(state.heartbeat_seconds),
                 v2=v2,
+                # Replicas say how often they want heartbeats, and programs do not.
+                corrections=state.heartbeat_seconds is not None,
                 checksum=knows_checksum,
                 annotations=is_mysql or bool(request.flags & MariadbFlag.ANNOTATE_ROWS),
             ),
@@ -303,6 +305,11 @@ class ReplicaConnection(Connection):
             client=Client(peer, MYSQL_PROTOCOL, printable(self._program)),
             imposed=imposed_on(context.imposed, server_id=server_id, user=session.user, peer=peer),
         )
+        if not context.filters.is_current(chosen):
+            # The filter changed between the choice and the entry into the register.
+            with contextlib.suppress(NotRegistered):
+                context.register.remove(slave.slave_id)
+            return self._register(request, state)
         audit(
             "replica",
             account=session.user,

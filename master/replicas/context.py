@@ -24,7 +24,7 @@ class ReplicaContext:
     """The parts of a master that the connections of its replicas use."""
 
     def __init__(self, service: DumpFilterService, places: Places, filters: ReplicaFilters) -> None:
-        self._service = service
+        self.service = service
         self._key = secrets.token_bytes(32)
         self.filters = filters
         self.places = places
@@ -41,17 +41,17 @@ class ReplicaContext:
     @property
     def source(self) -> Source:
         """What replicas learn about the server that wrote the binlog."""
-        return source_of(self.store, self._service.master_uuid)
+        return source_of(self.store, self.service.master_uuid)
 
     @property
     def stopping(self) -> bool:
         """Whether the master is shutting down."""
-        return self._service.stopping
+        return self.service.stopping
 
     @property
     def imposed(self) -> Sequence[ImposedFilter]:
         """The filters of the configuration that the operator imposes on slaves."""
-        return self._service.config.imposed
+        return self.service.config.imposed
 
     def filters_for(self, slave: RegisteredSlave) -> bool:
         """Tell whether a slave may be sent less than the whole binlog."""
@@ -60,7 +60,7 @@ class ReplicaContext:
 
     def heartbeat_period(self, wanted: float | None) -> float:
         """Return the time between heartbeats for a replica, which may have asked for one; 0 for the default."""
-        return max(wanted, self._service.limits.min_heartbeat_period) if wanted else 0.0
+        return max(wanted, self.service.limits.min_heartbeat_period) if wanted else 0.0
 
     def secret_of(self, user: str, channel: str, uuid: str) -> bytes:
         """Return the secret with which a replica registers, so that the same replica takes over its own dump."""

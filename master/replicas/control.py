@@ -15,7 +15,7 @@ from dumpfilter.filter.rules import FilterClause
 from dumpfilter.master.imposed import peer_address
 from dumpfilter.master.register import Register, RegisteredSlave, Unregistered
 from dumpfilter.master.replica_entry import ReplicaEntry, ReplicaPeer
-from dumpfilter.master.replicas.filters import ReplicaFilters
+from dumpfilter.master.replicas.filters import ReplicaFilters, ReplicaRefused, same_filters
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
 
@@ -116,11 +116,11 @@ class ReplicaControl:
         for slave in self._register.all():
             entry = self.entry_of(slave) if slave.slave_id in before else None
             used = None if entry is None else self.filters.used(entry)
-            if used is None or _same(used, slave.filter):
+            if used is None or same_filters(used, slave.filter):
                 continue
             old_filter = slave.filter
             self._register.change_filter(slave.slave_id, used)
-            self._note("change of filter", slave, widening(old_filter, used, slave) or "ok")
+            self._note("change of filter", slave, "ok", widening(old_filter, used, slave))
 
     def replicas_of(self, entry: ReplicaEntry) -> list[RegisteredSlave]:
         """Return the registered replicas whose filter comes from an entry."""
@@ -132,21 +132,59 @@ class ReplicaControl:
             return None
         return self.filters.find(slave.user, slave.channel, slave.server_id, peer_address(slave.peer))
 
-    def _note(self, what: str, slave: RegisteredSlave, result: str) -> None:
+    def watched(self) -> list[RegisteredSlave]:
+        """Return the replicas that receive events and whose own filters are read again from time to time."""
+        return [
+            slave for slave in self._register.all() if slave.dump and self.seconds_between_looks(slave) > 0
+        ]
+
+    def seconds_between_looks(self, slave: RegisteredSlave) -> float:
+        """Return the time between two looks at a replica's own filter, seconds; 0 when the master never looks again."""
+        entry = self.entry_of(slave)
+        connect = None if entry is None else entry.connect
+        return connect.check_seconds if connect is not None and (connect.port or slave.port) else 0.0
+
+    def look_again(self, slave: RegisteredSlave) -> None:
+        """Read the own filter of a replica that receives events.
+
+        The replica's dump goes on with an adopted filter that has changed. With drift the dump ends, so that the
+        replica logs the warning; the replica is then served or refused as at any other attempt.
+        """
+        entry, peer = self.entry_of(slave), peer_of(slave)
+        if entry is None or entry.connect is None:
+            return
+        used = self.filters.used(entry)
+        if used is None:
+            own = self.filters.adopt(entry, peer)
+            if not same_filters(own, slave.filter):
+                self._register.change_filter(slave.slave_id, own)
+                self._note("change of the adopted filter", slave, "ok")
+            return
+        drift = self.filters.look(entry, peer, used)
+        if not drift.is_sure:
+            return
+        try:
+            self.filters.warn(entry, peer, drift)
+        except ReplicaRefused as error:
+            refused = error
+            self._register.remove_all(lambda one: refused if one.slave_id == slave.slave_id else None)
+
+    def _note(self, what: str, slave: RegisteredSlave, result: str, warning: str = "") -> None:
+        """Write a change to the audit log and to the ordinary log."""
         audit(
             what,
             account=slave.user,
             peer=slave.peer,
-            result=result,
+            result=warning or result,
             server_id=slave.server_id,
             channel=slave.channel,
         )
-        log.info(
+        (log.warning if warning else log.info)(
             f"replica: {what}",
             user=printable(slave.user),
             channel=printable(slave.channel),
             server_id=slave.server_id,
-            result=printable(result),
+            result=printable(warning or result),
             rules=printable(" ".join(map(str, slave.filter.rules))),
         )
 
@@ -178,7 +216,3 @@ def widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredSl
 
 def _compared(old: ReplicationFilter, new: ReplicationFilter) -> tuple[Beyond, Beyond]:
     return passes_beyond(new, old).beyond, passes_beyond(old, new).beyond
-
-
-def _same(one: ReplicationFilter, other: ReplicationFilter) -> bool:
-    return type(one) is type(other) and one.rules == other.rules and one.names == other.names

@@ -63,7 +63,8 @@ def serving_replicas(
             "--replica-port: no replica could log in: name at least one [[replica]] in the file of --config"
         )
     replicas = ReplicaServer(
-        server,
+        lambda: server.service,
+        server.gate.places,
         filters,
         executor,
         tls=endpoint.tls or temporary_tls(endpoint.host, endpoint.ca),

@@ -6,11 +6,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import structlog
 
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.filter import ReplicationFilter
+from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.master.imposed import Address
 from dumpfilter.master.replica_entry import ConnectBack, OnDrift, ReplicaEntry, most_specific
 from dumpfilter.master.replica_entry import ReplicaPeer as ReplicaPeer
@@ -23,8 +25,10 @@ from dumpfilter.security.passwords import ConsolePassword
 
 log = structlog.get_logger("dumpfilter.master")
 
-_MOST_TOLD = 10_000
-"""The most replicas of which the master remembers that they have been warned."""
+T = TypeVar("T")
+
+_MOST_REMEMBERED = 10_000
+"""The most replicas of which the master remembers a warning and an adopted filter."""
 
 ReadFilter = Callable[[ConnectBack, ReplicaPeer], OwnFilter]
 
@@ -64,6 +68,8 @@ class ReplicaFilters:
         """The filters that operators changed on the console."""
         self._told: OrderedDict[tuple[str, str, int, str], str] = OrderedDict()
         """The warning that each replica got last, by user, channel, server id and UUID."""
+        self._adopted: OrderedDict[tuple[str, str, int, str], ReplicationFilter] = OrderedDict()
+        """The filter of its own that each replica had last."""
 
     @property
     def entries(self) -> tuple[ReplicaEntry, ...]:
@@ -118,27 +124,52 @@ class ReplicaFilters:
             )
         used = self.used(entry)
         if used is None:
-            return ChosenFilter(entry, self._adopted(entry, peer))
+            return ChosenFilter(entry, self.adopt(entry, peer))
         drift = self.look(entry, peer, used)
         if drift.text:
-            self._warn(entry, peer, drift)
+            self.warn(entry, peer, drift)
         return ChosenFilter(entry, used)
 
-    def _adopted(self, entry: ReplicaEntry, peer: ReplicaPeer) -> ReplicationFilter:
+    def is_current(self, chosen: ChosenFilter) -> bool:
+        """Tell whether a replica would get the same filter now, although others may have changed the filters."""
+        if chosen.entry not in self.entries:
+            return False
+        used = self.used(chosen.entry)
+        return used is None or same_filters(used, chosen.filter)
+
+    def adopt(self, entry: ReplicaEntry, peer: ReplicaPeer) -> ReplicationFilter:
         """Return the replica's own filter. Raises ReplicaRefused when the replica cannot be asked."""
         assert entry.connect is not None
         try:
             own = self._read(entry.connect, peer)
         except FilterUnreadable as error:
             raise ReplicaRefused(f"adopt: {error}", momentary=error.momentary) from None
-        if own.sure.rules != own.likely.rules:
+        if own.not_dropped:
             log.warning(
-                "the replica's own rules can be read in several ways",
+                "rules of the replica are not adopted, since each text can be one rule or several",
                 **_fields(peer),
-                rules=printable("; ".join(own.doubts)),
-                hint="the master drops only what is sure; if no name has a comma, say so with commas_separate = true",
+                rules=printable("; ".join(own.not_dropped)),
+                hint="the master sends these events; if no name has a comma, say so with commas_separate = true",
             )
+        self._note_widening(peer, own.sure)
         return own.sure
+
+    def _note_widening(self, peer: ReplicaPeer, own: ReplicationFilter) -> None:
+        """Warn when a replica's own filter is wider than when the master adopted it last."""
+        with self._lock:
+            old = self._adopted.get(_key(peer))
+            _remember(self._adopted, _key(peer), own)
+        if old is None:
+            return
+        wider = passes_beyond(own, old)
+        if wider.beyond is Beyond.NOTHING:
+            return
+        text = (
+            "the replica's own filter has been widened: what the master dropped before does not come back, unless the "
+            "replica discarded its relay log before (STOP REPLICA, RESET REPLICA, CHANGE REPLICATION FILTER)"
+        )
+        log.warning("adopted filter widened", **_fields(peer), reason=text, example=printable(wider.example))
+        _audit("adopted filter widened", peer, text)
 
     def look(self, entry: ReplicaEntry, peer: ReplicaPeer, used: ReplicationFilter) -> Drift:
         """Compare a replica's own filter with the filter in use. Without ``connect`` there is no drift to see."""
@@ -153,32 +184,51 @@ class ReplicaFilters:
                 f"the replica's own filter cannot be compared with its filter on the master: {error}"
             )
 
-    def _warn(self, entry: ReplicaEntry, peer: ReplicaPeer, drift: Drift) -> None:
+    def warn(self, entry: ReplicaEntry, peer: ReplicaPeer, drift: Drift) -> None:
         """Warn of drift on both sides. Raises ReplicaRefused with the text that the replica logs."""
         refuses = drift.is_sure and entry.on_drift is OnDrift.REFUSE
-        replica = peer.user, peer.channel, peer.server_id, peer.uuid
         with self._lock:
-            is_known = self._told.get(replica) == drift.text
-            self._told[replica] = drift.text
-            self._told.move_to_end(replica)
-            if len(self._told) > _MOST_TOLD:
-                self._told.popitem(last=False)
-        log.warning("drift", **_fields(peer), reason=drift.text, refused=refuses)
+            is_known = self._told.get(_key(peer)) == drift.text
+            _remember(self._told, _key(peer), drift.text)
         if refuses or not is_known:
-            audit(
-                "drift",
-                account=peer.user,
-                peer=str(peer.address),
-                result=drift.text,
-                server_id=peer.server_id,
-                channel=peer.channel,
-                refused=int(refuses),
-            )
+            log.warning("drift", **_fields(peer), reason=drift.text, refused=refuses)
+            _audit("drift", peer, drift.text, refused=int(refuses))
         if refuses:
             raise ReplicaRefused(drift.text)
         if not is_known:
             # A replica shows no text of a source that serves it. At an error it logs the text and reconnects at once.
             raise ReplicaRefused(f"warning: {drift.text} (the next attempt is served)", momentary=True)
+
+
+def same_filters(one: ReplicationFilter, other: ReplicationFilter) -> bool:
+    """Tell whether two filters have the same rules, and so decide alike."""
+    return type(one) is type(other) and one.rules == other.rules and one.names == other.names
+
+
+def _key(peer: ReplicaPeer) -> tuple[str, str, int, str]:
+    return peer.user, peer.channel, peer.server_id, peer.uuid
+
+
+def _remember(
+    known: OrderedDict[tuple[str, str, int, str], T], replica: tuple[str, str, int, str], what: T
+) -> None:
+    """Note something about a replica. What was noted longest ago is forgotten beyond a limit."""
+    known[replica] = what
+    known.move_to_end(replica)
+    if len(known) > _MOST_REMEMBERED:
+        known.popitem(last=False)
+
+
+def _audit(what: str, peer: ReplicaPeer, result: str, **details: int) -> None:
+    audit(
+        what,
+        account=peer.user,
+        peer=str(peer.address),
+        result=result,
+        server_id=peer.server_id,
+        channel=peer.channel,
+        **details,
+    )
 
 
 def _fields(peer: ReplicaPeer) -> dict[str, object]:

@@ -45,6 +45,8 @@ class OwnFilter:
     """The filter if every comma in the replica's texts separates two rules."""
     doubts: tuple[str, ...]
     """The texts that can be read in several ways, such as ``REPLICATE_IGNORE_DB=a,b``."""
+    not_dropped: tuple[str, ...]
+    """Those of the doubtful texts whose rules drop nothing in ``sure``."""
     server_version: str
 
 
@@ -155,7 +157,11 @@ def _read(cursor: Cursor, connect: ConnectBack, peer: ReplicaPeer, where: str) -
     rules = read_rules(texts, commas_separate=connect.commas_separate)
     names = NameRules(family, name_collation_of(family, version), int(facts["lower_case"]))
     return OwnFilter(
-        Filter(rules.sure, names=names), Filter(rules.likely, names=names), rules.doubts, version
+        Filter(rules.sure, names=names),
+        Filter(rules.likely, names=names),
+        rules.doubts,
+        rules.not_dropped,
+        version,
     )
 
 

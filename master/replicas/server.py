@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from mysql_mimic.types import Capabilities
@@ -20,10 +20,13 @@ from dumpfilter.console.roles import Role
 from dumpfilter.console.rsa_exchange import RsaExchange
 from dumpfilter.console.session import Session
 from dumpfilter.console.wire import PacketStream
+from dumpfilter.errors import DumpfilterError
+from dumpfilter.master.limits import Places
 from dumpfilter.master.replicas.connection import ReplicaConnection
 from dumpfilter.master.replicas.context import ReplicaContext
+from dumpfilter.master.replicas.failures import failure
 from dumpfilter.master.replicas.filters import ReplicaFilters
-from dumpfilter.master.server import MasterServer
+from dumpfilter.master.service import DumpFilterService
 from dumpfilter.packets.framing import frame
 from dumpfilter.security.tls import TlsSource
 
@@ -43,12 +46,16 @@ _MARIADB_PREFIX = "5.5.5-"
 class ReplicaServer:
     """The replication port of one master. ``executor`` carries out the statements that replicas seldom send.
 
-    All replicas are slaves of the master's register, and share its dump threads with the slaves of dumpfilter.
+    ``service`` returns the service that serves the next replica, and raises DumpfilterError if there is none at
+    present. A master always has the same service. A slave has another one when its relay log goes back.
+
+    All replicas are slaves of the service's register, and share its dump threads with the slaves of dumpfilter.
     """
 
     def __init__(
         self,
-        server: MasterServer,
+        service: Callable[[], DumpFilterService],
+        places: Places,
         filters: ReplicaFilters,
         executor: Executor,
         *,
@@ -58,7 +65,9 @@ class ReplicaServer:
         max_connections: int,
         denial_seconds: float = DEFAULT_DENIAL_SECONDS,
     ) -> None:
-        self._context = ReplicaContext(server.service, server.gate.places, filters)
+        self._service = service
+        self._places = places
+        self._context: ReplicaContext | None = None
         self._executor = executor
         self._pool = ThreadPoolExecutor(_STATEMENT_THREADS, "replica-statement")
         self._limits = Limits()
@@ -113,8 +122,18 @@ class ReplicaServer:
             "Uptime": int(time.monotonic() - self._started),
         }
 
+    def _context_now(self) -> ReplicaContext:
+        """Return what the connections of the present service share. Call this in the master's loop."""
+        service = self._service()
+        if self._context is None or self._context.service is not service:
+            self._context = ReplicaContext(service, self._places, self.filters)
+        return self._context
+
     def _greeting(self) -> Greeting:
-        store = self._context.store
+        try:
+            store = self._context_now().store
+        except DumpfilterError as error:
+            raise failure(error) from None
         version = store.format_description.server_version
         if store.family == "mysql":
             return Greeting(version, REPLICA_CAPABILITIES, CACHING_SHA2)
@@ -123,7 +142,7 @@ class ReplicaServer:
 
     def _connect(self, stream: PacketStream, door: Doorkeeper) -> Connection:
         return ReplicaConnection(
-            self._context,
+            self._context_now(),
             stream=stream,
             door=door,
             pool=self._pool,

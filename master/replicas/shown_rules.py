@@ -35,6 +35,8 @@ class ShownRules:
     """The rules if every comma separates two of them."""
     doubts: tuple[str, ...] = ()
     """The texts with several readings, such as ``REPLICATE_IGNORE_DB=a,b``. Without any, both sets of rules agree."""
+    not_dropped: tuple[str, ...] = ()
+    """Those of the doubtful texts whose rules drop nothing in ``sure``."""
 
 
 def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool) -> ShownRules:
@@ -45,6 +47,7 @@ def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool) -> Shown
     sure: list[Rule] = []
     likely: list[Rule] = []
     doubts: list[str] = []
+    not_dropped: list[str] = []
     for kind in RuleKind:
         text = texts.get(kind, "")
         if not text:
@@ -69,10 +72,12 @@ def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool) -> Shown
                     "name has a comma, say so with commas_separate = true"
                 )
             sure += _rules(kind, _neighbours(pieces))
-        elif kind is RuleKind.IGNORE_DB:
+            continue
+        not_dropped.append(doubts[-1])
+        if kind is RuleKind.IGNORE_DB:
             # MySQL asks wild rules about CREATE DATABASE only without any database rule. No name ends with a space.
             sure.append(make_rule(kind, f"{text} "))
-    return ShownRules(tuple(sure), tuple(likely), tuple(doubts))
+    return ShownRules(tuple(sure), tuple(likely), tuple(doubts), tuple(not_dropped))
 
 
 def _rules(kind: RuleKind, values: list[str]) -> Iterator[Rule]:

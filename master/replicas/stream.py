@@ -23,6 +23,8 @@ IDLE_SECONDS = 0.05
 BUSY_SECONDS = 1.0
 """The time between two corrections of a replica's position while events follow one another."""
 
+LARGEST_V1_POSITION = 0xFFFFFFFF
+
 _INLINE = 4 << 20
 """The size up to which events become packets in the event loop. Larger ones would keep other replicas waiting."""
 
@@ -51,8 +53,8 @@ class StreamOptions:
     """Whether the replica wants heartbeats."""
     v2: bool = False
     """Whether the replica knows heartbeats of version 2."""
-    by_gtids: bool = False
-    """Whether the replica names GTIDs. MySQL's replicas take no correction of their position otherwise."""
+    corrections: bool = True
+    """Whether the replica's position may be corrected. Programs would take a correction for a part of the binlog."""
     checksum: bool = True
     """Whether the replica expects a checksum in the first event."""
     annotations: bool = True
@@ -127,7 +129,7 @@ class ReplicaStream:
     @property
     def _is_wrong(self) -> bool:
         """Whether the replica knows a wrong position that can be corrected."""
-        return self._is_boundary and self._position.is_wrong_at(self._place[1])
+        return self._options.corrections and self._is_boundary and self._position.is_wrong_at(self._place[1])
 
     async def _send(self, message: bytes, reached: Reached) -> None:
         before, self._place = self._place, (reached.file, reached.end)

@@ -58,6 +58,13 @@ def test_each_event_is_one_packet(events: list[bytes], sequence: int, kind: type
     assert (bytes(framed), after) == _expected(events, sequence, heads)
 
 
+@given(EVENTS, st.sampled_from([2, 4, 16, 30, 160, 162]))
+def test_events_that_a_replica_has_not_asked_for(events: list[bytes], left_out: int) -> None:
+    kept = [event for event in events if event[4] != left_out]
+    framed, after = frame(b"".join(events), 7, left_out=left_out)
+    assert (bytes(framed), after) == _expected(kept, 7, [b"\0"] * len(kept))
+
+
 @pytest.mark.parametrize("semi_sync", [False, True])
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("more", [-1, 0, 1])

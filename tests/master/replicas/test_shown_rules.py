@@ -75,6 +75,7 @@ def test_one_rule_or_two() -> None:
         "--replicate-do-table=s.y",
     ]
     assert read.doubts == ("REPLICATE_IGNORE_DB=a,b", "REPLICATE_DO_TABLE=s.x,s.y")
+    assert read.not_dropped == ("REPLICATE_IGNORE_DB=a,b",)
 
 
 @pytest.mark.parametrize("text", ["(a,b),(c,d)", "a->b,c->d"])
