@@ -81,7 +81,7 @@ class Limits:
 
 
 class Doing(NamedTuple):
-    """What a connection is doing, as the columns Command, State and Info of SHOW PROCESSLIST tell."""
+    """The columns Command, State and Info of SHOW PROCESSLIST for one connection."""
 
     command: str
     state: str = ""
@@ -203,7 +203,7 @@ class Connection:
 
     @property
     def doing(self) -> Doing:
-        """What the client's connection is doing."""
+        """The present activity of the connection."""
         running = self.running
         if running is not None:
             return Doing("Query", "executing", running)
