@@ -5,7 +5,8 @@ A replica that filters for itself receives every transaction, so every GTID ends
 replica a GTID without the changes:
 
 - MySQL needs the GTID of each dropped transaction. Its stand-in is the transaction's Gtid event as the binlog has it,
-  and an Xid event. The Gtid event keeps ``sequence_number`` and ``last_committed``, on which parallel appliers rely.
+  a BEGIN and an Xid event. The Gtid event keeps ``sequence_number`` and ``last_committed``, on which parallel appliers
+  rely. Without the BEGIN a replica writes two warnings into its error log for each dropped transaction.
 - MariaDB needs only the last GTID of each domain. Its stand-in is an empty Gtid event and an Xid event. There is one
   for each domain whose last transaction in a chunk was dropped.
 
@@ -103,7 +104,7 @@ class Empties:
         xids = len(self) * (K.XID_LENGTH + extra)
         if len(self.domain):
             return xids + len(self) * (K.MARIADB_GTID_LENGTH + extra)
-        return xids + int(self.gtid_size.sum())
+        return xids + len(self) * (K.BEGIN_LENGTH + extra) + int(self.gtid_size.sum())
 
 
 NO_EMPTIES = Empties(_NONE, _NONE)

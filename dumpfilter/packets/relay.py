@@ -398,7 +398,7 @@ class GtidSynthesis:
         )
 
     def _transaction_length(self, gtid_length: int) -> int:
-        return gtid_length + E.XID_LENGTH + self._tail
+        return gtid_length + E.BEGIN_LENGTH + E.XID_LENGTH + 2 * self._tail
 
     def _template(self, uuid: bytes, end_log_pos: int) -> bytes:
         body = bytes(1) + uuid + bytes(8)

@@ -175,6 +175,7 @@ class Evaluate:
     def __init__(self, measured: Measured, flags: Sequence[SubjectFlags | None], family: str) -> None:
         tallied = self.tallied = measured.tallied.folded(flags)
         self._has_gtids = family != "mysql" or bool(tallied.stand_ins.any()) or not tallied.transactions.any()
+        self._stand_in_events = EVENTS["mariadb" if family == "mariadb" else "mysql"]
         self._flags = flags
         self._schema_bytes = measured.schema_bytes
         self._an_event, _, self._a_byte = costs(measured.timing)
@@ -252,7 +253,7 @@ class Evaluate:
             _figures(tallied, tallied.sent(flags, None, number)),
         )
         stand_ins = tallied.stand_ins_for(flags, number)
-        packets = sent.events + EVENTS * stand_ins.number
+        packets = sent.events + self._stand_in_events * stand_ins.number
         return RealReplica(
             bytes=sent.bytes + stand_ins.nbytes + PACKET_BYTES * packets,
             bytes_gtid=stand_ins.nbytes,
