@@ -47,17 +47,16 @@ SLOW = 200_000
 """The speed of a slow connection, bytes a second."""
 
 PARTS = (
-    *(
-        "stop",
-        "flush",
-        "purge",
-        "kill source",
-        "kill dumpfilter",
-        "kill replica",
-        "cut",
-        "cut in the middle",
-        "slow",
-    ),
+    "stop",
+    "flush",
+    "purge",
+    "kill source",
+    "kill dumpfilter",
+    "kill replica",
+    "cut",
+    "cut in the middle",
+    "slow",
+    "fail over",
 )
 """Events that a run can have."""
 
