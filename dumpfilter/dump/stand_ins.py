@@ -20,11 +20,11 @@ from dumpfilter.index.segment import Segment
 XID_LENGTH = HEADER_LENGTH + 8
 """The length of an Xid event without its checksum, bytes."""
 
+BEGIN_LENGTH = HEADER_LENGTH + 13 + len(b"\0BEGIN")
+"""The length of a Query event BEGIN without database, status variables and checksum, bytes."""
+
 MARIADB_GTID_LENGTH = HEADER_LENGTH + 19
 """The length of a Gtid event of MariaDB without a commit id, an xid and a checksum, bytes."""
-
-BEGIN_LENGTH = HEADER_LENGTH + 13 + len("\0BEGIN")
-"""The length of a Query event ``BEGIN`` without a database, status variables and a checksum, bytes."""
 
 EVENTS: dict[Family, int] = {"mysql": 3, "mariadb": 2}
 """The number of events of a stand-in."""
@@ -60,8 +60,8 @@ class StandInSizes:
         n = len(segment.txn_source)
         first = segment.txn_event[:n]
         has_gtid = (segment.txn_source >= 0) & (segment.role[first] & R.ROLE_MASK == R.GTID)
-        added = _with_checksum(segment, BEGIN_LENGTH) + _with_checksum(segment, XID_LENGTH)
-        sizes = np.where(has_gtid, segment.size[first] + added, 0)
+        others = _with_checksum(segment, BEGIN_LENGTH) + _with_checksum(segment, XID_LENGTH)
+        sizes = np.where(has_gtid, segment.size[first] + others, 0)
         if segment.continues and n:
             sizes[0] = self._of_open
         self._of_open = int(sizes[-1]) if segment.open and n else 0

@@ -5,13 +5,14 @@ A replica that filters for itself receives every transaction, so every GTID ends
 replica a GTID without the changes:
 
 - MySQL needs the GTID of each dropped transaction. Its stand-in is the transaction's Gtid event as the binlog has it,
-  a BEGIN and an Xid event. The Gtid event keeps ``sequence_number`` and ``last_committed``, on which parallel appliers
-  rely. Without the BEGIN a replica writes two warnings into its error log for each dropped transaction.
+  a Query event BEGIN and an Xid event. The Gtid event keeps ``sequence_number`` and ``last_committed``, on which
+  parallel appliers rely. Without BEGIN a replica would have the same GTIDs, but its I/O thread would write two warnings
+  for each stand-in into the error log (10445 and 10590, tried with MySQL 9.7).
 - MariaDB needs only the last GTID of each domain. Its stand-in is an empty Gtid event and an Xid event. There is one
   for each domain whose last transaction in a chunk was dropped.
 
-A Gtid event is never written without an Xid event after it. A real mysqld dies of signal 11 when a Gtid event stands
-alone (tried with MySQL 9.7).
+A Gtid event is never written without the other events of its stand-in. A real mysqld dies of signal 11 when a Gtid
+event stands alone (tried with MySQL 9.7).
 """
 
 from __future__ import annotations
@@ -260,7 +261,11 @@ def _mariadb(
 
 
 def with_empties(
-    events: Bytes, empties: Empties, read: ReadAt, fd: FormatDescription, window: Window | None = None
+    events: Bytes,
+    empties: Empties,
+    read: ReadAt,
+    fd: FormatDescription,
+    window: Window | None = None,
 ) -> Bytes:
     """Return a chunk's events with the stand-ins of dropped transactions at their places.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -71,12 +72,16 @@ def read_own_filter(connect: ConnectBack, peer: ReplicaPeer) -> OwnFilter:
             f"cannot read the filter of {where}: {_reason(error)}: {_cure(error, connect)}",
             momentary=not _is_denied(error),
         ) from None
-    except (pymysql.err.Error, UnicodeError, ValueError, LookupError, AssertionError) as error:
+    except (pymysql.err.Error, *_MALFORMED) as error:
         raise FilterUnreadable(
             f"cannot read the filter of {where}: {_reason(error)}: {_cure(error, connect)}", momentary=False
         ) from None
     except OptionError as error:
         raise FilterUnreadable(f"cannot use the filter of {where}: {error}", momentary=False) from None
+
+
+_MALFORMED = (ValueError, LookupError, AssertionError, TypeError, AttributeError, struct.error)
+"""The errors that PyMySQL raises when a server's packets are malformed."""
 
 
 class _NoClearPassword:

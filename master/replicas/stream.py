@@ -88,6 +88,7 @@ class ReplicaStream:
         """The file and position that the replica has been sent up to."""
         self._is_boundary = True
         """Whether no transaction is open at this position."""
+        """Whether the replica has got the Rotate event at the end of a file, and expects another file."""
         self._has_checksums = False
         self._told_at = -BUSY_SECONDS
         self.is_waiting = False
@@ -152,7 +153,8 @@ class ReplicaStream:
         if not self._skips:
             self._position.begin(reached.file, reached.end)
             return message
-        wanted = self._options.start.wanted
+        start = self._options.start
+        wanted = start.wanted if start.asked is None else start.asked
         self._position.begin(reached.file, wanted)
         head = rotate(reached.file, wanted, self._options.server_id, self._options.checksum)
         return head + format_description(description, is_whole_file=False)

@@ -47,7 +47,7 @@ class FilterWatch:
             if now - self._looked[key] < self._control.seconds_between_looks(slave):
                 continue
             self._look_at(slave)
-            self._looked[key] = time.monotonic()
+            self._looked[key] = now
 
     def _look_at(self, slave: RegisteredSlave) -> None:
         try:

@@ -100,7 +100,7 @@ def _stand_in(made: MadeBinlog, fd: FormatDescription, one: _Transaction) -> byt
             bytes(14) + b"BEGIN",
             timestamp=header.timestamp,
             server_id=header.server_id,
-            end_log_pos=header.end_log_pos,
+            end_log_pos=one.end - len(xid),
             checksum=fd.checksum,
         )
         return made.data[one.start : one.start + header.size] + begin + xid
