@@ -25,7 +25,7 @@ from dumpfilter.errors import OptionError
 from dumpfilter.security.exposure import is_loopback
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import TlsSource
-from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR, SqlError, SqlError
+from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR, SqlError
 
 log = structlog.get_logger("dumpfilter.console")
 

@@ -86,7 +86,6 @@ class ReplicaStream:
         """The file and position that the replica has been sent up to."""
         self._is_boundary = True
         """Whether no transaction is open at this position."""
-        """Whether the replica has got the Rotate event at the end of a file, and expects another file."""
         self._has_checksums = False
         self._told_at = -BUSY_SECONDS
         self.is_waiting = False
@@ -151,11 +150,15 @@ class ReplicaStream:
         if not self._skips:
             self._position.begin(reached.file, reached.end)
             return message
-        start = self._options.start
-        wanted = start.wanted if start.asked is None else start.asked
-        self._position.begin(reached.file, wanted)
-        head = rotate(reached.file, wanted, self._options.server_id, self._options.checksum)
+        self._position.begin(reached.file, self._wanted)
+        head = rotate(reached.file, self._wanted, self._options.server_id, self._options.checksum)
         return head + format_description(description, is_whole_file=False)
+
+    @property
+    def _wanted(self) -> int:
+        """The position from which the replica wants events, in its own words."""
+        start = self._options.start
+        return start.wanted if start.asked is None else start.asked
 
     async def _send_new(self, message: bytes) -> None:
         """Send the part of a message that the replica does not have yet."""
@@ -175,7 +178,7 @@ class ReplicaStream:
         at = 0
         while at < len(message):
             head = EventHeader.unpack(message, at)
-            if head.end_log_pos > self._options.start.wanted:
+            if head.end_log_pos > self._wanted:
                 self._skips = 0
                 break
             at += head.size
