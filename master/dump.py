@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
-from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan
+from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts
 from dumpfilter.dump.exclusion import Exclusion
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.errors import BinlogUnreadable
@@ -321,7 +321,7 @@ class Dump:
             if piece.plan.size and not isinstance(following, bytes):
                 self._reader.prepare(following, self.chunk_size)
             MEASURED.send_delay.observe_since(piece.committed_at)
-            self._progress(piece.plan)
+            self._progress(piece.plan, piece.counts)
             self.reached = Reached(*piece.told, piece.plan.end == piece.plan.resume)
             for message in messages:
                 yield message
@@ -331,8 +331,8 @@ class Dump:
             if self._changed and self._goes_back:
                 return
 
-    def _progress(self, plan: ChunkPlan) -> None:
-        self._register.progress(self._slave, plan.file, plan.end, plan.counts)
+    def _progress(self, plan: ChunkPlan, counts: Counts) -> None:
+        self._register.progress(self._slave, plan.file, plan.end, counts)
 
     async def _take_up_change(self, place: DumpPlace) -> tuple[bool, DumpPlace]:
         """Continue the dump with the slave's new filter. Return whether the dump goes back, and where it goes on.
@@ -377,7 +377,7 @@ class Dump:
                 self._sent_from_split = True
                 log.info("dump from a split", **self._split_fields)
             piece = GrpcPlan(plan, source, end, resume, version, self._slave.protocol)
-            self._progress(plan)
+            self._progress(plan, plan.counts)
             yield place, await self._reader.messages(piece, self.chunk_size)
             self._sent_at = time.monotonic()
             end, resume = plan.end, plan.resume

@@ -20,7 +20,7 @@ from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.binlog.writer import rebase_array
 from dumpfilter.dump import ChunkPlan, render
-from dumpfilter.dump.chunk import ReadyPlan, Window, render_into
+from dumpfilter.dump.chunk import Counts, ReadyPlan, Window, render_into
 from dumpfilter.dump.decide import REPLACED
 from dumpfilter.master.indexed_file import IndexedFile
 
@@ -70,6 +70,11 @@ class PlacedPlan(ABC):
     def told(self) -> tuple[str, int]:
         """The file and the position after the chunk, as slaves know them."""
         return self.plan.file, self.plan.end
+
+    @property
+    def counts(self) -> Counts:
+        """The chunk's counts, once messages have been made."""
+        return self.plan.counts
 
     @abstractmethod
     def messages(self, chunk_size: int) -> Iterator[bytes]:

@@ -50,11 +50,21 @@ class RelayPlan(PlacedPlan):
     """The bytes of the plan's events that the parts before have."""
     stop: int | None = None
     """The bytes of the plan's events up to this part's last; None for all."""
+    bytes_gtid: int = 0
+    """The bytes of the stand-ins, once messages have been made."""
 
     @property
     def told(self) -> tuple[str, int]:
         """The origin's file and its position after the chunk."""
         return self.origin
+
+    @property
+    def counts(self) -> Counts:
+        """The chunk's counts, with the bytes of the stand-ins.
+
+        The plan itself does not have them, because a slave of dumpfilter at the same place may share the plan.
+        """
+        return replace(self.plan.counts, bytes_gtid=self.bytes_gtid) if self.bytes_gtid else self.plan.counts
 
     def messages(self, chunk_size: int) -> Iterator[bytes]:
         """Yield the chunk's events as one message, which is empty if the chunk has neither events nor stand-ins."""
@@ -66,7 +76,7 @@ class RelayPlan(PlacedPlan):
         made = self._stand_ins()
         fd = self.source.file.format_description
         out = with_empties(events, made.empties, made.read, fd)
-        self.plan.counts.bytes_gtid = made.empties.size(fd.checksum)
+        self.bytes_gtid = made.empties.size(fd.checksum)
         self.source.check()
         yield bytes(out)
 

@@ -10,10 +10,10 @@ Therefore a stand-in takes the place of a dropped transaction (:mod:`dumpfilter.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dumpfilter.dump import ChunkPlan
-from dumpfilter.dump.chunk import Window
+from dumpfilter.dump.chunk import Counts, Window
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.indexed_file import IndexedFile
@@ -30,6 +30,17 @@ class ReplicaPlan(PlacedPlan):
 
     empties: Empties = NO_EMPTIES
     """The stand-ins of the transactions that the filter drops."""
+
+    @property
+    def counts(self) -> Counts:
+        """The chunk's counts, with the bytes of the stand-ins.
+
+        The plan itself does not have them, because a slave of dumpfilter at the same place may share the plan.
+        """
+        if not len(self.empties):
+            return self.plan.counts
+        size = self.empties.size(self.source.file.format_description.checksum)
+        return replace(self.plan.counts, bytes_gtid=size)
 
     def messages(self, chunk_size: int) -> Iterator[bytes]:
         """Yield the chunk's events as one message, which is empty if the chunk has neither events nor stand-ins."""
@@ -83,8 +94,6 @@ class ReplicaEncoding:
             empties = find_empties(plans, segment, place.position, resume, source.read, source.gtid_source)
         pieces: list[PlacedPlan] = []
         for plan, of_plan in zip(plans, empties, strict=True):
-            if len(of_plan):
-                plan.counts.bytes_gtid = of_plan.size(checksum=source.file.format_description.checksum)
             pieces.append(ReplicaPlan(plan, source, end, resume, filter_version, of_plan))
             end, resume = plan.end, plan.resume
         return pieces

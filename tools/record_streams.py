@@ -1,8 +1,8 @@
 """``python tools/record_streams.py PORT BINLOGS OUTPUT``: record what a real server sends to a replica.
 
 The server listens on PORT of 127.0.0.1 and has a user ``repl`` with the password ``repl``. Its data directory must have
-the binlog set BINLOGS: copy the files there and list them in its index file, then start the server. The server begins a file of its own, which the
-recording leaves out. ``tests/data/streams/README.md`` describes the recording.
+the binlog set BINLOGS: copy the files there and list them in its index file, then start the server. The server begins a
+file of its own, which the recording leaves out. ``tests/data/streams/README.md`` describes the recording.
 """
 
 from __future__ import annotations
@@ -62,16 +62,19 @@ def requests(binlogs: BinlogSet, family: str, all_gtids: str) -> Iterator[Reques
         yield Request("without-annotate-rows", gtids="", flags=0)
 
 
-def packets(port: int, family: str, request: Request) -> Iterator[tuple[int, bytes]]:
+def packets(port: int, family: str, request: Request, password: str = "repl") -> Iterator[tuple[int, bytes]]:
     """Yield the sequence number and the payload of each packet of a dump, up to the end of the binlog."""
     # MariaDB of Debian has no TLS.
     connection = pymysql.connect(
-        host="127.0.0.1", port=port, user="repl", password="repl", ssl_disabled=family == "mariadb"
+        host="127.0.0.1", port=port, user="repl", password=password, ssl_disabled=family == "mariadb"
     )
     cursor = connection.cursor()
-    settings = {"master_binlog_checksum": request.checksum, "source_binlog_checksum": request.checksum}
+    settings: dict[str, str | int] = {
+        "master_binlog_checksum": request.checksum,
+        "source_binlog_checksum": request.checksum,
+    }
     if family == "mariadb":
-        settings["mariadb_slave_capability"] = "4"
+        settings["mariadb_slave_capability"] = 4
         if request.gtids is not None:
             settings["slave_connect_state"] = request.gtids
     for name, value in settings.items():

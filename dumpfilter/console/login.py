@@ -64,7 +64,7 @@ _LOGIN_PACKET = 1 << 16
 
 @dataclass(frozen=True)
 class Greeting:
-    """What a server says of itself in the first packet of a connection."""
+    """The description of itself that a server sends in the first packet of a connection."""
 
     server_version: str
     capabilities: Capabilities = CAPABILITIES

@@ -277,7 +277,7 @@ class Login:
     plugin: str | None
     collation: int | None
     attributes: Mapping[str, str] = field(default_factory=dict)
-    """What the client says of itself (connection attributes), such as ``program_name``."""
+    """The client's description of itself (connection attributes), such as ``program_name``."""
     zstd_level: int = 0
     """The level at which the client wants packets compressed with zstd."""
 

@@ -154,10 +154,11 @@ def count_events(events):
 
 
 @njit(cache=True, nogil=True)
-def last_end_log_pos(events):
-    """Return ``end_log_pos`` of the last event of whole events that has one, or 0."""
+def last_events(events):
+    """Return the offset of the last of whole events, and ``end_log_pos`` of the last event that has one, or 0."""
     base = _U(events.ctypes.data)
     at = np.int64(0)
+    last = np.int64(0)
     found = np.int64(0)
     while at + _HEADER <= events.size:
         told = np.int64(load_u32(base + _U(at + _END_LOG_POS_AT)))
@@ -166,5 +167,6 @@ def last_end_log_pos(events):
         size = np.int64(load_u32(base + _U(at + _SIZE_AT)))
         if size < _HEADER:
             break
+        last = at
         at += size
-    return found
+    return last, found

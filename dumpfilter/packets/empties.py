@@ -5,12 +5,14 @@ A replica that filters for itself receives every transaction, so every GTID ends
 replica a GTID without the changes:
 
 - MySQL needs the GTID of each dropped transaction. Its stand-in is the transaction's Gtid event as the binlog has it,
-  and an Xid event. The Gtid event keeps ``sequence_number`` and ``last_committed``, on which parallel appliers rely.
+  a Query event BEGIN and an Xid event. The Gtid event keeps ``sequence_number`` and ``last_committed``, on which
+  parallel appliers rely. Without BEGIN a replica would have the same GTIDs. Its I/O thread would then write two
+  warnings for each stand-in into the error log (10445 and 10590, tried with MySQL 9.7).
 - MariaDB needs only the last GTID of each domain. Its stand-in is an empty Gtid event and an Xid event. There is one
   for each domain whose last transaction in a chunk was dropped.
 
-A Gtid event is never written without an Xid event after it. A real mysqld dies of signal 11 when a Gtid event stands
-alone (tried with MySQL 9.7).
+A Gtid event is never written without the other events of its stand-in. A real mysqld dies of signal 11 when a Gtid
+event stands alone (tried with MySQL 9.7).
 """
 
 from __future__ import annotations
@@ -103,7 +105,7 @@ class Empties:
         xids = len(self) * (K.XID_LENGTH + extra)
         if len(self.domain):
             return xids + len(self) * (K.MARIADB_GTID_LENGTH + extra)
-        return xids + int(self.gtid_size.sum())
+        return xids + len(self) * (K.BEGIN_LENGTH + extra) + int(self.gtid_size.sum())
 
 
 NO_EMPTIES = Empties(_NONE, _NONE)
@@ -259,7 +261,11 @@ def _mariadb(
 
 
 def with_empties(
-    events: Bytes, empties: Empties, read: ReadAt, fd: FormatDescription, window: Window | None = None
+    events: Bytes,
+    empties: Empties,
+    read: ReadAt,
+    fd: FormatDescription,
+    window: Window | None = None,
 ) -> Bytes:
     """Return a chunk's events with the stand-ins of dropped transactions at their places.
 

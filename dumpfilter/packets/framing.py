@@ -72,12 +72,13 @@ def count_events(events: Bytes) -> int:
     return n
 
 
-def last_end_log_pos(events: Bytes) -> int:
-    """Return the position that the last event of whole events tells (``end_log_pos``), or 0 if no event tells one.
+def last_events(events: Bytes) -> tuple[int, int]:
+    """Return the offset of the last of whole events, and the position that the last events tell (``end_log_pos``).
 
-    Some events inside a transaction of MariaDB tell none.
+    Some events inside a transaction of MariaDB tell none. The position is 0 if no event tells one.
     """
-    return int(K.last_end_log_pos(np.frombuffer(events, np.uint8)))
+    last, told = K.last_events(as_array(events))
+    return int(last), int(told)
 
 
 def _no_event(at: int, size: int) -> BinlogCorrupt:

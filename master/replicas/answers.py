@@ -78,7 +78,7 @@ class Source:
 
 
 class SessionState(NamedTuple):
-    """What a replica has said of itself in session variables. All names are those of the newer servers."""
+    """A replica's description of itself in session variables."""
 
     heartbeat_seconds: float | None
     """The time between heartbeats while nothing else is sent. None: the replica has not said."""
@@ -87,7 +87,7 @@ class SessionState(NamedTuple):
     uuid: str
     """The replica's server UUID, empty for MariaDB and for programs."""
     capability: int
-    """What a MariaDB replica understands (``@mariadb_slave_capability``)."""
+    """The kinds of events that a MariaDB replica understands (``@mariadb_slave_capability``)."""
     connect_state: str | None
     """The GTIDs that a MariaDB replica has. None: file and position tell where the dump begins."""
     until: str | None
@@ -185,7 +185,7 @@ class Handshake:
 
     @property
     def state(self) -> SessionState:
-        """What the replica has said of itself so far."""
+        """The replica's description of itself so far."""
         period = self._either("heartbeat_period")
         checksum = self._either("binlog_checksum")
         uuid = self.variables.get("replica_uuid", self.variables.get("slave_uuid"))

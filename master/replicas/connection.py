@@ -13,7 +13,7 @@ from mysql_mimic import packets
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.console.connection import Com, Connection, Doing
 from dumpfilter.console.wire import ClientGone, Login
-from dumpfilter.errors import DumpfilterError, PositionError
+from dumpfilter.errors import DumpfilterError
 from dumpfilter.master.drain import Applicant
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.imposed import imposed_on, peer_address
@@ -86,7 +86,7 @@ class ReplicaConnection(Connection):
 
     @property
     def doing(self) -> Doing:
-        """What the replica's connection is doing."""
+        """The present activity of the connection."""
         if not self._request_name:
             return super().doing
         stream = self._replica_stream
@@ -185,12 +185,6 @@ class ReplicaConnection(Connection):
 
         check()
         start = await context.reader.serve(lambda: self._start(request, gtids))
-        if start.skips and context.filters_for(slave):
-            raise PositionError(
-                "the position lies inside a transaction, of which the source sends a part; start at the transaction",
-                file=start.dump.file,
-                position=start.wanted,
-            )
         is_mysql = context.family == "mysql"
         v2 = is_mysql and bool(request.flags & MysqlFlag.HEARTBEAT_V2)
         source_id = context.source.server_id
@@ -225,6 +219,7 @@ class ReplicaConnection(Connection):
                 # Replicas say how often they want heartbeats, and programs do not.
                 corrections=state.heartbeat_seconds is not None,
                 checksum=knows_checksum,
+                is_filtered=context.filters_for(slave),
                 annotations=is_mysql or bool(request.flags & MariadbFlag.ANNOTATE_ROWS),
             ),
             check,

@@ -1,4 +1,4 @@
-"""What the connections of all replicas share: the binlog set, the register, the filters, and facts about the source."""
+"""The parts of a master that the connections of all replicas share: binlog set, register, filters, facts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ReplicaContext:
 
     @property
     def source(self) -> Source:
-        """What replicas learn about the server that wrote the binlog."""
+        """The facts about the server that wrote the binlog, as replicas ask for them."""
         return source_of(self.store, self.service.master_uuid)
 
     @property

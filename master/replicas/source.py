@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dumpfilter.binlog.gtid import MariadbGtidSet
-from dumpfilter.errors import BinlogMissing
+from dumpfilter.errors import BinlogMissing, BinlogUnreadable, PositionError
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.replicas.answers import Source
+from dumpfilter.master.replicas.origin_starts import relay_start
 from dumpfilter.master.store import BinlogStore, add_transactions
 
 _NO_GTID = -1
@@ -50,8 +51,10 @@ def gtid_mode(store: BinlogStore) -> str:
 def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:
     """Return MariaDB's GTID position at a place in a binlog file, or None for a file that the set does not have."""
     try:
+        if store.is_relay_log:
+            file, position, _ = relay_start(file, position, store)
         found = store.previous_gtids(file)
-    except BinlogMissing:
+    except (BinlogMissing, PositionError, BinlogUnreadable):
         return None
     if not isinstance(found, MariadbGtidSet):
         return ""

@@ -15,15 +15,13 @@ from dumpfilter.console.wire import PacketStream
 from dumpfilter.master.dump import Reached
 from dumpfilter.master.replicas.positions import KnownPosition
 from dumpfilter.master.replicas.starts import ReplicaStart
-from dumpfilter.packets.control import format_description, heartbeat, rotate
-from dumpfilter.packets.framing import frame
+from dumpfilter.packets.control import format_description, rotate
+from dumpfilter.packets.framing import NOTHING, frame
 
 IDLE_SECONDS = 0.05
 """The time without events after which a replica is told its right position."""
 BUSY_SECONDS = 1.0
 """The time between two corrections of a replica's position while events follow one another."""
-
-LARGEST_V1_POSITION = 0xFFFFFFFF
 
 _INLINE = 4 << 20
 """The size up to which events become packets in the event loop. Larger ones would keep other replicas waiting."""
@@ -55,6 +53,8 @@ class StreamOptions:
     """Whether the replica knows heartbeats of version 2."""
     corrections: bool = True
     """Whether the replica's position may be corrected. Programs would take a correction for a part of the binlog."""
+    is_filtered: bool = False
+    """Whether the dump may lack events, so that their lengths do not tell where the replica's part begins."""
     checksum: bool = True
     """Whether the replica expects a checksum in the first event."""
     annotations: bool = True
@@ -81,6 +81,7 @@ class ReplicaStream:
         self._options = options
         self._check = check
         self._skips = options.start.skips
+        """The number of bytes of the binlog that the replica has already, inside the dump's first transaction."""
         self._place = "", 0
         """The file and position that the replica has been sent up to."""
         self._is_boundary = True
@@ -129,7 +130,7 @@ class ReplicaStream:
     @property
     def _is_wrong(self) -> bool:
         """Whether the replica knows a wrong position that can be corrected."""
-        return self._options.corrections and self._is_boundary and self._position.is_wrong_at(self._place[1])
+        return self._options.corrections and self._is_boundary and self._position.is_wrong_at(*self._place)
 
     async def _send(self, message: bytes, reached: Reached) -> None:
         before, self._place = self._place, (reached.file, reached.end)
@@ -147,47 +148,62 @@ class ReplicaStream:
         description = _description(message)
         self._has_checksums = description.checksum
         if not self._skips:
-            self._position.begin(reached.end)
+            self._position.begin(reached.file, reached.end)
             return message
-        wanted = self._options.start.wanted
-        self._position.begin(wanted)
-        head = rotate(reached.file, wanted, self._options.server_id, self._options.checksum)
+        self._position.begin(reached.file, self._wanted)
+        head = rotate(reached.file, self._wanted, self._options.server_id, self._options.checksum)
         return head + format_description(description, is_whole_file=False)
+
+    @property
+    def _wanted(self) -> int:
+        """The position from which the replica wants events, in its own words."""
+        start = self._options.start
+        return start.wanted if start.asked is None else start.asked
 
     async def _send_new(self, message: bytes) -> None:
         """Send the part of a message that the replica does not have yet."""
         if self._skips:
-            skipped = min(self._skips, len(message))
-            self._skips -= skipped
-            message = message[skipped:]
-        self._position.count(message)
-        if not self._options.annotations:
-            message = without_annotations(message)
+            message = self._without_known(message)
+        if not message:
+            return
+        self._position.count(message, checksum=self._has_checksums)
         await self._send_events(message)
 
+    def _without_known(self, message: bytes) -> bytes:
+        """Return the events of a message that end behind the position from which the replica wants events."""
+        if not self._options.is_filtered:
+            skipped = min(self._skips, len(message))
+            self._skips -= skipped
+            return message[skipped:]
+        at = 0
+        while at < len(message):
+            head = EventHeader.unpack(message, at)
+            if head.end_log_pos > self._wanted:
+                self._skips = 0
+                break
+            at += head.size
+        return message[at:]
+
     async def _send_heartbeat(self) -> None:
-        """Send a heartbeat with the position that the replica knows, because another one ends the connection."""
-        position = self._position.known(self._place[1])
+        options = self._options
         await self._send_events(
-            heartbeat(
-                self._place[0], position, self._options.server_id, self._has_checksums, v2=self._options.v2
-            )
+            self._position.heartbeat(self._place[1], checksum=self._has_checksums, v2=options.v2)
         )
 
     async def _tell_position(self) -> None:
         """Correct the position that the replica knows."""
         self._told_at = time.monotonic()
-        file, position = self._place
-        await self._send_events(self._position.correction(file, position, checksum=self._has_checksums))
+        await self._send_events(self._position.correction(self._place[1], checksum=self._has_checksums))
 
     async def _send_events(self, events: bytes) -> None:
         if not events:
             return
         number = self._packets.sequence
+        left_out = NOTHING if self._options.annotations else EventType.ANNOTATE_ROWS
         if len(events) <= _INLINE:
-            packets, after = frame(events, number)
+            packets, after = frame(events, number, left_out=left_out)
         else:
-            packets, after = await asyncio.to_thread(frame, events, number)
+            packets, after = await asyncio.to_thread(frame, events, number, left_out=left_out)
         await self._packets.send_framed(packets, after)
         self.sent += len(events)
 
@@ -206,18 +222,6 @@ def _task(messages: AsyncGenerator[bytes]) -> asyncio.Task[bytes | None]:
         return await anext(messages, None)
 
     return asyncio.create_task(following())
-
-
-def without_annotations(events: bytes) -> bytes:
-    """Return events without those of the type Annotate_rows."""
-    kept = []
-    at = 0
-    while at < len(events):
-        header = EventHeader.unpack(events, at)
-        if header.type != EventType.ANNOTATE_ROWS:
-            kept.append(events[at : at + header.size])
-        at += header.size
-    return b"".join(kept)
 
 
 def state_text(family: Family, *, is_waiting: bool) -> str:

@@ -22,6 +22,7 @@ from tests.real.behind import PASSWORD
 from tests.real.edge import USER, Edge
 from tests.real.judge import Replicas, _worker_options
 from tests.real.judging import (
+    FILTERED_XA,
     Case,
     Upstream,
     cases,
@@ -124,7 +125,7 @@ def main() -> None:
             launcher.close()
             shutil.rmtree(directory, ignore_errors=True)
     for verdict, count in sorted(counts.items()):
-        print(f"{verdict:12} {count:5}")
+        print(f"{verdict:32} {count:5}")
     sys.exit(bool(counts["different"] + counts["failed"]))
 
 
@@ -148,12 +149,20 @@ def _judge(
             own,
             by_file=options.by_file,
         )
-        found = differences(case, recorded_end(case), got)
-        if options.hops == 1 and not got.sql_error[0] and got.read != end:
-            found.append(f"read position: expected {end}, got {got.read}")
-        if options.hops == 1 and not got.sql_error[0] and got.executed != end:
-            found.append(f"executed position: expected {end}, got {got.executed}")
+        recorded = recorded_end(case)
+        found = differences(case, recorded, got)
+        if options.hops == 1 and not got.sql_error[0]:
+            places = (("read", got.read), ("executed", got.executed))
+            found += [
+                f"{name} position: expected {end}, got {place}" for name, place in places if place != end
+            ]
         verdict = "different" if found else "equal"
+        if found and recorded.sql_error[0] == FILTERED_XA and not got.sql_error[0]:
+            # The recorded replica could not end an XA transaction that its own filter had emptied.
+            verdict, found = "beyond the XA stop", []
+        if found and recorded.sql_error[0] and all(line.startswith("GTIDs") for line in found):
+            # The recorder may have read the GTID set before the thread stopped.
+            verdict, found = "equal but for the stop's GTIDs", []
     except (pymysql.Error, Died, AssertionError) as error:
         verdict, found = "failed", [f"{type(error).__name__}: {error}"]
     if found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pymysql
@@ -15,12 +16,12 @@ from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.drain import Slaves
+from dumpfilter.packets.framing import last_events
 from tests.master.replicas.serving import (
     MARIADB,
     MYSQL,
     SHOP,
     UUID,
-    EndOfDump,
     Replica,
     Serving,
     entry,
@@ -323,16 +324,28 @@ def test_heartbeats(mysql: Serving) -> None:
         assert found[0][19:-4] == b"bin.000003"
 
 
-def test_a_filtered_mysql_replica_learns_the_right_position(mysql: Serving) -> None:
-    sizes = {path.stat().st_size for path in binlogs_in(MYSQL)}
-    for user, is_told in (("shop", True), ("all", False)):
-        with mysql.connect(user).greet(uuid=UUID) as replica:
-            replica.ask("SET @master_heartbeat_period= 0")
-            replica.dump_gtid(NOTHING)
-            heads = [header(event) for event in replica.events()]
-        told = [head.end_log_pos for head in heads if head.type == EventType.HEARTBEAT]
-        assert bool(told) == is_told
-        assert all(position <= max(sizes) for position in told)
+def test_a_filtered_mysql_replica_learns_the_right_position(tmp_path: Path) -> None:
+    data = binlogs_in(MYSQL)[0].read_bytes()
+    last, _ = last_events(data[4:])
+    (tmp_path / "bin.000001").write_bytes(data[: 4 + last])
+    (tmp_path / "bin.index").write_text("./bin.000001\n")
+    with serving(tmp_path / "bin.index") as served:
+        for user, expected in (("shop", [4 + last]), ("all", [])):
+            with served.connect(user).greet(uuid=UUID) as replica:
+                replica.ask("SET @master_heartbeat_period= 0")
+                replica.dump_gtid(NOTHING)
+                heads = [header(event) for event in replica.events()]
+            assert [head.end_log_pos for head in heads if head.type == EventType.HEARTBEAT] == expected
+
+
+def test_no_heartbeat_follows_the_rotate_event_of_a_file(mysql: Serving) -> None:
+    """The replica expects the next file, and refuses a heartbeat with the name of the file that has ended."""
+    with mysql.connect("shop").greet(uuid=UUID) as replica:
+        replica.dump_gtid(NOTHING)
+        heads = [header(event) for event in replica.events()]
+    for head, following in pairwise(heads):
+        if head.type == EventType.ROTATE and not head.flags & LOG_EVENT_ARTIFICIAL_F:
+            assert following.type == EventType.ROTATE
 
 
 def test_a_mariadb_replica_with_all_gtids_learns_the_right_position(mariadb: Serving) -> None:
@@ -365,9 +378,7 @@ def test_a_command_during_a_dump_is_answered_after_it(mysql: Serving) -> None:
         replica.dump("bin.000003")
         # pymysql would read the dump before it sends another command.
         replica.connection._write_bytes(b"\x01\0\0\0\x0e")  # type: ignore[attr-defined]
-        with pytest.raises(EndOfDump):
-            while True:
-                replica.event()
+        list(replica.events())
         replica.connection._next_seq_id = 1  # type: ignore[attr-defined]
         assert replica.read()[0] == 0
 
@@ -409,3 +420,16 @@ def test_the_register_counts_the_dump(mysql: Serving) -> None:
     assert list(map(str, slave.filter.rules)) == SHOP
     assert slave.peer.startswith("ipv4:127.0.0.1:")
     assert time.time() - slave.last_seen_at < 300
+
+
+def test_a_filtered_dump_can_begin_inside_a_transaction(mariadb: Serving) -> None:
+    with mariadb.connect("shop").greet(family="mariadb") as replica:
+        replica.dump("bin.000001", flags=3)
+        events = list(replica.events())
+    first = next(number for number, kind in enumerate(kinds(events)) if kind == EventType.TABLE_MAP)
+    position = header(events[first]).end_log_pos
+    with mariadb.connect("shop").greet(family="mariadb") as replica:
+        replica.dump("bin.000001", position, flags=3)
+        later = list(replica.events())
+    assert int.from_bytes(later[0][19:27], "little") == position
+    assert later[2:] == events[first + 1 :]
