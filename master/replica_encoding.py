@@ -133,7 +133,7 @@ class ReplicaEncoding:
         return []
 
     def told(self, place: DumpPlace) -> tuple[str, int]:
-        """Return the file and the position of a place; in a relay log those of the origin."""
+        """Return the file and the position of a place; in a relay log those of the writer."""
         if place.source.file.is_relay_log:
             return place.source.track.position_at(place.position)
         return place.file, place.position
