@@ -47,7 +47,7 @@ def start_by_gtids(have: GtidSet, store: BinlogStore) -> ReplicaStart:
         start = start_after(have, store)
     except GtidsPurged as error:
         raise purged(store.family, str(error.missing)) from None
-    return ReplicaStart(start, start.position, _has_first_transaction(start, store))
+    return ReplicaStart(start, start.position, has_first_transaction=_has_first_transaction(start, store))
 
 
 def _has_first_transaction(start: DumpStart, store: BinlogStore) -> bool:
