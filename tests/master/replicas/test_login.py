@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import struct
 from collections.abc import Callable, Iterator
 
 import pymysql
 import pytest
+from pymysql._auth import scramble_caching_sha2, scramble_native_password
 
 from dumpfilter.security.passwords import ConsolePassword, Sha2Crypt, native_hash
 from tests.master.replicas.serving import MARIADB, MYSQL, PASSWORD, Replica, Serving, entry, serving
@@ -89,3 +91,19 @@ def test_a_changed_password_ends_the_connection(wait_for: WaitFor) -> None:
 def test_too_many_connections() -> None:
     with serving(MYSQL, max_connections=2) as served, served.connect(), served.connect():
         assert number_of(served.port, "all", PASSWORD) == 1040
+
+
+@pytest.mark.parametrize(
+    ("scramble", "user"), [(scramble_native_password, "native"), (scramble_caching_sha2, "all")]
+)
+def test_a_client_that_does_not_name_its_plugin(
+    mysql: Serving, scramble: Callable[[bytes, bytes], bytes], user: str
+) -> None:
+    with socket.create_connection(("127.0.0.1", mysql.port), timeout=30) as client:
+        said = client.recv(4096)
+        at = said.index(b"\0", 5) + 5
+        proof = scramble(PASSWORD.encode(), said[at : at + 8] + said[at + 27 : at + 39])
+        packet = struct.pack("<IIB23x", 0x200 | 0x8000, 1 << 24, 45) + user.encode() + b"\0"
+        packet += bytes([len(proof)]) + proof
+        client.sendall(len(packet).to_bytes(3, "little") + b"\1" + packet)
+        assert client.recv(4096)[4] in (0, 1)
