@@ -1,4 +1,4 @@
-# make demo   the main job end to end, on a real recording
+# make demo   the main job end to end, on a real recording and with real MariaDB servers
 # make test   lint and all tests; needs Java, MariaDB and a browser
 # make check  lint and the quick tests, in about a minute; needs Python alone
 # make fresh  the demo and the tests that need servers, in a bare Debian (SUITE=trixie); as root

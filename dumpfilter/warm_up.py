@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from dumpfilter.binlog.events import ROWS, EventType
-from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.row_counts import RowCounter
 from dumpfilter.binlog.row_image import row_images
@@ -25,16 +25,20 @@ from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.packets.empties import find_empties, with_empties
+from dumpfilter.packets.framing import count_events, frame
 from dumpfilter.receiver.binlog_file import find_end
 from dumpfilter.receiver.deframing import Deframer
 from dumpfilter.split_set.restore import restore
 from dumpfilter.statement import statement_shape
-from dumpfilter.workload.generate import generate
+from dumpfilter.workload.generate import GeneratedSet, generate
 
 
 def warm_up(directory: Path) -> None:
     """Run every compiled function over a small binlog, which is written to ``directory``."""
     made = generate(directory, 1 << 18)
+    _write_packets(made, "mysql")
+    _write_packets(generate(directory / "mariadb", 1 << 16, style="mariadb"), "mariadb")
     subjects, sources = Subjects(), SourceNumbers()
     flags = TableFlags(Filter.from_options(["--replicate-do-db=shop_01"]), subjects)
     thread = DumpThread(flags, sources)
@@ -63,6 +67,25 @@ def warm_up(directory: Path) -> None:
     statement_shape("SELECT 1")
     _receive_one_event(made.files[0])
     _walk_one_row_image(made.files[0])
+
+
+def _write_packets(made: GeneratedSet, family: str) -> None:
+    """Write the events of a binlog as a real replica gets them, without the first transactions."""
+    subjects, sources = Subjects(), SourceNumbers()
+    thread = DumpThread(TableFlags(Filter.from_options(["--replicate-do-db=none"]), subjects), sources)
+
+    def gtid_source(number: int) -> SourceKey:
+        return sources.key(number, family)
+
+    for reader, segment in BinlogSet.open(made.index).segments(subjects, sources):
+        fd, read = segment.format_description, reader.file.read
+        thread.start_file(segment.start, read)
+        plans = thread.plan(segment)
+        found = find_empties(plans, segment, segment.start, segment.start, read, gtid_source)
+        for plan, empties in zip(plans, found, strict=True):
+            events = render(plan, reader.data, reader.data_offset, read, fd)
+            frame(with_empties(events, empties, read, fd), 1)
+        count_events(reader.data)
 
 
 def _receive_one_event(file: Path) -> None:

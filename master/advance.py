@@ -73,6 +73,9 @@ class Encoding(Protocol):
     def end_of_file(self, place: DumpPlace) -> Sequence[bytes]:
         """Return the messages which tell a slave that the binlog file ends at this place."""
 
+    def told(self, place: DumpPlace) -> tuple[str, int]:
+        """Return the file and the position of a place, as slaves know them."""
+
     def heartbeat(self, place: DumpPlace) -> bytes:
         """Return the message that tells a slave at this place that the master is alive."""
 

@@ -156,6 +156,9 @@ class GrpcEncoding:
             )
         ]
 
+    def told(self, place: DumpPlace) -> tuple[str, int]:
+        return place.file, place.position
+
     def heartbeat(self, place: DumpPlace) -> bytes:
         return self._position(place, heartbeat=True)
 

@@ -28,6 +28,14 @@ from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.lag import BinlogEnd
 from dumpfilter.master.purge import purge
 from dumpfilter.master.register import RegisteredSlave, Unregistered
+from dumpfilter.master.replica_console import (
+    REPLICA_DRIFT,
+    REPLICA_FILTERS,
+    change_replica_filter,
+    replica_drift_rows,
+    replica_filter_rows,
+)
+from dumpfilter.master.replicas.control import ReplicaControl
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.printing.show_events import no_events, show_events
 from dumpfilter.sql import commands as C
@@ -129,7 +137,16 @@ _SOURCE = (
     Column("last_error_at", _TIMESTAMP),
 )
 
-_TABLES = ("drains", "imposed_filters", "slave_counters", "slaves", "source", "write_rules")
+_TABLES = (
+    "drains",
+    "imposed_filters",
+    "replica_drift",
+    "replica_filters",
+    "slave_counters",
+    "slaves",
+    "source",
+    "write_rules",
+)
 
 
 class MasterConsole:
@@ -143,6 +160,7 @@ class MasterConsole:
         port: the port that slaves connect to, shown as the system variable ``port``.
         lower_case_table_names: the server's option, by which the rules of CHANGE BINLOG compare database names.
         reload: reads the master's configuration file again, and raises OptionError if the file cannot be used.
+        replicas: changes the filters of real replicas; None for a master without them.
         source: the running server that the master follows, if it follows one.
     """
 
@@ -153,10 +171,12 @@ class MasterConsole:
         port: int = 0,
         lower_case_table_names: int = 0,
         reload: Callable[[], None] | None = None,
+        replicas: ReplicaControl | None = None,
         source: SourceThread | None = None,
     ) -> None:
         self._service = service
         self._reload = reload
+        self._replicas = replicas
         self._source = source
         self._store = service.store
         self._register = service.register
@@ -182,6 +202,7 @@ class MasterConsole:
             C.ResetReplica: self._reset_replica,
             C.ChangeSource: self._no_replica,
             C.ChangeReplicationFilter: self._no_replica,
+            C.ChangeReplicaFilter: self._change_replica_filter,
         }
 
     @property
@@ -213,6 +234,10 @@ class MasterConsole:
             return Table(_SOURCE, [] if self._source is None else [_source_row(self._source)])
         if name == "slave_counters":
             return Table(_COUNTERS, [_counters_row(record) for record in self._register.counters.records()])
+        if name == "replica_drift":
+            return Table(REPLICA_DRIFT, replica_drift_rows(self._replicas))
+        if name == "replica_filters":
+            return Table(REPLICA_FILTERS, replica_filter_rows(self._replicas))
         if name == "imposed_filters":
             return Table(_IMPOSED, [_imposed_row(one) for one in self._service.config.imposed])
         return None
@@ -408,7 +433,10 @@ class MasterConsole:
         columns = replicas_columns(old=old)
         source_id = self._store.format_description.header.server_id
         rows = [
-            (slave.server_id, slave.host, slave.port, source_id, slave.uuid) for slave in self._register.all()
+            (slave.server_id, slave.host, slave.port, source_id, slave.uuid)
+            for slave in self._register.all()
+            # Like a server, the master forgets a real replica that has left.
+            if slave.dump or not slave.is_real_replica
         ]
         # SHOW SLAVE HOSTS of MariaDB has no column for the slaves' UUIDs.
         if not self._mysql:
@@ -450,6 +478,10 @@ class MasterConsole:
             "Replica is not configured: this is a master. Its slaves have consoles of their own; to leave events out "
             f"of the binlog for all slaves: CHANGE BINLOG '{self._base}' TO …",
         )
+
+    def _change_replica_filter(self, command: C.ChangeReplicaFilter) -> Result:
+        with self._changing:
+            return change_replica_filter(self._replicas, command)
 
     def _check_channel(self, channel: str | None) -> None:
         if not channel:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
-from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan
+from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts
 from dumpfilter.dump.exclusion import Exclusion
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.errors import BinlogUnreadable
@@ -66,7 +66,7 @@ class DumpOptions:
 
 
 class Reached(NamedTuple):
-    """The place in the binlog up to which a dump has yielded messages."""
+    """The place in the binlog up to which a dump has yielded messages, as the slave knows it."""
 
     file: str
     end: int
@@ -283,7 +283,7 @@ class Dump:
     def _announce(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
         self._register.progress(self._slave, place.file, place.position, None)
         self._sent_at = time.monotonic()
-        self.reached = Reached(place.file, place.position, is_boundary=True, is_beginning=True)
+        self.reached = Reached(*self._encoding.told(place), is_boundary=True, is_beginning=True)
         return self._encoding.announcement(place, previous)
 
     async def _step(self, place: DumpPlace) -> Step | None:
@@ -311,8 +311,8 @@ class Dump:
         """Yield the messages of a step, up to a change of filter with which the dump goes back."""
         for number, piece in enumerate(step.pieces, 1):
             if isinstance(piece, bytes):
-                after = step.after
-                self.reached = Reached(after.file, after.position, is_boundary=True, is_beginning=True)
+                told = self._encoding.told(step.after)
+                self.reached = Reached(*told, is_boundary=True, is_beginning=True)
                 yield piece
                 continue
             messages = await self._reader.messages(piece, self.chunk_size)
@@ -321,8 +321,8 @@ class Dump:
             if piece.plan.size and not isinstance(following, bytes):
                 self._reader.prepare(following, self.chunk_size)
             MEASURED.send_delay.observe_since(piece.committed_at)
-            self._progress(piece.plan)
-            self.reached = Reached(piece.plan.file, piece.plan.end, piece.plan.end == piece.plan.resume)
+            self._progress(piece.plan, piece.counts)
+            self.reached = Reached(*piece.told, piece.plan.end == piece.plan.resume)
             for message in messages:
                 yield message
             self._sent_at = time.monotonic()
@@ -331,8 +331,8 @@ class Dump:
             if self._changed and self._goes_back:
                 return
 
-    def _progress(self, plan: ChunkPlan) -> None:
-        self._register.progress(self._slave, plan.file, plan.end, plan.counts)
+    def _progress(self, plan: ChunkPlan, counts: Counts) -> None:
+        self._register.progress(self._slave, plan.file, plan.end, counts)
 
     async def _take_up_change(self, place: DumpPlace) -> tuple[bool, DumpPlace]:
         """Continue the dump with the slave's new filter. Return whether the dump goes back, and where it goes on.
@@ -377,7 +377,7 @@ class Dump:
                 self._sent_from_split = True
                 log.info("dump from a split", **self._split_fields)
             piece = GrpcPlan(plan, source, end, resume, version, self._slave.protocol)
-            self._progress(plan)
+            self._progress(plan, plan.counts)
             yield place, await self._reader.messages(piece, self.chunk_size)
             self._sent_at = time.monotonic()
             end, resume = plan.end, plan.resume

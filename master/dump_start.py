@@ -25,6 +25,16 @@ class DumpStart:
     """
 
 
+class GtidsPurged(PositionError):
+    """The error for a slave that lacks GTIDs of binlog files that have been purged."""
+
+    def __init__(self, missing: GtidSet, file: str) -> None:
+        super().__init__(
+            f"the slave lacks GTIDs that the master has purged: {missing}; seed it from a backup", file=file
+        )
+        self.missing = missing
+
+
 def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
     """Return the binlog file and position at which the dump for a slave's request begins.
 
@@ -34,14 +44,18 @@ def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
     store.refresh()
     names = store.binlogs.names
     if request.WhichOneof("start") == "gtid_set":
-        wanted = parse_gtid_set(request.gtid_set, family=store.family)
-        file = _file_for(wanted, store)
-        return DumpStart(file, store.first_position(file), wanted)
+        return start_after(parse_gtid_set(request.gtid_set, family=store.family), store)
     place = getattr(request, "from")
     start = start_at(place.file or names[0], int(place.position), store)
     if request.except_gtids:
         return replace(start, gtid_set=parse_gtid_set(request.except_gtids, family=store.family))
     return start
+
+
+def start_after(have: GtidSet, store: BinlogStore) -> DumpStart:
+    """Return the start of a dump for a slave that has the transactions with these GTIDs. Raises GtidsPurged."""
+    file = _file_for(have, store)
+    return DumpStart(file, store.first_position(file), have)
 
 
 def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
@@ -71,7 +85,7 @@ def check_boundary(start: DumpStart, store: BinlogStore) -> None:
 def _file_for(have: GtidSet, store: BinlogStore) -> str:
     """Return the newest binlog file such that the slave has every GTID of the files before.
 
-    Raises PositionError when the slave lacks GTIDs that the master has purged.
+    Raises GtidsPurged when the slave lacks GTIDs that the master has purged.
     """
     for name in reversed(store.binlogs.names):
         before = store.previous_gtids(name)
@@ -80,7 +94,4 @@ def _file_for(have: GtidSet, store: BinlogStore) -> str:
     first = store.binlogs.names[0]
     missing = store.previous_gtids(first)
     assert missing is not None
-    raise PositionError(
-        f"the slave lacks GTIDs that the master has purged: {missing - have}; seed it from a backup",
-        file=first,
-    )
+    raise GtidsPurged(missing - have, first)

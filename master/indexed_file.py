@@ -6,6 +6,7 @@ file is scanned.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import Prepared
+from dumpfilter.master.relay_track import RelayTrack
 from dumpfilter.master.segment_cache import SegmentCache
 
 _MERGE_BELOW = 256 << 10
@@ -99,6 +101,11 @@ class IndexedFile:
         self._tail = b""
         self._lock = threading.Lock()
 
+    @functools.cached_property
+    def track(self) -> RelayTrack:
+        """The writer's file and positions in this file, which is a slave's relay log."""
+        return RelayTrack(self.file)
+
     @property
     def scanned_to(self) -> int:
         """The position in the file up to which events have been scanned, bytes."""
@@ -161,6 +168,10 @@ class IndexedFile:
         self._lost = found
         # Several threads raise the error, and each needs an object of its own for its traceback.
         return found.located(self.name)
+
+    def give_up(self, error: BinlogError) -> None:
+        """Make each later reading of the file raise an error."""
+        self._lost = self._lost or error
 
     def check(self) -> None:
         """Check that the scanned part of the file is still there, and still begins with the same events.

@@ -1,16 +1,21 @@
-"""The keeper of a master's state: it loads counts and drains at the start, and saves them while the master runs."""
+"""The keeper of a master's state, which saves counts, drains and changed filters while the master runs."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import structlog
 
 from dumpfilter.errors import OutputError
 from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.drain import Drains
+from dumpfilter.master.replicas.changes import FilterChanges
 from dumpfilter.master.state_directory import StateDirectory
+
+if TYPE_CHECKING:
+    from dumpfilter.master.replicas.filters import ReplicaFilters
 
 log = structlog.get_logger("dumpfilter.master")
 
@@ -45,6 +50,14 @@ class Keeper:
         self._thread = threading.Thread(target=self._run, name="master-state", daemon=True)
         self._thread.start()
 
+    def keep_filters(self, filters: ReplicaFilters) -> None:
+        """Load the filters of real replicas that operators changed, and save them at once after each change.
+
+        A change that the console has answered holds after a crash.
+        """
+        filters.restore(self._directory.load_replica_filters())
+        filters.changes.on_change.append(lambda: self._save_filters(filters.changes))
+
     def close(self) -> None:
         """Save what has changed since the last time, end the thread, and give up the directory."""
         self._stop.set()
@@ -65,6 +78,9 @@ class Keeper:
 
     def _save_drains(self) -> None:
         self._try(lambda: self._directory.save_drains(self._drains.all()))
+
+    def _save_filters(self, changes: FilterChanges) -> None:
+        self._try(lambda: self._directory.save_replica_filters(changes.all()))
 
     def _try(self, save: Callable[[], None]) -> bool:
         with self._saving:

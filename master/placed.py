@@ -20,7 +20,7 @@ from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.binlog.writer import rebase_array
 from dumpfilter.dump import ChunkPlan, render
-from dumpfilter.dump.chunk import ReadyPlan, render_into
+from dumpfilter.dump.chunk import Counts, ReadyPlan, Window, render_into
 from dumpfilter.dump.decide import REPLACED
 from dumpfilter.master.indexed_file import IndexedFile
 
@@ -35,6 +35,20 @@ _LONGEST_READ = 8 << 20
 
 _scratch = threading.local()
 """The buffer of each thread for bytes of a binlog file, from which ranges are copied."""
+
+
+def read_window(source: IndexedFile, low: int, high: int, pieces: int) -> Window | None:
+    """Read the bytes from ``low`` to ``high``, of which ``pieces`` are needed, into the buffer of the present thread.
+
+    The bytes are valid until the thread calls the function again. Return None, and read nothing, when it is cheaper to
+    read each piece by a system call of its own.
+    """
+    span = high - low
+    if span > min(_READ_COST * pieces, _LONGEST_READ):
+        return None
+    buffer = _buffer(span)
+    source.read_whole(buffer, low)
+    return Window(buffer, low)
 
 
 @dataclass(eq=False, slots=True)
@@ -52,6 +66,16 @@ class PlacedPlan(ABC):
     committed_at: float | None = field(default=None, init=False)
     """The Unix time at which the first transaction was committed, once messages have been made. None: not known."""
 
+    @property
+    def told(self) -> tuple[str, int]:
+        """The file and the position after the chunk, as slaves know them."""
+        return self.plan.file, self.plan.end
+
+    @property
+    def counts(self) -> Counts:
+        """The chunk's counts, once messages have been made."""
+        return self.plan.counts
+
     @abstractmethod
     def messages(self, chunk_size: int) -> Iterator[bytes]:
         """Yield the chunk as messages for slaves, and set :attr:`committed_at`. Raises BinlogError."""
@@ -60,11 +84,14 @@ class PlacedPlan(ABC):
         """Set :attr:`committed_at` from the chunk's events."""
         self.committed_at = commit_time(events, checksum=self.source.file.format_description.checksum)
 
-    def events(self) -> memoryview:
-        """Return the bytes of the events that the plan, which is not empty, lists as byte ranges of a binlog file."""
+    def events(self, window: Window | None = None) -> memoryview:
+        """Return the bytes of the events that the plan, which is not empty, lists as byte ranges of a binlog file.
+
+        ``window`` has the bytes of the file that the caller has read already.
+        """
         if isinstance(self.plan, ReadyPlan):
             return memoryview(self.plan.events)
-        events = self._read()
+        events = self.read(window)
         if self.source.file.is_relay_log:
             return self._placed(events)
         return memoryview(events) if isinstance(events, bytes) else events.data
@@ -87,25 +114,28 @@ class PlacedPlan(ABC):
             at += size
         return data.data
 
-    def _read(self) -> bytes | npt.NDArray[np.uint8]:
+    def read(self, window: Window | None = None) -> bytes | npt.NDArray[np.uint8]:
+        """Return the bytes of the events that the plan lists, as the binlog file has them.
+
+        ``window`` has the bytes of the file that the caller has read already. Raises BinlogError.
+        """
         source, plan = self.source, self.plan
         ranges = plan.ranges
         low, high = int(ranges[0, 0]), int(ranges[-1, 0] + ranges[-1, 1])
-        if len(ranges) == 1 and not ranges[0, 2]:
+        if window is None and len(ranges) == 1 and not ranges[0, 2]:
             events = source.read(low, high - low)
             source.check()
             return events
         fd = source.file.format_description
-        span = high - low
         # Byte ranges near one another are read together with the bytes between them, which saves system calls.
-        if ranges[:, 0].min() < low or span > min(_READ_COST * len(ranges), _LONGEST_READ):
+        if window is None and ranges[:, 0].min() >= low:
+            window = read_window(source, low, high, len(ranges))
+        if window is None:
             events = render(plan, b"", 0, source.read, fd)
             source.check()
             return events
-        buffer = _buffer(span)
-        source.read_whole(buffer, low)
         out = np.empty(plan.size, np.uint8)
-        render_into(out, plan, buffer, low, source.read, fd)
+        render_into(out, plan, window.data, window.offset, source.read, fd)
         source.check()
         return out
 

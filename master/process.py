@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -44,9 +45,13 @@ log = structlog.get_logger("dumpfilter.master")
 # At run time these imports would load large packages: pyarrow, which only a master with pre-filtered binlogs (splits)
 # needs, and those for SQL and TLS, which only a master with a console needs.
 if TYPE_CHECKING:
+    from dumpfilter.console.directory import ConnectionDirectory
     from dumpfilter.console.endpoint import ConsoleEndpoint
     from dumpfilter.console.roles import Role
+    from dumpfilter.master.console import MasterConsole
     from dumpfilter.master.presplit import Presplit
+    from dumpfilter.master.replicas.control import ReplicaControl
+    from dumpfilter.master.replicas.endpoint import ReplicaEndpoint
     from dumpfilter.master.source import FollowedSource, SourceThread
     from dumpfilter.security.passwords import ConsolePassword
     from dumpfilter.security.tls import TlsSource
@@ -75,6 +80,8 @@ class MasterOptions:
     audit_file: Path | None = None
     """The file of the audit log. Without it the audit log is part of the ordinary log."""
     console: ConsoleEndpoint | None = None
+    replicas: ReplicaEndpoint | None = None
+    """The port for real MySQL and MariaDB replicas. None: the master has no such port."""
     verify: bool = True
     cache_bytes: int = 32 << 20
     max_opened: int = MAX_OPENED
@@ -153,8 +160,11 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
         reload = Reload(
             server.service, (lambda: _load_config(options, store)) if options.config_file else None
         )
+        replica_control = _replica_control(options, server, config, keeper)
+        sql = _SqlPorts(options, server, reload, replica_control)
         with (
-            _console(options, server, users, roles, tls, reload, source) as console_port,
+            _console(options, sql, users, roles, tls, reload, source) as console_port,
+            _replicas(options, sql, reload) as replica_port,
             serving_metrics(
                 options.metrics, lambda: [CommonCollector(__version__), *_collectors(server, source)]
             ) as metrics_url,
@@ -176,6 +186,9 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
                 announce(line, "serving with", what=printable(line, _LONGEST_LINE))
             if console_port is not None:
                 announce(f"console on {host}:{console_port}", "console", host=host, port=console_port)
+            if replica_port is not None and options.replicas is not None:
+                at = options.replicas.host
+                announce(f"replicas on {at}:{replica_port}", "replicas", host=at, port=replica_port)
             if metrics_url is not None:
                 announce(f"metrics on {metrics_url}", "metrics", url=metrics_url)
             if options.port_file is not None:
@@ -340,10 +353,41 @@ def _console_tls(options: MasterOptions) -> TlsSource | None:
     return endpoint.tls or temporary_tls(endpoint.host, endpoint.ca)
 
 
+class _SqlPorts:
+    """The parts that the console and the replication port share: the list of connections, and the statements."""
+
+    def __init__(
+        self, options: MasterOptions, server: MasterServer, reload: Reload, replicas: ReplicaControl | None
+    ) -> None:
+        self._options = options
+        self.server = server
+        self.replicas = replicas
+        self._reload = reload
+
+    @cached_property
+    def directory(self) -> ConnectionDirectory:
+        from dumpfilter.console.directory import ConnectionDirectory
+
+        return ConnectionDirectory()
+
+    def executor(self, *, port: int, reload: bool, source: SourceThread | None = None) -> MasterConsole:
+        """Return the object that carries out the statements of one port's clients."""
+        from dumpfilter.master.console import MasterConsole
+
+        return MasterConsole(
+            self.server.service,
+            port=port,
+            lower_case_table_names=self._options.lower_case_table_names,
+            reload=self._reload.run if reload else None,
+            replicas=self.replicas,
+            source=source,
+        )
+
+
 @contextmanager
 def _console(
     options: MasterOptions,
-    server: MasterServer,
+    sql: _SqlPorts,
     users: Mapping[str, ConsolePassword],
     roles: Mapping[str, Role],
     tls: TlsSource | None,
@@ -356,22 +400,56 @@ def _console(
         yield None
         return
     from dumpfilter.console.endpoint import serving
-    from dumpfilter.master.console import MasterConsole
 
-    executor = MasterConsole(
-        server.service,
-        port=server.port,
-        lower_case_table_names=options.lower_case_table_names,
-        reload=reload.run,
-        source=source,
-    )
+    executor = sql.executor(port=sql.server.port, reload=True, source=source)
 
     def take_over(config: MasterConfig) -> None:
         console.change_users(endpoint.users(config.console_users), endpoint.roles(config.console_roles))
 
-    with serving(endpoint, executor, users, tls, roles) as console:
+    with serving(endpoint, executor, users, tls, roles, sql.directory) as console:
         reload.on_change.append(take_over)
         yield console.port
+
+
+def _replica_control(
+    options: MasterOptions, server: MasterServer, config: MasterConfig, keeper: Keeper | None
+) -> ReplicaControl | None:
+    """Return the filters of real replicas with the means to change them, or None for a master without real replicas."""
+    if options.replicas is None:
+        return None
+    from dumpfilter.master.replicas.control import ReplicaControl
+    from dumpfilter.master.replicas.filters import ReplicaFilters
+
+    filters = ReplicaFilters(config.replicas)
+    if keeper is not None:
+        keeper.keep_filters(filters)
+    return ReplicaControl(filters, server.service.register)
+
+
+@contextmanager
+def _replicas(options: MasterOptions, sql: _SqlPorts, reload: Reload) -> Iterator[int | None]:
+    """Serve real replicas while the ``with`` block runs, and yield their port, or None when none is wanted."""
+    endpoint, control = options.replicas, sql.replicas
+    if endpoint is None or control is None:
+        yield None
+        return
+    from dumpfilter.master.replicas.endpoint import serving_replicas
+    from dumpfilter.master.replicas.watch import FilterWatch
+
+    executor = sql.executor(port=endpoint.port, reload=False)
+    with serving_replicas(endpoint, sql.server, control.filters, executor, sql.directory) as (replicas, port):
+
+        def take_over(config: MasterConfig) -> None:
+            control.take_over(config.replicas)
+            replicas.take_over_accounts()
+
+        reload.on_change.append(take_over)
+        watch = FilterWatch(control)
+        watch.start()
+        try:
+            yield port
+        finally:
+            watch.close()
 
 
 def _descriptions(

@@ -39,6 +39,9 @@ _ID_WEIGHT = 100
 """The approximate memory of a registration, of one rule, of one character of a rule, and of one id of a list, bytes."""
 
 
+MYSQL_PROTOCOL = 0
+"""The version of the protocol that stands for MySQL's own replication protocol, which real replicas speak."""
+
 _ID_BYTES = 32
 """The random bytes of a slave's id. A client that knows the id can change and end the registration."""
 
@@ -170,6 +173,11 @@ class RegisteredSlave:
     """The function that wakes the running dump, because its filter has changed or because it must end."""
     ended_by: DumpfilterError | None = None
     """The error with which a running dump ends, because the master's operator ended the registration."""
+
+    @property
+    def is_real_replica(self) -> bool:
+        """Whether the slave is a replica of MySQL or MariaDB, or a program that reads binlogs as they do."""
+        return self.protocol == MYSQL_PROTOCOL
 
     @property
     def owned_key(self) -> tuple[str, str, str, bytes]:
@@ -320,7 +328,8 @@ class Register:
                 "registered with another secret. If that is this slave, with a relay directory that is lost, "
                 f"{_WAIT_OR_UNREGISTER}; if not, give this one a server uuid of its own"
             )
-        holder = self._dumping_ids.get(slave.server_id_key)
+        # Programs that read binlogs like replicas may all have server id 0.
+        holder = self._dumping_ids.get(slave.server_id_key) if slave.server_id else None
         if holder is not None and holder.uuid != slave.uuid:
             raise AlreadyRegistered(
                 f"the server id {slave.server_id} is in use on channel {slave.channel!r} by {_described(holder)}; "

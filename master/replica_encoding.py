@@ -10,13 +10,15 @@ Therefore a stand-in takes the place of a dropped transaction (:mod:`dumpfilter.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dumpfilter.dump import ChunkPlan
+from dumpfilter.dump.chunk import Counts, Window
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.indexed_file import IndexedFile
-from dumpfilter.master.placed import PlacedPlan
+from dumpfilter.master.placed import PlacedPlan, read_window
+from dumpfilter.master.relay_plans import relay_pieces
 from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.packets.control import format_description, rotate
 from dumpfilter.packets.empties import NO_EMPTIES, Empties, find_empties, with_empties
@@ -29,17 +31,46 @@ class ReplicaPlan(PlacedPlan):
     empties: Empties = NO_EMPTIES
     """The stand-ins of the transactions that the filter drops."""
 
+    @property
+    def counts(self) -> Counts:
+        """The chunk's counts, with the bytes of the stand-ins.
+
+        The plan itself does not have them, because a slave of dumpfilter at the same place may share the plan.
+        """
+        if not len(self.empties):
+            return self.plan.counts
+        size = self.empties.size(self.source.file.format_description.checksum)
+        return replace(self.plan.counts, bytes_gtid=size)
+
     def messages(self, chunk_size: int) -> Iterator[bytes]:
         """Yield the chunk's events as one message, which is empty if the chunk has neither events nor stand-ins."""
-        events = self.events() if self.plan.size else b""
+        window = self._window()
+        events = self.events(window) if self.plan.size else b""
         self.note_commit_time(events)
         if not len(self.empties):
-            yield bytes(events)
+            yield _as_bytes(events)
             return
         source = self.source
-        made = with_empties(events, self.empties, source.read, source.file.format_description)
+        made = with_empties(events, self.empties, source.read, source.file.format_description, window)
         source.check()
         yield bytes(made)
+
+    def _window(self) -> Window | None:
+        """Read the events and the Gtid events of the stand-ins together, where they are near one another."""
+        if not len(self.empties.gtid_offset):
+            return None
+        low, high = self.empties.gtid_span
+        ranges = self.plan.ranges
+        if len(ranges):
+            low = min(low, int(ranges[:, 0].min()))
+            high = max(high, int((ranges[:, 0] + ranges[:, 1]).max()))
+        return read_window(self.source, low, high, len(ranges) + len(self.empties))
+
+
+def _as_bytes(events: bytes | memoryview) -> bytes:
+    """Return events as bytes, without a copy if the events were read as one piece."""
+    whole = events.obj if isinstance(events, memoryview) else events
+    return whole if isinstance(whole, bytes) and len(whole) == len(events) else bytes(events)
 
 
 @dataclass(frozen=True)
@@ -50,19 +81,25 @@ class ReplicaEncoding:
     """Whether the replica names GTIDs, so that dropped transactions need stand-ins."""
     checksum: bool
     """Whether the replica was told that events end in a checksum (``@source_binlog_checksum``)."""
+    keeps_temporary_tables: bool = False
+    """Whether the replica has the first transaction of the file in which the dump begins.
+
+    The start of the server at the beginning of the file is then no news to the replica. The replica would drop its
+    temporary tables otherwise.
+    """
 
     def pieces(
         self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan], filter_version: int
     ) -> list[PlacedPlan]:
         """Return the plans of one segment with the stand-ins of the transactions that each drops."""
         source, end, resume = place.source, place.end, place.resume
+        if source.file.is_relay_log:
+            return relay_pieces(place, segment, plans, filter_version, by_gtid=self.by_gtid)
         empties = [NO_EMPTIES] * len(plans)
         if self.by_gtid:
             empties = find_empties(plans, segment, place.position, resume, source.read, source.gtid_source)
         pieces: list[PlacedPlan] = []
         for plan, of_plan in zip(plans, empties, strict=True):
-            if len(of_plan):
-                plan.counts.bytes_gtid = of_plan.size(checksum=source.file.format_description.checksum)
             pieces.append(ReplicaPlan(plan, source, end, resume, filter_version, of_plan))
             end, resume = plan.end, plan.resume
         return pieces
@@ -76,21 +113,36 @@ class ReplicaEncoding:
         file = place.source.file
         fd = file.format_description
         is_whole_file = place.position == file.first_event
+        name, position = self.told(place)
+        if file.is_relay_log:
+            is_whole_file = is_whole_file and place.source.track.is_whole
         return b"".join(
             (
                 rotate(
-                    place.file,
-                    FIRST_EVENT if is_whole_file else place.position,
+                    name,
+                    FIRST_EVENT if is_whole_file else position,
                     server_id=fd.header.server_id,
                     checksum=self.checksum if previous is None else previous.file.format_description.checksum,
                 ),
-                format_description(fd, is_whole_file=is_whole_file),
+                format_description(
+                    fd,
+                    is_whole_file=is_whole_file,
+                    # Servers of MySQL keep the tables for all files of the dump.
+                    keeps_temporary_tables=self.keeps_temporary_tables
+                    and (previous is None or fd.family == "mysql"),
+                ),
             )
         )
 
     def end_of_file(self, place: DumpPlace) -> list[bytes]:
         """Return no message. The artificial Rotate event of the next file says that a file has ended."""
         return []
+
+    def told(self, place: DumpPlace) -> tuple[str, int]:
+        """Return the file and the position of a place; in a relay log those of the writer."""
+        if place.source.file.is_relay_log:
+            return place.source.track.position_at(place.position)
+        return place.file, place.position
 
     def heartbeat(self, place: DumpPlace) -> bytes:
         """Return an empty message. The connection writes heartbeats, because it knows the replica's position."""

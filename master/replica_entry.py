@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 
+from dumpfilter.binlog.format import Family
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.master.imposed import Address, Network
@@ -20,6 +21,26 @@ from dumpfilter.security.passwords import ConsolePassword
 
 CONNECT_TIMEOUT = 10.0
 """The longest time that the master waits for a replica while it reads the replica's filter, seconds."""
+CHECK_SECONDS = 60.0
+"""The time between two looks at the filter of a replica that receives events, seconds."""
+
+
+@dataclass(frozen=True)
+class ReplicaPeer:
+    """The facts about a connected replica that choose its filter."""
+
+    user: str
+    channel: str
+    """The name of the replica's channel. A MariaDB replica never tells it, and has ``""``."""
+    server_id: int
+    address: Address | None
+    """The address from which the replica connects."""
+    uuid: str = ""
+    host: str = ""
+    """The option report_host of the replica, from COM_REGISTER_SLAVE."""
+    port: int = 0
+    """The replica's own port, from COM_REGISTER_SLAVE."""
+    family: Family = "mysql"
 
 
 class OnDrift(enum.StrEnum):
@@ -59,6 +80,13 @@ class ConnectBack:
     tls_ca: Path | None = None
     """The file with the certificates of known CAs. None: those of the system."""
     timeout: float = CONNECT_TIMEOUT
+    check_seconds: float = CHECK_SECONDS
+    """The time between two looks at the filter of a replica that receives events. 0: only when it connects."""
+    commas_separate: bool = False
+    """Whether the operator vouches that no name in the replica's rules has a comma.
+
+    A server shows its rules with commas between them. A rule for one database ``a,b`` looks like two rules.
+    """
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ class MasterServer:
         self.service.drains.on_change.append(self._tell_drained)
         self._thread.start()
         try:
-            self.port = self._wait(self._open(listen))
+            self.port = self.wait(self._open(listen))
         except BaseException:
             self._end_loop()
             raise
@@ -143,13 +143,18 @@ class MasterServer:
         finally:
             self._loop.close()
 
-    def _wait(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
-        """Return the result of a coroutine in the loop's thread. Raises TimeoutError after ``seconds``."""
+    def wait(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
+        """Run a coroutine in the server's loop, and return its result. Raises TimeoutError after ``seconds``."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
+
+    @property
+    def max_connections(self) -> int:
+        """The number of connections that each port for slaves or replicas accepts."""
+        return self._limits.connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
     async def _open(self, listen: ListenAddress) -> int:
         open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        connections = self._limits.connections(open_files)
+        connections = self.max_connections
         if connections < self._limits.max_dumps:
             log.warning(
                 "fewer connections than dumps",
@@ -171,7 +176,7 @@ class MasterServer:
 
     def start(self) -> None:
         """Begin to accept connections, and report the service as healthy."""
-        self._wait(self._start())
+        self.wait(self._start())
 
     async def _start(self) -> None:
         await self._server.start()
@@ -254,7 +259,7 @@ class MasterServer:
         self._stopped = True
         if self.is_serving:
             with contextlib.suppress(TimeoutError):
-                self._wait(self._stop(grace), grace + _END_SECONDS)
+                self.wait(self._stop(grace), grace + _END_SECONDS)
         else:
             # Without its loop a server never ends, and gRPC complains when the server is freed.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))

@@ -228,7 +228,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     def _no_longer_valid(self, slave: RegisteredSlave) -> DumpfilterError | None:
         """Return why a registration must end after a change of the configuration, or None when it may stay."""
         config = self.config
-        if config.users and (slave.password is None or config.users.get(slave.user) != slave.password):
+        # The replication port itself ends the connections of real replicas whose accounts have changed.
+        if (
+            config.users
+            and not slave.is_real_replica
+            and (slave.password is None or config.users.get(slave.user) != slave.password)
+        ):
             return AccessDenied(
                 f"the master's configuration no longer has this password for user {printable(slave.user)!r}"
             )

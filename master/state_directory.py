@@ -1,4 +1,4 @@
-"""The master's state directory, which keeps the slaves' counts and the drains for the next start of the master.
+"""The master's state directory, which keeps counts, drains and changed filters for the next start of the master.
 
 The directory is the master's own, beside the binlogs and never among them. Each file is a JSON object. The member
 ``kind`` says which file it is, ``format`` is the version of the format, and ``crc32`` is a checksum over the rest. The
@@ -21,8 +21,10 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 from dumpfilter.binlog.writer import sync_path, writing
 from dumpfilter.dump import Counts
 from dumpfilter.errors import DirectoryBusy, OptionError
+from dumpfilter.filter import FilterSemantics
 from dumpfilter.master.counters import MOST_REMEMBERED, SlaveCounts, SlaveKey
 from dumpfilter.master.drain import MOST_DRAINS, Drain, Kind, Slaves
+from dumpfilter.master.replicas.changes import ChangedFilter, Scope
 from dumpfilter.printable import printable
 
 log = structlog.get_logger("dumpfilter.master")
@@ -30,7 +32,8 @@ log = structlog.get_logger("dumpfilter.master")
 FORMAT = 1
 """The version of the format of the state files. This release reads and writes only this version."""
 
-COUNTERS, DRAINS, LOCK = "slave-counters.json", "drains.json", "master.lock"
+COUNTERS, DRAINS, REPLICA_FILTERS = "slave-counters.json", "drains.json", "replica-filters.json"
+LOCK = "master.lock"
 """The names of the files in a state directory."""
 
 _LARGEST = 64 << 20
@@ -81,6 +84,21 @@ class _Drain(_Model):
 
 class _Drains(_Model):
     drains: list[_Drain]
+
+
+class _ReplicaFilter(_Model):
+    user: str
+    channel: str | None
+    server_ids: list[NonNegativeInt]
+    networks: list[str]
+    semantics: str
+    rules: list[str]
+    in_place_of: list[str]
+    changed_at: float
+
+
+class _ReplicaFilters(_Model):
+    filters: list[_ReplicaFilter]
 
 
 M = TypeVar("M", bound=_Model)
@@ -171,6 +189,38 @@ class StateDirectory:
             if not drain.ends_with_master
         ]
         self._save(DRAINS, {"drains": kept})
+
+    def load_replica_filters(self) -> list[ChangedFilter]:
+        """Return the saved filters of real replicas that were changed on the console. Without a usable file: none."""
+        found = self._load(REPLICA_FILTERS, _ReplicaFilters)
+        return [
+            ChangedFilter(
+                Scope(one.user, one.channel, tuple(one.server_ids), tuple(one.networks)),
+                FilterSemantics(one.semantics),
+                tuple(one.rules),
+                tuple(one.in_place_of),
+                one.changed_at,
+            )
+            for one in (found.filters if found is not None else ())
+            if one.semantics in set(FilterSemantics)
+        ]
+
+    def save_replica_filters(self, changed: list[ChangedFilter]) -> None:
+        """Replace the saved filters of real replicas that were changed on the console. Raises OutputError."""
+        filters = [
+            {
+                "user": one.scope.user,
+                "channel": one.scope.channel,
+                "server_ids": list(one.scope.server_ids),
+                "networks": list(one.scope.networks),
+                "semantics": one.semantics.value,
+                "rules": list(one.rules),
+                "in_place_of": list(one.in_place_of),
+                "changed_at": one.changed_at,
+            }
+            for one in changed
+        ]
+        self._save(REPLICA_FILTERS, {"filters": filters})
 
     def _load(self, name: str, model: type[M]) -> M | None:
         path = self.path / name

@@ -18,7 +18,7 @@ from dumpfilter.binlog.file_reads import unreadable
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers, add_run
-from dumpfilter.errors import BinlogMissing, BinlogTruncated, BinlogUnsupported, DumpfilterError
+from dumpfilter.errors import BinlogError, BinlogMissing, BinlogTruncated, BinlogUnsupported, DumpfilterError
 from dumpfilter.index.fileset import BinlogSet, identity_of
 from dumpfilter.index.previous_gtids import previous_gtids
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
@@ -38,7 +38,7 @@ class BinlogStore:
     """The binlog files that a master serves, with the results of scanning them. Thread-safe.
 
     Parameters:
-        source: the set's index file, its directory, or a list of binlog files (see BinlogSet.open).
+        source: the set, or its index file, its directory, or a list of binlog files (see BinlogSet.open).
         verify: whether the checksums of events are verified when the files are read.
         cache_bytes: the limit on the memory for scan results, bytes.
         max_opened: the uncompressed size up to which compressed transactions are opened and filtered, bytes. Larger
@@ -47,13 +47,13 @@ class BinlogStore:
 
     def __init__(
         self,
-        source: str | Path | Sequence[str | Path],
+        source: str | Path | Sequence[str | Path] | BinlogSet,
         *,
         verify: bool = True,
         cache_bytes: int = CACHE_BYTES,
         max_opened: int = MAX_OPENED,
     ) -> None:
-        self.binlogs = BinlogSet.open(source)
+        self.binlogs = source if isinstance(source, BinlogSet) else BinlogSet.open(source)
         self.subjects = Subjects()
         self.sources = SourceNumbers()
         self._verify = verify
@@ -62,14 +62,17 @@ class BinlogStore:
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._cache = SegmentCache(cache_bytes)
-        self._watcher = Watcher(self._size)
+        self._watcher = Watcher(self.binlogs.growth)
         self.on_forgotten: Callable[[Sequence[IndexedFile]], None] = lambda files: None
         """The function that is called with files that :meth:`forget_files` has removed, in any thread."""
         self._ahead = ThreadPoolExecutor(1, "binlog-scan-ahead")
         self._forgotten_bytes = 0
         self._forgotten_events = 0
         # Servers may be upgraded between two files. The writer of the newest file counts as the server of the set.
-        self.format_description = self.open_file(self.binlogs.names[-1]).file.format_description
+        newest = self.open_file(self.binlogs.names[-1]).file
+        self.format_description = newest.format_description
+        self.is_relay_log = newest.is_relay_log
+        """Whether the set is a slave's relay log. Replicas are told the files and positions of the writer's binlog."""
 
     @property
     def family(self) -> Family:
@@ -217,6 +220,13 @@ class BinlogStore:
             self.on_forgotten(gone)
         self._cache.remove_files(indexed.number for indexed in gone)
 
+    def give_up(self, error: BinlogError) -> None:
+        """Make all reading of open files end with an error, because the files change under the readers."""
+        with self._lock:
+            files = list(self._files.values())
+        for indexed in files:
+            indexed.give_up(error)
+
     def refresh(self) -> bool:
         """Read the set's index file again, and return whether the list of files has changed.
 
@@ -347,18 +357,6 @@ class BinlogStore:
     def cache_state(self) -> CacheState:
         """Return the size of the cache of segments, and how often the cache had a segment that a dump needed."""
         return self._cache.state()
-
-    def _size(self) -> tuple[int, ...]:
-        """Return sizes and times of the newest file and the index file, which change when the set grows.
-
-        The inode of the newest file changes when another file takes its name.
-        """
-        newest = self.binlogs.path(self.binlogs.names[-1]).stat()
-        sizes = [newest.st_size, newest.st_mtime_ns, *identity_of(newest)]
-        if self.binlogs.index is not None:
-            index = self.binlogs.index.stat()
-            sizes += [index.st_size, index.st_mtime_ns, *identity_of(index)]
-        return tuple(sizes)
 
     def close(self) -> None:
         """Stop the store's background threads and close all binlog files."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.errors import OptionError, RelayLogDamaged
+from dumpfilter.errors import OptionError, RelayLogDamaged, StateCorrupt
 from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, Rule, make_filter
 from dumpfilter.filter.convert import filter_from_proto, filter_to_proto, origin_to_proto
 from dumpfilter.filter.hits import Hits
@@ -29,7 +30,7 @@ from dumpfilter.slave.state import durable, imposed_info
 from dumpfilter.slave.state.counters_info import ChannelCounters
 from dumpfilter.slave.state.durable import DirectoryLock
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
-from dumpfilter.slave.state.relay_log import RelayLog, place_order, read_head
+from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, file_number, place_order, read_head
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
 from dumpfilter.slave.state.secret import registration_secret
 from dumpfilter.slave.state.server_uuid import server_uuid
@@ -96,7 +97,9 @@ class Channel:
     received transactions and ends.
 
     ``on_hits`` receives counts of the uses of filter rules (hits), by kind of rule. ``on_chunk`` receives each
-    message of the master's stream. ``on_connect`` is called after each registration with the master.
+    message of the master's stream. ``on_connect`` is called after each registration with the master. ``on_relay_end``
+    receives the position up to which the relay log is complete, whenever the position changes. Before the channel
+    truncates the relay log, ``on_relay_end`` receives a position further back.
 
     Raises OptionError for options that contradict each other, DirectoryBusy when another process has locked the
     directory, and StateCorrupt when a file in the directory is unusable.
@@ -112,6 +115,7 @@ class Channel:
         on_hits: Callable[[Hits], None] = lambda hits: None,
         on_chunk: Callable[[pb.Chunk], None] = lambda chunk: None,
         on_connect: Callable[[rpc.DumpFilterStub, pb.RegisterResponse], None] = lambda stub, answer: None,
+        on_relay_end: Callable[[RelayPosition | None], None] = lambda position: None,
     ) -> None:
         check(options)
         self._options = options
@@ -122,6 +126,7 @@ class Channel:
         self.measured = ChannelMeasurements()
         """The counters and latencies of this channel, over all starts of its threads."""
         self._on_connect = on_connect
+        self._on_relay_end = on_relay_end
         self._imposed: tuple[pb.ImposedFilter, ...] = ()
         self._master_server_id = 0
         self._lock = DirectoryLock(options.relay_dir) if lock else None
@@ -141,7 +146,7 @@ class Channel:
             raise
 
     def _open(self) -> None:
-        self._relay_end = RelayEnd()
+        self._relay_end = RelayEnd(self._on_relay_end)
         self._refetched: dict[tuple[str, int], int] = {}
         self._receiver = self._new_receiver()
         self._io = self._new_io_thread()
@@ -314,6 +319,8 @@ class Channel:
         if threads is None:
             threads = Threads.BOTH if self._options.apply else Threads.IO
         with self._busy:
+            if Threads.SQL in threads:
+                self._check_nothing_expired()
             if not self._sql_worker.running:
                 self._make_places_agree()
             if Threads.IO in threads and not self._io_worker.running:
@@ -321,6 +328,39 @@ class Channel:
             if Threads.SQL in threads and not self._sql_worker.running:
                 self._sql = self._new_sql_thread(until)
                 self._sql_worker.start(self._sql)
+
+    def _check_nothing_expired(self) -> None:
+        """Raise StateCorrupt if files of the relay log expired that the applier has never read."""
+        first = self._receiver.first_relay_file
+        if first is None or file_number(first.name) == 1 or self._applied_file.load().source_file:
+            return
+        raise StateCorrupt(
+            f"{first}: is the oldest relay log, and the applier has read none of those before, which expired: "
+            "RESET REPLICA has the master send everything again"
+        )
+
+    def expire_relay_log(self, seconds: float, needed: str | None = None) -> None:
+        """Remove relay log files that nobody has written for ``seconds``, and that nobody needs any more.
+
+        The applier needs the file that it reads, and those after it. ``needed`` is the oldest file that another reader
+        needs. A channel that applies nothing keeps no file for an applier. Raises OutputError.
+        """
+        with self._busy:
+            newest = self._relay_end.position
+            if newest is None:
+                return
+            before = [newest.file]
+            if self._options.apply or self._sql_worker.running:
+                applied = self._applied_file.load().relay_position
+                if applied is None:
+                    return
+                before.append(applied.file)
+            if needed is not None:
+                before.append(needed)
+            oldest = min(before, key=file_number)
+            gone = self._receiver.expire_relay_log(oldest, time.time() - seconds)
+        if gone:
+            log.info("relay logs expired", channel=self.name, first=gone[0], last=gone[-1])
 
     def request_stop(self, threads: Threads = Threads.BOTH) -> None:
         """Ask ``threads`` to end, without waiting for their end. The applier completes its current transaction."""

@@ -7,7 +7,7 @@ tests/console/data. docs/console-differences.md lists the statements to which a 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import singledispatchmethod
 from importlib.metadata import version
 from typing import Any
@@ -85,8 +85,12 @@ class SlaveConsole:
     The console's server calls it through the protocol :class:`~dumpfilter.console.executor.Executor`.
     """
 
-    def __init__(self, slave: Slave) -> None:
+    def __init__(
+        self, slave: Slave, replicas: Callable[[], Sequence[tuple[int, str, int, int, str]]] = lambda: ()
+    ) -> None:
+        """Make the console of a slave. ``replicas`` returns the rows of SHOW REPLICAS, the slave's own replicas."""
         self._slave = slave
+        self._replicas = replicas
         self.port = 0
         """The TCP port of the console. Clients read it as the system variable ``@@port``."""
 
@@ -255,7 +259,7 @@ class SlaveConsole:
 
     @_execute.register
     def _(self, command: commands.ShowReplicas) -> Result:
-        return Result(replicas_columns(old=command.old))
+        return Result(replicas_columns(old=command.old), list(self._replicas()))
 
     @_execute.register
     def _(self, command: commands.ShowBinaryLogStatus) -> Result:

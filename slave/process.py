@@ -8,15 +8,18 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 import structlog
 
 from dumpfilter import __version__
+from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.endpoint import ConsoleEndpoint, serving
+from dumpfilter.console.executor import Executor
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.metrics.endpoint import MetricsEndpoint, serving_metrics
@@ -41,6 +44,8 @@ class RunOptions:
     """The channels that the command line configures. The slave also runs the channels that it finds in its
     relay directory from an earlier run."""
     console: ConsoleEndpoint | None = None
+    replicas: ReplicaPorts | None = None
+    """The ports for real replicas. None: the slave serves none."""
     metrics: MetricsEndpoint | None = None
     """The HTTP endpoint for Prometheus. None: the slave serves no metrics."""
     audit_file: Path | None = None
@@ -48,6 +53,21 @@ class RunOptions:
     start: bool = True
     """Whether the slave starts its threads at once. If not, they stay stopped until a user gives START REPLICA
     on the console (``--skip-replica-start``)."""
+
+
+class ReplicaPorts(Protocol):
+    """The ports at which a slave serves what it received to real replicas."""
+
+    def watching(self, watching: Watching) -> Watching:
+        """Return the functions that the slave calls, with those of the ports."""
+
+    def replicas(self) -> Sequence[tuple[int, str, int, int, str]]:
+        """Return the rows of SHOW REPLICAS."""
+
+    def serving(
+        self, slave: Slave, executor: Executor, directory: ConnectionDirectory
+    ) -> AbstractContextManager[None]:
+        """Serve replicas while the ``with`` block runs."""
 
 
 class _Terminated(KeyboardInterrupt):
@@ -69,7 +89,12 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
     users = {} if console is None else console.users()
     if console is None and not run.start:
         raise OptionError("--skip-replica-start: without --console-port nothing could ever start it")
+    ports = run.replicas
+    if ports is not None:
+        watching = ports.watching(watching)
     slave = Slave(options, run.filters, watching=watching)
+    directory = ConnectionDirectory()
+    executor = SlaveConsole(slave) if ports is None else SlaveConsole(slave, ports.replicas)
     try:
         for source in run.sources:
             slave.prepare(source)
@@ -80,7 +105,8 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
                 "there is no channel: give --master, or --console-port and configure one by statements"
             )
         with (
-            _console(slave, console, users),
+            _console(slave, console, users, executor, directory),
+            nullcontext() if ports is None else ports.serving(slave, executor, directory),
             serving_metrics(
                 run.metrics, lambda: [CommonCollector(__version__), SlaveCollector(slave)]
             ) as metrics_url,
@@ -116,13 +142,16 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def _console(
-    slave: Slave, endpoint: ConsoleEndpoint | None, users: Mapping[str, ConsolePassword]
+    slave: Slave,
+    endpoint: ConsoleEndpoint | None,
+    users: Mapping[str, ConsolePassword],
+    executor: SlaveConsole,
+    directory: ConnectionDirectory,
 ) -> Iterator[None]:
     if endpoint is None:
         yield
         return
-    executor = SlaveConsole(slave)
     tls = endpoint.tls or kept_tls(slave.options.relay_dir, endpoint.host, endpoint.ca)
-    with serving(endpoint, executor, users, tls, endpoint.roles()) as server:
+    with serving(endpoint, executor, users, tls, endpoint.roles(), directory) as server:
         executor.port = server.port
         yield

@@ -17,12 +17,14 @@ from urllib.parse import quote
 
 import structlog
 
+from dumpfilter.errors import OutputError, StateCorrupt
 from dumpfilter.filter.channels import ChannelFilters, UnknownChannel, fold_channel
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import FilterClause, FilterOn
 from dumpfilter.slave.channel import Channel, ChannelOptions, check, check_server_id
 from dumpfilter.slave.state import durable, source_info
 from dumpfilter.slave.state.durable import DirectoryLock
+from dumpfilter.slave.state.relay_log import RelayPosition
 from dumpfilter.slave.state.server_uuid import server_uuid
 from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.targets import DEFAULT_TARGET, make_target
@@ -76,6 +78,8 @@ class SlaveOptions:
     """The name of the target, the object to which each channel applies transactions (``--target``)."""
     sync_relay_log: int = 10_000
     sync_master_info: int = 10_000
+    relay_log_expire_seconds: float = 0.0
+    """The time after which a relay log file is removed that nobody needs, seconds. 0 keeps all files."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +87,16 @@ class Watching:
     """Functions that the slave calls while it receives. Their first argument is the channel's name.
 
     ``on_chunk`` is called after each message of the master's stream, ``on_connect`` after each registration.
+    ``on_relay_end`` receives the position up to which the channel's relay log is complete (:class:`Channel`).
     """
 
     on_chunk: Callable[[str, pb.Chunk], None] = lambda channel, chunk: None
     on_connect: Callable[[str, rpc.DumpFilterStub, pb.RegisterResponse], None] = (
         lambda channel, stub, answer: None
     )
+    on_relay_end: Callable[[str, RelayPosition | None], None] = lambda channel, position: None
+    needed_relay_log: Callable[[str], str | None] = lambda channel: None
+    """Return the name of the oldest relay log file of a channel that must not be removed yet; None without one."""
 
 
 @dataclass
@@ -289,10 +297,21 @@ class Slave:
             self._lock.release()
 
     def _save_counters(self) -> None:
-        """Save the counts of all channels from time to time."""
+        """Save the counts of all channels, and remove old relay logs, from time to time."""
         while not self._closing.wait(SAVE_COUNTERS):
             for one in list(self._configured.values()):
                 one.channel.counters.save()
+                self._expire_relay_log(one)
+
+    def _expire_relay_log(self, one: Configured) -> None:
+        """Remove old relay log files. A failure is an event of the log, and the slave tries again."""
+        seconds = self.options.relay_log_expire_seconds
+        if not seconds:
+            return
+        try:
+            one.channel.expire_relay_log(seconds, self._watching.needed_relay_log(one.info.channel))
+        except (OutputError, StateCorrupt) as error:
+            log.error("relay logs not removed", channel=one.info.channel, reason=str(error))
 
     @property
     def error(self) -> BaseException | None:
@@ -319,6 +338,7 @@ class Slave:
             on_hits=lambda hits: self.filters.count(name, hits),
             on_chunk=lambda chunk: watching.on_chunk(name, chunk),
             on_connect=lambda stub, answer: watching.on_connect(name, stub, answer),
+            on_relay_end=lambda position: watching.on_relay_end(name, position),
         )
         source_info.save(directory, info)
         self._configured[name] = Configured(info, channel, directory)

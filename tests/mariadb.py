@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.binlog_tools import local_load_directory
 
-_USER = getpass.getuser()
+USER = getpass.getuser()
 """The server's system user. A plain user cannot give the data directory to another user."""
 
 
@@ -28,6 +28,17 @@ def mariadb_version() -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
+def install(root: Path) -> None:
+    """Make the data directory ``root/d`` of a new server, and ``root/tmp`` for its temporary files."""
+    # Servers that started together in a shared temporary directory have collided in their temporary tables.
+    (root / "tmp").mkdir()
+    command = ["mariadb-install-db", "--no-defaults", f"--datadir={root}/d", f"--user={USER}"]
+    command += ["--skip-test-db", "--auth-root-authentication-method=normal"]
+    own = {**os.environ, "TMPDIR": str(root / "tmp")}
+    made = subprocess.run(command, env=own, capture_output=True, check=False)
+    assert made.returncode == 0, made.stdout.decode() + made.stderr.decode()
+
+
 class MariaDb:
     """A running server with its data in ``root/d``. ``options`` are passed to mariadbd."""
 
@@ -37,23 +48,17 @@ class MariaDb:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        install = ["mariadb-install-db", "--no-defaults", f"--datadir={root}/d", f"--user={_USER}"]
-        install += ["--skip-test-db", "--auth-root-authentication-method=normal"]
-        # Servers that started together in a shared temporary directory have collided in their temporary tables.
-        (root / "tmp").mkdir()
-        own = {**os.environ, "TMPDIR": str(root / "tmp")}
-        made = subprocess.run(install, env=own, capture_output=True, check=False)
-        assert made.returncode == 0, made.stdout.decode() + made.stderr.decode()
+        install(root)
         command = [shutil.which("mariadbd") or "/usr/sbin/mariadbd", "--no-defaults", f"--datadir={root}/d"]
         command += [
             f"--socket={self.socket}",
             f"--port={port}",
             "--bind-address=127.0.0.1",
-            f"--user={_USER}",
+            f"--user={USER}",
         ]
         command += [f"--pid-file={root}/pid", f"--log-error={root}/err.log", "--innodb-buffer-pool-size=16M"]
         command += ["--innodb-flush-log-at-trx-commit=0", "--server-id=99", *options]
-        self._server = subprocess.Popen(command, env=own)
+        self._server = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(root / "tmp")})
         deadline = time.monotonic() + 240
         while subprocess.run([*self.client, "-e", "SELECT 1"], capture_output=True, check=False).returncode:
             assert self._server.poll() is None, (root / "err.log").read_text()

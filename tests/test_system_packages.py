@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import system_packages
 from tools.system_packages import candidate, choose, find_python, main, needs, python_problem
 
 ONLY_NAMED_BY_OTHERS = (
@@ -36,8 +37,20 @@ def test_java_is_looked_for(installable: set[str], chosen: str | None) -> None:
     assert choose(java.packages, installable.__contains__) == chosen
 
 
-def test_the_demonstration_needs_no_server() -> None:
-    assert not any("maria" in need.title.lower() for need in needs("demo"))
+def test_the_demonstration_needs_the_programs_of_a_server(programs: Callable[..., None]) -> None:
+    def missing() -> list[str]:
+        return [choose(need.packages, lambda _: True) or "" for need in needs("demo") if need.missing()]
+
+    programs(java="echo 'openjdk version \"21.0.2\"' >&2")
+    assert missing() == ["mariadb-server-core", "mariadb-server-core", "mariadb-client-core"]
+    programs(mariadbd="", mariadb_install_db="")
+    assert missing() == ["mariadb-client-core"]
+
+
+def test_the_demonstration_leaves_mysql_in_its_place(programs: Callable[..., None]) -> None:
+    """Debian's packages of MariaDB would remove those of MySQL."""
+    programs(java="echo 'openjdk version \"21.0.2\"' >&2", mysqld="")
+    assert not [need.title for need in needs("demo") if need.missing()]
 
 
 def test_the_quick_tests_need_python_alone() -> None:
@@ -82,6 +95,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., N
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(system_packages, "_SBIN", "")
     return make
 
 
@@ -93,7 +107,9 @@ def test_a_plain_user_is_told_exactly_what_to_install(
     assert main(["demo"]) == 1
     said = capsys.readouterr().err
     assert "missing: Java (java is not installed)" in said
-    assert said.endswith("  apt-get update\n  apt-get install openjdk-21-jre-headless\n")
+    assert said.endswith(
+        "  apt-get update\n  apt-get install openjdk-21-jre-headless mariadb-server mariadb-client\n"
+    )
 
 
 def test_an_old_java_is_not_enough(programs: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:

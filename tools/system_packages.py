@@ -2,9 +2,9 @@
 
 usage: system_packages.py python | demo | tests | --find-python
 
-``python`` stands for a Python with venv, which is enough for ``make check``. ``demo`` adds Java, which Spark needs.
-``tests`` adds MariaDB and a browser. Each need lists packages, of which the script takes the first that apt can
-install. The script assumes nothing else about the versions that a distribution has.
+``python`` stands for a Python with venv, which is enough for ``make check``. ``demo`` adds Java, which Spark needs, and
+the programs of a MariaDB server. ``tests`` adds a whole MariaDB and a browser. Each need lists packages, of which the
+script takes the first that apt can install. The script assumes nothing else about the versions that a distribution has.
 
 ``--find-python`` prints the first Python of a supported version, or nothing when the machine has none.
 
@@ -55,6 +55,15 @@ def needs(part: str) -> list[Need]:
     if part in ("demo", "tests"):
         releases = [f"openjdk-{release}-jre-headless" for release in JAVA_RELEASES]
         found.append(Need("Java", (*releases, "default-jre-headless"), _java_missing))
+    if part == "demo":
+        # These packages bring the programs alone. Debian's mariadb-server would also start a service.
+        server_alone = ("mariadb-server-core", "mariadb-server")
+        client_alone = ("mariadb-client-core", "mariadb-client")
+        found += [
+            Need("a MariaDB server", server_alone, lambda: _absent_beside_mysql("mariadbd")),
+            Need("mariadb-install-db", server_alone, lambda: _absent_beside_mysql("mariadb-install-db")),
+            Need("my_print_defaults", client_alone, lambda: _absent_beside_mysql("my_print_defaults")),
+        ]
     if part == "tests":
         server = ("mariadb-server",)
         client = ("mariadb-client",)
@@ -75,13 +84,25 @@ def needs(part: str) -> list[Need]:
     return found
 
 
+_SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
+
+
 def _which(program: str) -> str | None:
     """Return the path of a program. Debian's daemons are found, too, though a plain user's PATH does not lead there."""
-    return shutil.which(program) or shutil.which(program, path="/usr/local/sbin:/usr/sbin:/sbin")
+    return shutil.which(program) or shutil.which(program, path=_SBIN)
 
 
 def _absent(program: str) -> str | None:
     return None if _which(program) else f"{program} is not installed"
+
+
+def _absent_beside_mysql(program: str) -> str | None:
+    """Return why the demonstration lacks a program of MariaDB, or None when it needs none.
+
+    Debian's MariaDB and MySQL exclude each other. A machine with MySQL keeps it, and the demonstration leaves out its
+    part with real servers.
+    """
+    return None if _which("mysqld") and not _which("mariadbd") else _absent(program)
 
 
 def _venv_missing() -> str | None:

@@ -51,7 +51,7 @@ def bandwidth_command(
     """Work out the bytes for each slave: without a filter, with its filter on the slave, and on the master.
 
     One pass over the binlogs for any number of slaves. The figures of the filter on the master are, to the byte, what
-    dumpfilter master sends. Needs Java 17 or newer.
+    dumpfilter master sends. The column replica is for a real replica. Needs Java 17 or newer.
 
     Examples:
 
@@ -104,7 +104,7 @@ def _print_table(results: Results, console: Console) -> None:
         title_style="bold",
     )
     table.add_column("slave", overflow="fold", min_width=8)
-    for name in ("no filter", "on master", "saved", "with zstd", "split"):
+    for name in ("no filter", "on master", "saved", "with zstd", "split", "replica"):
         table.add_column(name, justify="right", no_wrap=True)
     for slave in results.slaves:
         whole, sent = slave.no_filter.bytes, slave.master_side.bytes
@@ -115,5 +115,6 @@ def _print_table(results: Results, console: Console) -> None:
             human_percent((whole - sent) / whole if whole else None),
             f"~ {human_bytes(slave.compressed)}",
             human_bytes(slave.split),
+            "no GTIDs" if slave.real_replica is None else human_bytes(slave.real_replica.bytes),
         )
     console.print(table)

@@ -1,4 +1,4 @@
-"""The command ``dumpfilter demo``, which runs a master and four slaves as processes on recorded binlogs."""
+"""The command ``dumpfilter demo``, which runs a master with slaves on recorded binlogs, and real MariaDB servers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,17 @@ def demo_command(
     split: Annotated[
         bool, typer.Option(help="End with the split by schema, and the bandwidth report, on Spark.")
     ] = True,
+    servers: Annotated[
+        bool, typer.Option(help="End with a real MariaDB source and replica, if MariaDB is installed.")
+    ] = True,
 ) -> None:
     """Run a master, three slaves with filters and one without, then the split and the bandwidth report.
 
-    A table at the end shows the bytes saved for each slave and its position.
+    A table shows the bytes saved for each slave and its position. Each slave must end in the state of a slave that
+    received everything and filtered for itself.
 
-    Each slave must end in the state of a slave that received everything and filtered for itself.
+    At the end a real MariaDB replica reads its filtered binlog from dumpfilter. It must end with the tables of a
+    replica that reads from the source and filters for itself.
 
     Example:
 
@@ -34,4 +39,4 @@ def demo_command(
     """
     from dumpfilter.demo.run import run_demo
 
-    run_demo(binlogs, output, split=split)
+    run_demo(binlogs, output, split=split, servers=servers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,6 +15,8 @@ from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
 from dumpfilter.commands.option_groups.operation import OperationOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
 from dumpfilter.commands.option_groups.protection import ProtectionOptions
+from dumpfilter.commands.option_groups.reading import ReadingOptions
+from dumpfilter.commands.option_groups.replicas import ReplicaOptions
 from dumpfilter.commands.option_groups.write_rules import MasterRuleOptions
 
 
@@ -24,23 +25,14 @@ def master_command(
     binlogs: FollowedBinlogs,
     listen: ListenOptions,
     console: ConsoleOptions,
+    replicas: ReplicaOptions,
     protection: ProtectionOptions,
     limits: LimitOptions,
     rules: MasterRuleOptions,
     monitoring: MonitoringOptions,
     operation: OperationOptions,
     option_files: OptionFiles,
-    verify_checksum: Annotated[
-        bool, typer.Option(help="Verify the events' checksums on reading (source_verify_checksum).")
-    ] = True,
-    split: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="A directory that dumpfilter split wrote of this set: slaves whose filter is that of a named binlog "
-            "in it are dumped to from there (docs/master.md). Repeatable.",
-            metavar="DIRECTORY",
-        ),
-    ] = None,
+    reading: ReadingOptions,
     console_user: Annotated[
         str | None,
         typer.Option(
@@ -65,6 +57,8 @@ def master_command(
 
         dumpfilter master /var/lib/mysql/binlog.index --config master.toml --console-port 3308
 
+        dumpfilter master /var/lib/mysql/binlog.index --config master.toml --replica-port 3309
+
         dumpfilter master /var/lib/mysql/binlog.index --host 10.0.0.1 --config master.toml \
             --tls-cert cert.pem --tls-key key.pem
     """
@@ -82,7 +76,8 @@ def master_command(
         config_file=operation.config,
         audit_file=console.audit_log,
         console=console.endpoint(listen.host, console_user, protection, tls),
-        verify=verify_checksum,
+        replicas=replicas.endpoint(listen.host, protection, tls),
+        verify=reading.verify_checksum,
         cache_bytes=limits.cache_size << 20,
         max_opened=limits.max_transaction << 20,
         max_dumps=limits.max_dumps,
@@ -92,7 +87,7 @@ def master_command(
         metrics=monitoring.metrics(tls),
         state_dir=operation.state_dir,
         drain_seconds=operation.drain_seconds,
-        splits=split or (),
+        splits=reading.splits,
     )
     terminal = Console(stderr=True, highlight=False)
     monitoring.begin(colors=terminal.is_terminal)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from dumpfilter.commands.option_groups.console import PANEL, ConsoleOptions
+from dumpfilter.commands.option_groups.console import ConsoleOptions, SlaveConsoleOptions
+from dumpfilter.commands.option_groups.edge import EdgeOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
@@ -30,16 +27,8 @@ def slave_command(
     monitoring: MonitoringOptions,
     option_files: OptionFiles,
     target: TargetOptions,
-    console_host: Annotated[
-        str, typer.Option(help="Address the console listens on.", rich_help_panel=PANEL)
-    ] = "127.0.0.1",
-    console_user: Annotated[
-        str,
-        typer.Option(
-            help="The console's user. From this machine alone the user needs no password.",
-            rich_help_panel=PANEL,
-        ),
-    ] = "root",
+    console_address: SlaveConsoleOptions,
+    replicas: EdgeOptions,
 ) -> None:
     r"""Read filtered binlogs from masters, keep relay logs, and apply them to a summary.
 
@@ -59,6 +48,9 @@ def slave_command(
 
         dumpfilter slave --master m1=127.0.0.1:3307 --master m2=127.0.0.1:3317 --server-id 103 \
             --relay-dir s3 --replicate-ignore-db=m1:local --console-port 3308
+
+        dumpfilter slave --master 10.0.0.1:3307 --server-id 104 --auto-position \
+            --relay-dir s4 --replicate-do-db=shop --replica-port 3309 --config edge.toml
     """
     from rich.console import Console
 
@@ -70,7 +62,7 @@ def slave_command(
 
     source.check()
     tls = protection.tls()
-    endpoint = console.endpoint(console_host, console_user, protection, tls)
+    endpoint = console.endpoint(console_address.console_host, console_address.console_user, protection, tls)
     options = SlaveOptions(
         relay_dir=relay.relay_dir,
         server_id=relay.server_id,
@@ -87,11 +79,13 @@ def slave_command(
         target=target.target,
         sync_relay_log=relay.sync_relay_log,
         sync_master_info=relay.sync_master_info,
+        relay_log_expire_seconds=relay.relay_log_expire_seconds,
     )
     run = RunOptions(
         filters=rules.channel_filters(),
         sources=source.infos(origin, source_tls),
         console=endpoint,
+        replicas=replicas.edge(protection, tls, rules.lower_case_table_names),
         metrics=monitoring.metrics(tls),
         audit_file=console.audit_log,
         start=not relay.skip_replica_start,

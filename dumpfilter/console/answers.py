@@ -37,6 +37,11 @@ def error(failed: SqlError, charset: CharacterSet) -> bytes:
     return b"\xff" + struct.pack("<H", failed.number) + b"#" + state + text
 
 
+def early_error(failed: SqlError) -> bytes:
+    """Return the ERR packet for a client that has not been greeted. Such a client expects no SQLSTATE."""
+    return b"\xff" + struct.pack("<H", failed.number) + failed.message.encode("utf-8", "replace")
+
+
 def ok(capabilities: Capabilities, status: ServerStatus, result: Result, info: bytes = b"") -> bytes:
     """Return the OK packet that ends a statement without rows.
 

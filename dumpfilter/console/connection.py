@@ -81,7 +81,7 @@ class Limits:
 
 
 class Doing(NamedTuple):
-    """What a connection is doing, as the columns Command, State and Info of SHOW PROCESSLIST tell."""
+    """The columns Command, State and Info of SHOW PROCESSLIST for one connection."""
 
     command: str
     state: str = ""
@@ -203,7 +203,7 @@ class Connection:
 
     @property
     def doing(self) -> Doing:
-        """What the client's connection is doing."""
+        """The present activity of the connection."""
         running = self.running
         if running is not None:
             return Doing("Query", "executing", running)
@@ -267,6 +267,8 @@ class Connection:
             except MalformedPacket:
                 await self._send_error(server_errors.ER_MALFORMED_PACKET())
             except SqlError as failed:
+                if failed.number == server_errors.ER_NET_PACKET_TOO_LARGE.number:
+                    self._stream.begin_answer()
                 await self._send_error(failed)
                 if failed.number == server_errors.ER_NET_PACKET_TOO_LARGE.number:
                     # The rest of the too large packet is still in the stream, so the next command cannot be found.

@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 
 from dumpfilter.console.auth import DEFAULT_USER, check_users
+from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.roles import Role
 from dumpfilter.console.server import ConsoleServer
@@ -75,12 +76,13 @@ def serving(
     users: Mapping[str, ConsolePassword],
     tls: TlsSource,
     roles: Mapping[str, Role],
+    directory: ConnectionDirectory | None = None,
 ) -> Iterator[ConsoleServer]:
     """Serve a console as long as the ``with`` block runs, and yield its server.
 
     ``executor`` is the master or slave that carries out the statements. ``users`` has a password for each user name,
-    and ``roles`` a role. Raises OptionError if the address cannot be used, and OutputError if the port file cannot be
-    written.
+    and ``roles`` a role. ``directory`` lists the connections of the process's other ports, too. Raises OptionError if
+    the address cannot be used, and OutputError if the port file cannot be written.
     """
     server = ConsoleServer(
         executor,
@@ -90,6 +92,7 @@ def serving(
         roles=roles,
         tls=tls,
         demand_tls=not endpoint.insecure,
+        directory=directory,
     )
     if endpoint.new_password_file is not None:
         log.warning(

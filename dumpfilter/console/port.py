@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from dumpfilter.console import answers
 from dumpfilter.console.auth import Accounts, new_nonce
 from dumpfilter.console.connection import Connection
 from dumpfilter.console.directory import ConnectionDirectory, ProcessRow
@@ -24,7 +25,7 @@ from dumpfilter.errors import OptionError
 from dumpfilter.security.exposure import is_loopback
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import TlsSource
-from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR
+from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR, SqlError
 
 log = structlog.get_logger("dumpfilter.console")
 
@@ -75,7 +76,8 @@ class PortSettings:
 class ClientPort:
     """A port for MySQL clients in an asyncio loop.
 
-    ``greeting`` returns what the port says of itself to the next client. ``connect`` makes the connection of a client,
+    ``greeting`` returns what the port says of itself to the next client, or raises SqlError with the error that the
+    client gets instead. ``connect`` makes the connection of a client,
     from the client's packets and its login. ``is_admin`` tells whether a user may open a reserved connection. The port
     lists its connections in ``directory`` while it is open.
 
@@ -204,6 +206,10 @@ class ClientPort:
             self._make_room()
             self._clients[number] = _Client(connection, task, time.monotonic())
             await connection.serve()
+        except SqlError as error:
+            # The port cannot serve anybody at present. A replica logs the error and connects again.
+            with contextlib.suppress(ClientGone, OSError):
+                await stream.send(answers.early_error(error))
         except (ClientGone, asyncio.CancelledError):
             # KILL and the end of the server cancel this task, which is no error.
             pass

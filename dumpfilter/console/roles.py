@@ -56,6 +56,7 @@ COMMANDS: Mapping[type[commands.Command], Need] = {
     commands.ResetReplica: Need("RESET REPLICA", Role.REPLICATE_ADMIN, changes=True),
     commands.ChangeSource: Need("CHANGE REPLICATION SOURCE TO", Role.REPLICATE_ADMIN, changes=True),
     commands.ChangeReplicationFilter: Need("CHANGE REPLICATION FILTER", Role.REPLICATE_ADMIN, changes=True),
+    commands.ChangeReplicaFilter: Need("CHANGE REPLICATION FILTER … FOR REPLICA", Role.ALL, changes=True),
     commands.UnregisterReplica: Need("UNREGISTER REPLICA", Role.ALL, changes=True),
     commands.DrainReplicas: Need("DRAIN", Role.ALL, changes=True),
     commands.UndrainReplicas: Need("UNDRAIN", Role.ALL, changes=True),

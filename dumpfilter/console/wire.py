@@ -65,6 +65,12 @@ class PacketStream:
         self.compression: CompressedChannel | None = None
         """The compressed connection, or None as long as the connection is not compressed."""
 
+    @property
+    def peer_name(self) -> tuple[str, int]:
+        """The client's network address and port."""
+        name = self._unencrypted[1].get_extra_info("peername")
+        return (str(name[0]), int(name[1])) if name else ("", 0)
+
     async def start_tls(self, context: ssl.SSLContext) -> None:
         """Carry out the TLS handshake, and encrypt all packets after it. Raises TlsFailed if the handshake fails."""
         channel = TlsChannel(*self._unencrypted, context)
@@ -271,7 +277,7 @@ class Login:
     plugin: str | None
     collation: int | None
     attributes: Mapping[str, str] = field(default_factory=dict)
-    """What the client says of itself (connection attributes), such as ``program_name``."""
+    """The client's description of itself (connection attributes), such as ``program_name``."""
     zstd_level: int = 0
     """The level at which the client wants packets compressed with zstd."""
 

@@ -1,4 +1,4 @@
-"""The demonstration of ``dumpfilter demo``, which runs a master and four slaves as processes on recorded binlogs.
+"""The demonstration of ``dumpfilter demo``: a master and four slaves on recorded binlogs, then real MariaDB servers.
 
 At the end the demonstration checks the law of dumpfilter. A slave of a filtered stream must have the same data,
 position and GTID set as a slave that received everything and filtered for itself.
@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +17,14 @@ from rich.console import Console
 from rich.table import Table
 
 from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.demo.mariadb import MariaDbMissing, find_programs
+from dumpfilter.demo.processes import START_TIMEOUT, command, end, ending_at_signals, run, start_master
+from dumpfilter.demo.real_servers import demonstrate
 from dumpfilter.errors import DumpfilterError, OutputError
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 
 _RECORDING = Path(__file__).with_name("recording")
-_START_TIMEOUT = 60.0
 _MARKER = "dumpfilter-demo"
 
 
@@ -49,12 +49,18 @@ SLAVES = (
 )
 
 
-def run_demo(binlogs: Path | None, output: Path, *, split: bool) -> None:
+def run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool) -> None:
     """Run the demonstration on a binlog set, and print the bytes that the master's filters saved.
 
-    Without ``binlogs`` the demonstration uses its own recording. With ``split`` Spark jobs follow. Raises
-    DumpfilterError when a process fails, or when a filtered slave ends in another state than an unfiltered one.
+    Without ``binlogs`` the demonstration uses its own recording. With ``split`` Spark jobs follow. With ``servers`` the
+    demonstration ends with real MariaDB servers, if MariaDB is installed. Raises DumpfilterError when a process fails,
+    or when a filtered slave ends in another state than an unfiltered one.
     """
+    with ending_at_signals():
+        _run_demo(binlogs, output, split=split, servers=servers)
+
+
+def _run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool) -> None:
     console = Console(highlight=False)
     source = binlogs or _RECORDING
     if not source.exists():
@@ -64,22 +70,38 @@ def run_demo(binlogs: Path | None, output: Path, *, split: bool) -> None:
     console.print(
         f"[bold]1.[/] a master on {len(files.names)} binlog files, {_size(files):,} bytes ({source.name})"
     )
-    master, address = _start_master(source, output)
+    master, (port,) = start_master(str(source), output / "master.log", ports=("--port",))
+    address = f"127.0.0.1:{port}"
     try:
         console.print(
             f"[bold]2.[/] {len(SLAVES)} slaves register over gRPC at {address} and read their binlog"
         )
         reports = _run_slaves(address, output)
     finally:
-        _end(master)
+        end(master)
     held = _print_slaves(console, reports, output, files)
     if split:
         console.print("[bold]3.[/] Spark splits the binlog by schema")
-        _run("split", str(source), "--output", str(output / "split"))
+        run("split", str(source), "--output", str(output / "split"))
         console.print("[bold]4.[/] Spark works out from the binlog alone what the slaves are sent")
         _work_out(console, source, output, reports)
+    if servers:
+        held &= _with_servers(console, output, step=5 if split else 3)
     if not held:
         raise DumpfilterError("the law does not hold: see the table above")
+
+
+def _with_servers(console: Console, output: Path, *, step: int) -> bool:
+    """Run the part with real servers, and tell whether the law holds. Without MariaDB a sentence says what to do."""
+    try:
+        programs = find_programs()
+    except MariaDbMissing as missing:
+        console.print(f"[bold]{step}.[/] real servers: left out, {missing}", soft_wrap=True)
+        return True
+    console.print(
+        f"[bold]{step}.[/] MariaDB {programs.version}: a source, and two replicas with the same filter"
+    )
+    return demonstrate(console, programs, output)
 
 
 def _make_room(output: Path) -> None:
@@ -94,31 +116,6 @@ def _make_room(output: Path) -> None:
 
 def _size(files: BinlogSet) -> int:
     return sum(files.path(name).stat().st_size for name in files.names)
-
-
-def _command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "dumpfilter", *arguments]
-
-
-def _run(*arguments: str) -> None:
-    done = subprocess.run(_command(*arguments), check=False)
-    if done.returncode:
-        raise DumpfilterError(f"dumpfilter {' '.join(arguments)}: exit code {done.returncode}")
-
-
-def _start_master(source: Path, output: Path) -> tuple[subprocess.Popen[bytes], str]:
-    port_file = output / "master.port"
-    with open(output / "master.log", "wb") as log:
-        master = subprocess.Popen(
-            _command("master", str(source), "--port", "0", "--port-file", str(port_file)), stderr=log
-        )
-    deadline = time.monotonic() + _START_TIMEOUT
-    while not port_file.exists():
-        if master.poll() is not None or time.monotonic() > deadline:
-            _end(master)
-            raise DumpfilterError("the master did not start:\n" + (output / "master.log").read_text())
-        time.sleep(0.02)
-    return master, f"127.0.0.1:{port_file.read_text().strip()}"
 
 
 def _run_slaves(address: str, output: Path) -> dict[str, dict[str, Any]]:
@@ -138,14 +135,14 @@ def _run_slaves(address: str, output: Path) -> dict[str, dict[str, Any]]:
             ]
             if slave.receives_everything:
                 arguments.append("--filter-on=slave")
-            running.append((slave, subprocess.Popen(_command(*arguments), stderr=subprocess.PIPE)))
+            running.append((slave, subprocess.Popen(command(*arguments), stderr=subprocess.PIPE)))
         for slave, process in running:
-            _, errors = process.communicate(timeout=_START_TIMEOUT)
+            _, errors = process.communicate(timeout=START_TIMEOUT)
             if process.returncode:
                 raise DumpfilterError(f"slave {slave.name}: {errors.decode(errors='replace').strip()}")
     finally:
         for _, process in running:
-            _end(process)
+            end(process)
     return {slave.name: json.loads((output / f"{slave.name}.json").read_text()) for slave in SLAVES}
 
 
@@ -163,7 +160,7 @@ def _work_out(console: Console, source: Path, output: Path, reports: dict[str, d
         ),
         "utf-8",
     )
-    _run("bandwidth", str(source), "--slaves", str(slaves), "--output", str(output / "bandwidth"))
+    run("bandwidth", str(source), "--slaves", str(slaves), "--output", str(output / "bandwidth"))
     results = json.loads((output / "bandwidth" / "results.json").read_text("utf-8"))
     for found in results["slaves"]:
         sent = reports[found["name"]]["counts"]["bytes_sent"]
@@ -173,16 +170,6 @@ def _work_out(console: Console, source: Path, output: Path, reports: dict[str, d
                 f"the master sent {sent}"
             )
     console.print("worked out: to the byte what the master sent to each slave above")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def _print_slaves(

@@ -96,7 +96,9 @@ U_BYTES = 3
 U_EVENTS = 4
 U_TRANSACTIONS = 5
 U_UNDECIDED = 6
-UNIT_COLUMNS = 7
+U_STAND_INS = 7
+U_STAND_IN_BYTES = 8
+UNIT_COLUMNS = 9
 
 # The columns of a stored condition, for example the condition "the filter sends one of these tables".
 Q_KIND = 0
@@ -151,6 +153,8 @@ class Columns(NamedTuple):
     txn_source: npt.NDArray[np.int32]
     txn_origin: npt.NDArray[np.int64]
     """For each transaction, the number of the server and domain that it comes from."""
+    txn_stand_in: npt.NDArray[np.int64]
+    """For each transaction, the bytes that a real replica gets if the transaction is dropped; 0 for none."""
     is_open: bool
     """Whether the segment ends inside its last transaction."""
     bucket_seconds: int
@@ -260,13 +264,24 @@ def _count(units, conditions, condition, origin, bucket, size, events, transacti
     units.rows[unit, U_UNDECIDED] += undecided
 
 
+@inlined
+def _count_stand_in(units, conditions, condition, size):
+    """Count the stand-in of the transaction that was just counted under the same condition."""
+    if size > 0:
+        unit = conditions.rows[condition, Q_LATEST]
+        units.rows[unit, U_STAND_INS] += 1
+        units.rows[unit, U_STAND_IN_BYTES] += size
+
+
 @kernel
-def add_unit(units, conditions, condition, origin, bucket, size, events, transactions, undecided):
+def add_unit(units, conditions, condition, origin, bucket, size, events, transactions, undecided, stand_in):
     """Add bytes, events and transactions to the counter for a condition, an origin and a time bucket.
 
+    ``stand_in`` has the bytes that a real replica gets in place of the transactions, or 0.
     Python code that is not compiled calls this function. The arrays must have room for one more counter (unit).
     """
     _count(units, conditions, condition, origin, bucket, size, events, transactions, undecided)
+    _count_stand_in(units, conditions, condition, stand_in)
 
 
 @kernel
@@ -550,6 +565,7 @@ def _count_uniform(columns, m, conditions, units, t, i, bucket):
         c = _only(m, conditions, s)
     transactions = np.int64(columns.txn_source[t] != R.KEPT)
     _count(units, conditions, c, columns.txn_origin[t], bucket, size, stop - i, transactions, undecided)
+    _count_stand_in(units, conditions, c, columns.txn_stand_in[t])
 
 
 @inlined
@@ -587,7 +603,7 @@ def _count_statement(columns, m, conditions, units, i, stop, bucket):
 
 
 @inlined
-def _count_end(m, conditions, units, bucket, transactions):
+def _count_end(m, conditions, units, bucket, transactions, stand_in):
     """Count the GTID event, BEGIN and COMMIT of the open transaction, and close the transaction.
 
     A filter sends these events if it sends any other event of the transaction.
@@ -601,6 +617,7 @@ def _count_end(m, conditions, units, bucket, transactions):
         _sort(m.deciding, state.deciding)
         c = _one_of(m, conditions, m.deciding, state.deciding)
     _count(units, conditions, c, state.origin, bucket, state.frame_bytes, state.frame_events, transactions, 0)
+    _count_stand_in(units, conditions, c, stand_in)
     close(m)
 
 
@@ -722,7 +739,8 @@ def tally(columns, payloads, m, conditions, units, t, i):
                     return PAYLOAD, t, i
             _count_event(columns, m, conditions, units, payloads, p, i, bucket)
             if columns.role[i] & R.ENDS:
-                _count_end(m, conditions, units, bucket, np.int64(columns.txn_source[t] != R.KEPT))
+                transactions = np.int64(columns.txn_source[t] != R.KEPT)
+                _count_end(m, conditions, units, bucket, transactions, columns.txn_stand_in[t])
             i += 1
         t += 1
     return DONE, t, i

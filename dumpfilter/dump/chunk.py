@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -116,6 +117,14 @@ class ChunkPlan:
     def size(self) -> int:
         """The bytes of events that the chunk sends."""
         return self.counts.bytes_sent
+
+
+class Window(NamedTuple):
+    """Consecutive bytes of a binlog file that have been read already."""
+
+    data: npt.NDArray[np.uint8]
+    offset: int
+    """The offset of the first byte in the binlog file."""
 
 
 @dataclass(slots=True)

@@ -34,6 +34,14 @@ class Origin(NamedTuple):
     """The server id of the server that wrote the binlog, which may have replicated the transaction from another."""
 
 
+class StandIns(NamedTuple):
+    """The small transactions that leave a real replica with the GTIDs of dropped transactions."""
+
+    number: int
+    nbytes: int
+    """The bytes of their events, without the headers of packets."""
+
+
 @dataclass(frozen=True)
 class Tallied:
     """The counts of a tally, as columns with one entry for each unit.
@@ -66,6 +74,10 @@ class Tallied:
     transactions: npt.NDArray[np.int64]
     undecided: npt.NDArray[np.int64]
     """For each unit, the number of events about which a filter may be unable to decide, for example statements."""
+    stand_ins: npt.NDArray[np.int64]
+    """For each unit, the number of stand-ins that a real replica gets if the unit is dropped
+    (:mod:`~dumpfilter.dump.stand_ins`). It gets none if the unit is sent."""
+    stand_in_bytes: npt.NDArray[np.int64]
 
     def flags(self, flags: TableFlags) -> SubjectFlags | None:
         """Ask a filter about each table and statement of the tally, and return the verdicts for :meth:`sent`.
@@ -101,6 +113,15 @@ class Tallied:
         if origin is not None and origin.is_on:
             sent &= np.array([_wants(origin, each) for each in self.origins], np.bool_)[self.origin]
         return sent
+
+    def stand_ins_for(self, flags: SubjectFlags | None, number: int | None = None) -> StandIns:
+        """Return the stand-ins that a real replica gets for the transactions that its filter drops.
+
+        The parameters are those of :meth:`sent`. A real replica is sent the transactions of all servers and domains,
+        and ignores some of them itself.
+        """
+        dropped = ~self.sent(flags, None, number)
+        return StandIns(int(self.stand_ins[dropped].sum()), int(self.stand_in_bytes[dropped].sum()))
 
     def unsure(self, flags: SubjectFlags | None) -> Mask:
         """Tell for each unit whether a filter sends its ``undecided`` events only because it cannot decide about them.
@@ -218,7 +239,7 @@ def _summed(
     fresh[1:] = ~fresh[1:]
     first = np.flatnonzero(fresh)
     sums = []
-    for name in ("bytes", "events", "transactions", "undecided"):
+    for name in ("bytes", "events", "transactions", "undecided", "stand_ins", "stand_in_bytes"):
         column = np.concatenate([getattr(part, name) for part in parts])
         sums.append(np.add.reduceat(column[order], first) if len(first) else column)
     return Tallied(

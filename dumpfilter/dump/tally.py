@@ -25,6 +25,7 @@ from dumpfilter.dump import _tally as K
 from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.dump.conditions import EVERYTHING, Conditions, ConditionTable, Mask, empty_slots, longer
 from dumpfilter.dump.payload import KeptPayload, PayloadFilter
+from dumpfilter.dump.stand_ins import StandInSizes
 from dumpfilter.dump.tallied import Origin, Tallied, merge
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
@@ -67,6 +68,7 @@ class Tally:
         self._origins = _Origins(
             sources, told_apart=any(origin is not None and origin.is_on for _, origin in filters)
         )
+        self._stand_ins = StandInSizes(sources)
         self._bucket_seconds = bucket_seconds
         self._given_only = False
         self._memory = K.Memory(
@@ -103,6 +105,7 @@ class Tally:
             segment.txn_subject,
             segment.txn_source,
             self._origins.of(segment),
+            self._stand_ins.of(segment),
             segment.open,
             self._bucket_seconds,
         )
@@ -116,7 +119,7 @@ class Tally:
             if code == K.FULL:
                 self._make_room(buffered=self._state("buffered"), members=len(payloads.member))
             else:
-                self._end_with(segment, event, read)
+                self._end_with(segment, event, read, int(columns.txn_stand_in[txn]))
                 txn, event = txn + 1, event + 1
 
     def take(self) -> Tallied:
@@ -204,10 +207,11 @@ class Tally:
             np.array(undecided, np.int64),
         )
 
-    def _end_with(self, segment: Segment, event: int, read: ReadAt) -> None:
+    def _end_with(self, segment: Segment, event: int, read: ReadAt, stand_in: int) -> None:
         """Count the end of the open transaction, whose last event is a Transaction_payload event.
 
         Different filters send different parts of this event, so each group of equal filters is counted separately.
+        ``stand_in`` has the bytes of the transaction's stand-in.
         """
         memory, filters = self._memory, self._filters
         size = int(segment.size[event])
@@ -240,7 +244,9 @@ class Tally:
             if subject >= 0:
                 who &= filters.any_sent(np.array([subject], np.int32))
             self._add(who, part_size, events)
-        self._add(framed, self._state("frame_bytes"), self._state("frame_events"), transactions=1)
+        self._add(
+            framed, self._state("frame_bytes"), self._state("frame_events"), transactions=1, stand_in=stand_in
+        )
         K.close(memory)
 
     def _add(
@@ -251,6 +257,7 @@ class Tally:
         *,
         transactions: int = 0,
         undecided: int = 0,
+        stand_in: int = 0,
         whole: bool = True,
     ) -> None:
         members = self._filters.numbers[who]
@@ -267,6 +274,7 @@ class Tally:
             events,
             transactions,
             undecided,
+            stand_in,
         )
 
     def _make_room_for(self, segment: Segment) -> None:

@@ -384,6 +384,18 @@ class BinlogSet:
         except OSError as error:
             raise unreadable(error, file=str(path)) from None
 
+    def growth(self) -> tuple[object, ...]:
+        """Return a value that changes when the set grows: sizes and times of the newest file and of the index file.
+
+        The inode of the newest file changes when another file takes its name. Raises OSError.
+        """
+        newest = self.path(self.names[-1]).stat()
+        found: list[object] = [newest.st_size, newest.st_mtime_ns, *identity_of(newest)]
+        if self.index is not None:
+            index = self.index.stat()
+            found += [index.st_size, index.st_mtime_ns, *identity_of(index)]
+        return tuple(found)
+
     def file(self, name: str) -> BinlogFile:
         """Open a binlog file of the set, given its name. Raises BinlogError."""
         path = self.path(name)

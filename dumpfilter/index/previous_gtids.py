@@ -1,48 +1,89 @@
-"""The GTIDs of all transactions before a binlog file, from its Previous_gtids (MySQL) or Gtid_list (MariaDB) event."""
+"""The GTIDs of all transactions before a binlog file, from its Previous_gtids (MySQL) or Gtid_list (MariaDB) event.
+
+A slave's relay log file has a head event besides, with the GTIDs that the slave had received before the file.
+"""
 
 from __future__ import annotations
 
 import zlib
+from typing import NamedTuple
 
 from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, EventHeader, EventType, event_name
-from dumpfilter.binlog.gtid import GtidSet, decode_gtid_list, decode_previous_gtids
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.gap_events import Head, decode_ignorable
+from dumpfilter.binlog.gtid import GtidSet, decode_gtid_list, decode_previous_gtids, parse_gtid_set
 from dumpfilter.errors import BinlogCorrupt, BinlogError
 from dumpfilter.index.fileset import BinlogFile
 
 _IN_TRANSACTIONS = GTIDS | {EventType.QUERY}
 
 
-def previous_gtids(file: BinlogFile) -> GtidSet | None:
-    """Return the GTIDs of all transactions before a binlog file, from the event at the file's begin.
+class GtidsBefore(NamedTuple):
+    """The GTIDs before a binlog file, as the events at the file's beginning tell them."""
 
-    This Previous_gtids or Gtid_list event stands before any transaction. Servers before MySQL 5.6 and MariaDB 10.0
-    write no such event, so that the result is None. Raises BinlogCorrupt.
+    logged: GtidSet | None
+    """The GTIDs that the server had logged before: of the Previous_gtids or Gtid_list event, or None without one."""
+    received: GtidSet | None
+    """The GTIDs that a slave had received before its relay log file. None without any, and in a server's binlog."""
+
+
+def previous_gtids(file: BinlogFile) -> GtidSet | None:
+    """Return the GTIDs of all transactions before a binlog file, from the events at the file's beginning.
+
+    The Previous_gtids or Gtid_list event stands before any transaction. Servers before MySQL 5.6 and MariaDB 10.0 write
+    no such event, so that the result is None. The result is also None for a relay log file without the event whose
+    slave had received nothing before the file. Raises BinlogCorrupt.
     """
+    logged, received = gtids_before(file)
+    if logged is None or received is None:
+        return received if logged is None else logged
+    return logged | received
+
+
+def gtids_before(file: BinlogFile) -> GtidsBefore:
+    """Return the GTIDs before a binlog file, from the events at the file's beginning. Raises BinlogCorrupt."""
     offset = file.first_event
     fd = file.format_description
+    received: GtidSet | None = None
     for _ in range(4):
         head = file.read_up_to(offset, HEADER_LENGTH)
         if len(head) < HEADER_LENGTH:
-            return None
+            break
         header = EventHeader.unpack(head)
         end = header.size - fd.checksum_length
         if end < HEADER_LENGTH:
             raise BinlogCorrupt(f"an event's length is {header.size}", file=file.name, position=offset)
+        if header.type in _IN_TRANSACTIONS or offset + header.size > file.size:
+            break
         if header.type in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
-            if offset + header.size > file.size:
-                return None
-            event = file.read(offset, header.size)
-            if fd.checksum and zlib.crc32(event[:end]) != int.from_bytes(event[end:], "little"):
-                raise BinlogCorrupt(
-                    f"checksum mismatch in a {event_name(header.type)} event", file=file.name, position=offset
-                )
-            try:
-                if header.type == EventType.PREVIOUS_GTIDS:
-                    return decode_previous_gtids(event[HEADER_LENGTH:end])
-                return decode_gtid_list(event[HEADER_LENGTH:end]).position()
-            except BinlogError as error:
-                raise error.located(file.name, offset) from None
-        if header.type in _IN_TRANSACTIONS:
-            return None
+            return GtidsBefore(_logged(file, offset, header), received)
+        if header.type == EventType.IGNORABLE:
+            received = _received(file.read(offset, header.size)[HEADER_LENGTH:end], fd.family) or received
         offset += header.size
-    return None
+    return GtidsBefore(None, received)
+
+
+def _logged(file: BinlogFile, offset: int, header: EventHeader) -> GtidSet:
+    """Return the content of a Previous_gtids or Gtid_list event."""
+    fd = file.format_description
+    end = header.size - fd.checksum_length
+    event = file.read(offset, header.size)
+    if fd.checksum and zlib.crc32(event[:end]) != int.from_bytes(event[end:], "little"):
+        raise BinlogCorrupt(
+            f"checksum mismatch in a {event_name(header.type)} event", file=file.name, position=offset
+        )
+    try:
+        if header.type == EventType.PREVIOUS_GTIDS:
+            return decode_previous_gtids(event[HEADER_LENGTH:end])
+        return decode_gtid_list(event[HEADER_LENGTH:end]).position()
+    except BinlogError as error:
+        raise error.located(file.name, offset) from None
+
+
+def _received(body: bytes, family: Family) -> GtidSet | None:
+    """Return the GTIDs that a slave had received before a relay log file, from its head event. None without GTIDs."""
+    head = decode_ignorable(body)
+    if not isinstance(head, Head):
+        return None
+    text = head.members.get("retrieved")
+    return parse_gtid_set(text, family) if isinstance(text, str) and text else None

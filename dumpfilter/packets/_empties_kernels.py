@@ -20,10 +20,14 @@ _GTID = int(EventType.GTID)
 _GTID_TAGGED = int(EventType.GTID_TAGGED)
 _MARIADB_GTID = int(EventType.MARIADB_GTID)
 _XID = int(EventType.XID)
+_QUERY = int(EventType.QUERY)
 _EMPTY_FLAGS = FL_TRANSACTIONAL | FL_ALLOW_PARALLEL
 
 XID_LENGTH = HEADER_LENGTH + 8
 """The length of an Xid event without its checksum, bytes."""
+
+BEGIN_LENGTH = HEADER_LENGTH + 13 + len(b"\0BEGIN")
+"""The length of a Query event BEGIN without database, status variables and checksum, bytes."""
 
 MARIADB_GTID_LENGTH = HEADER_LENGTH + 19
 """The length of a Gtid event of MariaDB without a commit id, an xid and a checksum, bytes."""
@@ -140,6 +144,25 @@ def _put_xid(at, timestamp, server_id, end, checksum):
     return at + _U(size)
 
 
+_BEGIN_AT = BEGIN_LENGTH - len(b"BEGIN")
+_BEGI = int.from_bytes(b"BEGI", "little")
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _put_begin(at, timestamp, server_id, end, checksum):
+    """Write a Query event BEGIN at an address, and return the address after the event."""
+    size = BEGIN_LENGTH + (_CHECKSUM if checksum else 0)
+    _put_header(at, timestamp, _QUERY, server_id, size, end)
+    # The thread, the time, the lengths of database and status variables, the error code and the database are 0.
+    store_u64(at + _U(_HEADER), np.uint64(0))
+    store_u64(at + _U(_BEGIN_AT - 8), np.uint64(0))
+    store_u32(at + _U(_BEGIN_AT), np.uint32(_BEGI))
+    store_u8(at + _U(_BEGIN_AT + 4), np.uint8(ord("N")))
+    if checksum:
+        store_u32(at + _U(BEGIN_LENGTH), crc32(at, _U(BEGIN_LENGTH)))
+    return at + _U(size)
+
+
 class MysqlEmpties(NamedTuple):
     """The stand-ins of one chunk, with the bytes of their Gtid events."""
 
@@ -154,9 +177,9 @@ class MysqlEmpties(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def write_mysql(events, empties, checksum, out):
-    """Copy ``events`` to ``out`` with a Gtid event and an Xid event at each place.
+    """Copy ``events`` to ``out`` with a Gtid event, a BEGIN and an Xid event at each place.
 
-    ``out`` has room for all. Return the number of bytes, or PLACE_WRONG or GTID_WRONG. Both events of a stand-in are
+    ``out`` has room for all. Return the number of bytes, or PLACE_WRONG or GTID_WRONG. The events of a stand-in are
     written together or not at all, because a replica crashes at a Gtid event that nothing follows.
     """
     source = _U(events.ctypes.data)
@@ -164,6 +187,7 @@ def write_mysql(events, empties, checksum, out):
     target = _U(out.ctypes.data)
     at = target
     done = np.int64(0)
+    xid_size = XID_LENGTH + (_CHECKSUM if checksum else 0)
     for k in range(empties.place.size):
         size = empties.place[k] - done
         if size < 0 or empties.place[k] > events.size:
@@ -181,9 +205,9 @@ def write_mysql(events, empties, checksum, out):
         if (kind != _GTID and kind != _GTID_TAGGED) or np.int64(load_u32(gtid + _U(_SIZE_AT))) != gtid_size:
             return np.int64(GTID_WRONG)
         copy_bytes(at, gtid, _U(gtid_size))
-        at = _put_xid(
-            at + _U(gtid_size), load_u32(gtid), load_u32(gtid + _U(_SERVER_ID_AT)), empties.end[k], checksum
-        )
+        timestamp, server, end = load_u32(gtid), load_u32(gtid + _U(_SERVER_ID_AT)), empties.end[k]
+        at = _put_begin(at + _U(gtid_size), timestamp, server, end - xid_size, checksum)
+        at = _put_xid(at, timestamp, server, end, checksum)
     copy_bytes(at, source + _U(done), _U(events.size - done))
     return np.int64(at - target) + events.size - done
 

@@ -13,6 +13,7 @@ _U = np.uintp
 _HEADER = HEADER_LENGTH
 _TYPE_AT = 4
 _SIZE_AT = 9
+_END_LOG_POS_AT = 13
 
 PACKET_HEADER = 4
 """The length of a packet's header: 3 bytes of length and the sequence number."""
@@ -38,11 +39,14 @@ _PREVIOUS_GTIDS = int(EventType.PREVIOUS_GTIDS)
 
 
 @njit(cache=True, nogil=True, inline="always")
+def _is_gtid(kind):
+    return kind in (_GTID, _GTID_TAGGED)
+
+
+@njit(cache=True, nogil=True, inline="always")
 def _is_outside(kind):
     """Tell whether an event of a type cannot stand inside a transaction of MySQL."""
-    return kind in (
-        _GTID,
-        _GTID_TAGGED,
+    return _is_gtid(kind) or kind in (
         _ANONYMOUS_GTID,
         _ROTATE,
         _STOP,
@@ -54,40 +58,42 @@ def _is_outside(kind):
 
 
 @njit(cache=True, nogil=True)
-def measure(events, before):
-    """Count the events, and the packets that they need besides one for each event.
+def measure(events, before, left_out):
+    """Return the size of the packets of some events, the offset of a wrong event, and that of an event after a Gtid.
 
-    ``before`` is the length of the payload before each event: the OK byte, and semi-sync's header. Return the number of
-    events, the number of further packets, and the offset of the first event with an impossible length or -1. The last
-    result is the offset of an event after which a Gtid event of MySQL stands alone, or -1.
+    ``before`` is the length of the payload before each event: the OK byte, and semi-sync's header. Events of the type
+    ``left_out`` get no packet. The second result is the offset of the first event with an impossible length. The last
+    one is the offset of an event that cannot follow a Gtid event of MySQL directly, but does. Both are -1 if all is
+    well.
     """
     base = _U(events.ctypes.data)
     at = np.int64(0)
-    n = np.int64(0)
-    more = np.int64(0)
+    room = np.int64(0)
     is_after_gtid = False
     while at < events.size:
         if at + _HEADER > events.size:
-            return n, more, at, np.int64(-1)
+            return room, at, np.int64(-1)
         size = np.int64(load_u32(base + _U(at + _SIZE_AT)))
         if size < _HEADER or at + size > events.size:
-            return n, more, at, np.int64(-1)
+            return room, at, np.int64(-1)
         kind = load_u8(base + _U(at + _TYPE_AT))
         if is_after_gtid and _is_outside(kind):
-            return n, more, np.int64(-1), at
-        is_after_gtid = kind in (_GTID, _GTID_TAGGED)
-        more += (size + before) // LARGEST
-        n += 1
+            return room, np.int64(-1), at
+        is_after_gtid = _is_gtid(kind)
+        if kind != left_out:
+            payload = size + before
+            room += payload + PACKET_HEADER * (1 + payload // LARGEST)
         at += size
-    return n, more, np.int64(-1), np.int64(-1)
+    return room, np.int64(-1), np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
-def frame(events, sequence, semi_sync, wants_answer, out):
+def frame(events, sequence, semi_sync, wants_answer, left_out, out):
     """Write each event as one packet to ``out``, and return the sequence number after the last packet.
 
     :func:`measure` has checked the events and told the size of ``out``. ``semi_sync`` adds semi-sync's two bytes.
-    ``wants_answer`` is the offset of the event whose receipt the replica confirms, or -1.
+    ``wants_answer`` is the offset of the event whose receipt the replica confirms, or -1. Events of the type
+    ``left_out`` get no packet.
     """
     source = _U(events.ctypes.data)
     target = _U(out.ctypes.data)
@@ -96,6 +102,9 @@ def frame(events, sequence, semi_sync, wants_answer, out):
     seq = np.uint32(sequence)
     while at < events.size:
         size = np.int64(load_u32(source + _U(at + _SIZE_AT)))
+        if load_u8(source + _U(at + _TYPE_AT)) == left_out:
+            at += size
+            continue
         length = size + before
         first = min(length, np.int64(LARGEST))
         store_u32(target, np.uint32(first) | (seq << np.uint32(24)))
@@ -142,3 +151,22 @@ def count_events(events):
         n += 1
         at += size
     return n
+
+
+@njit(cache=True, nogil=True)
+def last_events(events):
+    """Return the offset of the last of whole events, and ``end_log_pos`` of the last event that has one, or 0."""
+    base = _U(events.ctypes.data)
+    at = np.int64(0)
+    last = np.int64(0)
+    found = np.int64(0)
+    while at + _HEADER <= events.size:
+        told = np.int64(load_u32(base + _U(at + _END_LOG_POS_AT)))
+        if told:
+            found = told
+        size = np.int64(load_u32(base + _U(at + _SIZE_AT)))
+        if size < _HEADER:
+            break
+        last = at
+        at += size
+    return last, found

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Compiled loops over a slave's relay log: the origin's positions, and the transactions that Gap events tell."""
+"""Compiled loops over a slave's relay log: the writer's positions, and the transactions that Gap events tell."""
 
 from __future__ import annotations
 
@@ -53,6 +53,9 @@ _FIELD_UUID = 1
 _FIELD_TAG = 3
 _FIELD_SEQUENCE = 5
 
+LOOKED_AT = 4096
+"""The bytes of an event that a walk looks at, if the event is no Gap event. An event may have a gigabyte."""
+
 _OWN = -1
 """The value in place of a number for a transaction that has events in the relay log."""
 
@@ -65,13 +68,13 @@ class Point(NamedTuple):
     sequence: np.ndarray
     """The sequence_number of the newest transaction, with the transactions that Gap events tell."""
     end: np.ndarray
-    """The position in the origin's binlog file."""
+    """The position in the writer's binlog file."""
     time: np.ndarray
     """The time of the newest event of a server, Unix seconds."""
 
 
 class Places(NamedTuple):
-    """What is known at the begin and at the end of each transaction of a segment, int64 of shape (n,)."""
+    """The writer's places at the begin and at the end of each transaction of a segment, int64 of shape (n,)."""
 
     sequence: np.ndarray
     before: np.ndarray
@@ -157,13 +160,15 @@ def _told(base, at, body_end):
 
 
 @njit(cache=True, nogil=True)
-def walk(data, checksum, point, starts, places):
-    """Walk through whole events of a relay log file, from ``point`` on, and note the places of transactions.
+def walk(data, length, checksum, point, starts, places):
+    """Walk through events of a relay log file, from ``point`` on, and note the places of transactions.
 
-    ``data`` (uint8) begins at the offset of ``point``. ``starts`` has the offsets in the file at which transactions
+    ``data`` (uint8) has the first bytes of the ``length`` bytes that follow ``point``. Of an event that is no Gap event
+    the walk needs only the first bytes (``LOOKED_AT``). ``starts`` has the offsets in the file at which transactions
     begin, ascending. At each of them the walk notes the state before in ``places``, and the position after the
-    transaction when the next one begins or ``data`` ends. The walk ends before an event that ``data`` does not have
-    whole. Return -1, or the offset of an event with an impossible length or a malformed Gap event.
+    transaction when the next one begins or the walk ends. The walk ends before an event that lies beyond ``length``, or
+    of which ``data`` does not have enough. Return -1, or the offset of an event with an impossible length or a
+    malformed Gap event.
     """
     base = _U(data.ctypes.data)
     first = point.offset[0]
@@ -174,20 +179,20 @@ def walk(data, checksum, point, starts, places):
     wrong = np.int64(-1)
     while k < starts.size and starts[k] < first:
         k += 1
-    noted = k
     while at + _HEADER <= data.size:
         size = np.int64(load_u32(base + _U(at + _SIZE_AT)))
         if size < _HEADER + tail or size > 0x7FFFFFFF:
             wrong = first + at
             break
-        if at + size > data.size:
+        kind = load_u8(base + _U(at + _TYPE_AT))
+        looked_at = size if kind == _IGNORABLE else min(size, np.int64(LOOKED_AT))
+        if at + size > length or at + looked_at > data.size:
             break
         if k < starts.size and starts[k] == first + at:
-            if k > noted:
+            if k > 0:
                 places.end[k - 1] = end
             places.sequence[k], places.before[k], places.time[k] = sequence, end, time
             k += 1
-        kind = load_u8(base + _U(at + _TYPE_AT))
         body_end = at + size - tail
         if kind == _IGNORABLE and _is_signed(base, at, body_end):
             is_gap = load_u8(base + _U(at + _HEADER + GAP_KIND_AT)) == KIND_GAP
@@ -205,20 +210,20 @@ def walk(data, checksum, point, starts, places):
         elif kind == _ROTATE and load_u16(base + _U(at + _FLAGS_AT)) & LOG_EVENT_ARTIFICIAL_F:
             end = np.int64(load_u64(base + _U(at + _HEADER)))
         else:
+            number = np.int64(0)
             if kind == _GTID and size >= _GTID_LENGTH_57 + tail:
                 if load_u8(base + _U(at + _TIMES_CODE_AT)) == _TIMES_CODE:
                     number = np.int64(load_u64(base + _U(at + _SEQUENCE_AT)))
-                    sequence = number if number > 0 else sequence
             elif kind == _GTID_TAGGED:
-                number = _tagged_sequence(base, at + _HEADER, body_end)
-                sequence = number if number > 0 else sequence
+                number = _tagged_sequence(base, at + _HEADER, min(body_end, at + looked_at))
+            sequence = number if number > 0 else sequence
             seconds = np.int64(load_u32(base + _U(at)))
             time = seconds if seconds else time
             low = np.int64(load_u32(base + _U(at + _END_LOG_POS_AT)))
             # MariaDB 11.8 writes 0 for events inside a transaction. A replica then adds the length.
             end += (low - end) & np.int64(0xFFFFFFFF) if low else size
         at += size
-    if k > noted:
+    if k > 0:
         places.end[k - 1] = end
     point.offset[0], point.sequence[0], point.end[0], point.time[0] = first + at, sequence, end, time
     return wrong

@@ -1,12 +1,40 @@
-"""Events that a server makes for the stream and that no binlog file has, and the format description of a dump's start."""
+"""Events that a server makes for the stream and that no file has, and a dump's first event of a file.
+
+Tried with MySQL 9.7 and MariaDB 10.11, of which ``tests/data/streams`` has recordings. A dump sends these events:
+
+1. An artificial Rotate with the file and the position at which the dump begins. A dump by GTID begins at position 4.
+   This first Rotate has a checksum if the replica has asked for checksums (``@source_binlog_checksum`` is CRC32).
+2. The file's format description event (:func:`format_description`).
+3. The file's events from the position on. A dump from position 4 sends Previous_gtids or Gtid_list as the file has it.
+4. If the dump passes over transactions that the replica has: before the next event, the position after them. MySQL
+   tells the position in a heartbeat, MariaDB in an artificial Gtid_list with the replica's GTID position.
+5. At the file's end its own Rotate, if the file has one. After that an artificial Rotate to position 4 of the next
+   file. It has a checksum if the file *before* has checksums, because the replica does not know the next file yet.
+6. While nothing happens: a heartbeat after each heartbeat period.
+7. A dump with the flag BINLOG_DUMP_NON_BLOCK ends with an EOF packet of five bytes, ``fe 00 00 02 00``.
+
+A replica of MySQL adds up the lengths of events, and a replica of MariaDB reads ``end_log_pos``. After dropped
+transactions the position is therefore told anew:
+
+- MySQL with GTIDs: a heartbeat with a larger position moves Read_Source_Log_Pos and Exec_Source_Log_Pos at once.
+- MySQL with file and position: no event moves the positions but an artificial Rotate, which begins a new relay log.
+- MariaDB, with GTIDs or without: a heartbeat moves nothing. :func:`gtid_list` moves Read_Master_Log_Pos and
+  Exec_Master_Log_Pos at once, in the same relay log.
+
+Replicas of both families end their connection (error 1595) at a heartbeat with a smaller position than their own.
+
+The number of a dump's first packet is 1. Artificial events have the source's server id, and 0 as their time.
+"""
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid import GtidList, MariadbGtid, encode_gtid_list
 from dumpfilter.binlog.writer import make_event
 
 _END_LOG_POS_AT = 13
@@ -15,7 +43,10 @@ _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
 
 LARGEST_V1_POSITION = 0xFFFFFFFF
-"""The largest position that a heartbeat of version 1 can tell."""
+"""The largest position that ``end_log_pos``, and so a heartbeat of version 1, can tell.
+
+Servers write the low 32 bits of larger positions there.
+"""
 
 _V2_END = 0
 _V2_FILE = 1
@@ -33,40 +64,68 @@ def rotate(file: str, position: int, server_id: int, checksum: bool) -> bytes:
     )
 
 
-def format_description(fd: FormatDescription, *, is_whole_file: bool) -> bytes:
+def format_description(
+    fd: FormatDescription, *, is_whole_file: bool, keeps_temporary_tables: bool = False
+) -> bytes:
     """Return a file's format description event as a server sends it, without LOG_EVENT_BINLOG_IN_USE_F.
 
-    If the dump begins in the middle of the file, ``end_log_pos`` is 0, because the event is no part of what follows.
-    ``created`` is 0, too, because a replica drops its temporary tables at any other value.
+    A replica drops its temporary tables when ``created`` is not 0, since the source has just started then. So a dump
+    that begins after the server's start sends 0.
+
+    Parameters:
+        is_whole_file: whether the dump sends the file from position 4 on. If not, ``end_log_pos`` and ``created`` are
+            0.
+        keeps_temporary_tables: whether ``created`` is 0 in any case. Servers do this in a dump by GTID if the replica
+            has the first transaction of the file in which the dump begins. MySQL does it for the files after it, too.
+
+    A real server leaves the checksum of a changed event wrong if the file has no checksums. The result has a right one.
     """
     event = bytearray(fd.raw)
     if not is_whole_file:
         _U32.pack_into(event, _END_LOG_POS_AT, 0)
+    if not is_whole_file or keeps_temporary_tables:
         _U32.pack_into(event, _CREATED_AT, 0)
-        if fd.ends_in_checksum:
-            _U32.pack_into(event, len(event) - CHECKSUM_LENGTH, zlib.crc32(event[:-CHECKSUM_LENGTH]))
+    if fd.ends_in_checksum:
+        _U32.pack_into(event, len(event) - CHECKSUM_LENGTH, zlib.crc32(event[:-CHECKSUM_LENGTH]))
     return bytes(event)
 
 
 def heartbeat(file: str, position: int, server_id: int, checksum: bool, v2: bool = False) -> bytes:
     """Return the heartbeat event that tells a replica that the server is alive, and the position of the dump.
 
-    Version 2 is for MySQL's replicas that ask for it. Version 1 cannot tell a position of 4 GiB and more.
+    Version 2 is for replicas of MySQL that ask for it with the flag 2 in COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID
+    (``USE_HEARTBEAT_EVENT_V2``). To MariaDB this flag means Annotate_rows events, so its heartbeats are of version 1.
+    Version 1 cannot tell a position of 4 GiB and more.
     """
     name = file.encode()
+    end_log_pos = position & LARGEST_V1_POSITION
     if not v2:
         return make_event(
-            EventType.HEARTBEAT,
-            name,
-            server_id=server_id,
-            end_log_pos=position & LARGEST_V1_POSITION,
-            checksum=checksum,
+            EventType.HEARTBEAT, name, server_id=server_id, end_log_pos=end_log_pos, checksum=checksum
         )
     number = _length_encoded(position)
     body = (
         bytes([_V2_FILE, len(name)]) + name + bytes([_V2_POSITION, len(number)]) + number + bytes([_V2_END])
     )
-    return make_event(EventType.HEARTBEAT_V2, body, server_id=server_id, checksum=checksum)
+    return make_event(
+        EventType.HEARTBEAT_V2, body, server_id=server_id, end_log_pos=end_log_pos, checksum=checksum
+    )
+
+
+def gtid_list(position: int, server_id: int, checksum: bool, gtids: Sequence[MariadbGtid] = ()) -> bytes:
+    """Return the artificial Gtid_list event of MariaDB, which tells a replica the position that a dump has reached.
+
+    MariaDB sends one after the transactions that the replica has already, before the next event. ``gtids`` are then the
+    replica's GTIDs, the last of each domain. Without GTIDs the event moves the replica's positions alone.
+    """
+    return make_event(
+        EventType.GTID_LIST,
+        encode_gtid_list(GtidList(tuple(gtids))),
+        server_id=server_id,
+        end_log_pos=position & LARGEST_V1_POSITION,
+        flags=LOG_EVENT_ARTIFICIAL_F,
+        checksum=checksum,
+    )
 
 
 def _length_encoded(number: int) -> bytes:

@@ -5,12 +5,14 @@ A replica that filters for itself receives every transaction, so every GTID ends
 replica a GTID without the changes:
 
 - MySQL needs the GTID of each dropped transaction. Its stand-in is the transaction's Gtid event as the binlog has it,
-  and an Xid event. The Gtid event keeps ``sequence_number`` and ``last_committed``, on which parallel appliers rely.
+  a Query event BEGIN and an Xid event. The Gtid event keeps ``sequence_number`` and ``last_committed``, on which
+  parallel appliers rely. Without BEGIN a replica would have the same GTIDs. Its I/O thread would then write two
+  warnings for each stand-in into the error log (10445 and 10590, tried with MySQL 9.7).
 - MariaDB needs only the last GTID of each domain. Its stand-in is an empty Gtid event and an Xid event. There is one
   for each domain whose last transaction in a chunk was dropped.
 
-A Gtid event is never written without an Xid event after it. A real mysqld dies of signal 11 when a Gtid event stands
-alone (tried with MySQL 9.7).
+A Gtid event is never written without the other events of its stand-in. A real mysqld dies of signal 11 when a Gtid
+event stands alone (tried with MySQL 9.7).
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ import numpy.typing as npt
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceKey
-from dumpfilter.dump.chunk import ChunkPlan, ReadAt
+from dumpfilter.dump.chunk import ChunkPlan, ReadAt, Window
 from dumpfilter.dump.gaps import Gaps
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.index.segment import Segment
 from dumpfilter.packets import _empties_kernels as K
+from dumpfilter.packets.framing import Bytes, as_array
 
 Integers = npt.NDArray[np.int64]
-Bytes = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 
 _READ_COST = 16 << 10
 """The number of bytes that can be read from a file in the time of one system call."""
@@ -87,6 +89,11 @@ class Empties:
     def __len__(self) -> int:
         return len(self.place)
 
+    @property
+    def gtid_span(self) -> tuple[int, int]:
+        """The offset of the first Gtid event in the binlog file, and the end of the last one (MySQL)."""
+        return int(self.gtid_offset.min()), int((self.gtid_offset + self.gtid_size).max())
+
     def size(self, checksum: bool) -> int:
         """Return the number of bytes that the stand-ins add to the chunk's events.
 
@@ -98,7 +105,7 @@ class Empties:
         xids = len(self) * (K.XID_LENGTH + extra)
         if len(self.domain):
             return xids + len(self) * (K.MARIADB_GTID_LENGTH + extra)
-        return xids + int(self.gtid_size.sum())
+        return xids + len(self) * (K.BEGIN_LENGTH + extra) + int(self.gtid_size.sum())
 
 
 NO_EMPTIES = Empties(_NONE, _NONE)
@@ -253,19 +260,26 @@ def _mariadb(
     )
 
 
-def with_empties(events: Bytes, empties: Empties, read: ReadAt, fd: FormatDescription) -> Bytes:
+def with_empties(
+    events: Bytes,
+    empties: Empties,
+    read: ReadAt,
+    fd: FormatDescription,
+    window: Window | None = None,
+) -> Bytes:
     """Return a chunk's events with the stand-ins of dropped transactions at their places.
 
     Parameters:
         events: the bytes of the chunk's events. They are returned as they are if there are no stand-ins.
         read: a function that reads the binlog file.
         fd: the file's format description event.
+        window: bytes of the file. If they contain all Gtid events, nothing is read.
 
     Raises BinlogCorrupt if the Gtid events are not in the file any more.
     """
     if not len(empties):
         return events
-    data = np.frombuffer(events, np.uint8)
+    data = as_array(events)
     size = len(data) + empties.size(fd.checksum)
     out = np.empty(size, np.uint8)
     if len(empties.domain):
@@ -283,7 +297,7 @@ def with_empties(events: Bytes, empties: Empties, read: ReadAt, fd: FormatDescri
             out,
         )
     else:
-        gtids, at = _read_gtids(empties, read)
+        gtids, at = _gtids_in(empties, window) or _read_gtids(empties, read)
         written = K.write_mysql(
             data,
             K.MysqlEmpties(empties.place, empties.end, gtids, at, empties.gtid_size),
@@ -295,6 +309,16 @@ def with_empties(events: Bytes, empties: Empties, read: ReadAt, fd: FormatDescri
     if written != size:
         raise BinlogCorrupt("a chunk is shorter than the places of its dropped transactions")
     return out.data
+
+
+def _gtids_in(empties: Empties, window: Window | None) -> tuple[npt.NDArray[np.uint8], Integers] | None:
+    """Return a window's bytes and the offset of each Gtid event in them, or None if an event is not in the window."""
+    if window is None:
+        return None
+    low, high = empties.gtid_span
+    if low < window.offset or high > window.offset + window.data.size:
+        return None
+    return as_array(window.data), empties.gtid_offset - window.offset
 
 
 def _read_gtids(empties: Empties, read: ReadAt) -> tuple[npt.NDArray[np.uint8], Integers]:
@@ -312,4 +336,4 @@ def _read_gtids(empties: Empties, read: ReadAt) -> tuple[npt.NDArray[np.uint8], 
     piece_at = np.cumsum(lengths) - lengths
     data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     shift = np.repeat(piece_at - begins, lasts - firsts + 1)
-    return np.frombuffer(data, np.uint8), offset + shift
+    return as_array(data), offset + shift

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.packets import _framing_kernels as K
-from dumpfilter.packets.empties import Bytes
+
+Bytes = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
+"""Bytes of events, in any kind of buffer."""
 
 NO_ANSWER = -1
 """The value in place of an event's offset for packets of which the replica confirms none."""
 
+NOTHING = -1
+"""The value in place of an event's type when all events become packets."""
+
+
+def as_array(events: Bytes) -> npt.NDArray[np.uint8]:
+    """Return bytes as a read-only array. numba compiles a function once for all such arrays."""
+    data = np.frombuffer(events, np.uint8)
+    data.flags.writeable = False
+    return data
+
 
 def frame(
-    events: Bytes, sequence: int, *, semi_sync: bool = False, wants_answer: int = NO_ANSWER
+    events: Bytes,
+    sequence: int,
+    *,
+    semi_sync: bool = False,
+    wants_answer: int = NO_ANSWER,
+    left_out: int = NOTHING,
 ) -> tuple[memoryview, int]:
     """Return packets with one event each, and the sequence number of the packet after them.
 
@@ -24,13 +42,15 @@ def frame(
         sequence: the sequence number of the first packet, 0 to 255.
         semi_sync: whether the replica receives semi-synchronously. Each packet then has two bytes more.
         wants_answer: the offset of the event whose receipt the replica confirms (semi-sync).
+        left_out: the type of events that the replica does not get. MariaDB sends Annotate_rows events only to those who
+            ask for them with the flag 2 (``BINLOG_SEND_ANNOTATE_ROWS_EVENT``) in COM_BINLOG_DUMP.
 
     Raises BinlogCorrupt for bytes that are no whole events. The same error tells of a Gtid event of MySQL that nothing
     of its transaction follows, since a real mysqld dies of it.
     """
-    data = np.frombuffer(events, np.uint8)
+    data = as_array(events)
     before = 3 if semi_sync else 1
-    n, more, wrong, alone = K.measure(data, before)
+    room, wrong, alone = K.measure(data, before, left_out)
     if wrong >= 0:
         raise _no_event(int(wrong), len(data))
     if alone >= 0:
@@ -38,18 +58,27 @@ def frame(
             f"no event of its transaction follows a Gtid event, which ends at byte {alone} of a message; "
             "a replica must not get it"
         )
-    out = np.empty(len(data) + n * (K.PACKET_HEADER + before) + more * K.PACKET_HEADER, np.uint8)
-    after = K.frame(data, sequence, semi_sync, wants_answer, out)
+    out = np.empty(room, np.uint8)
+    after = K.frame(data, sequence, semi_sync, wants_answer, left_out, out)
     return out.data, int(after)
 
 
 def count_events(events: Bytes) -> int:
     """Return the number of events that stand one after another. Raises BinlogCorrupt for bytes that are no events."""
-    data = np.frombuffer(events, np.uint8)
+    data = as_array(events)
     n = int(K.count_events(data))
     if n < 0:
         raise _no_event(-1 - n, len(data))
     return n
+
+
+def last_events(events: Bytes) -> tuple[int, int]:
+    """Return the offset of the last of whole events, and the position that the last events tell (``end_log_pos``).
+
+    Some events inside a transaction of MariaDB tell none. The position is 0 if no event tells one.
+    """
+    last, told = K.last_events(as_array(events))
+    return int(last), int(told)
 
 
 def _no_event(at: int, size: int) -> BinlogCorrupt:

@@ -1,15 +1,15 @@
-"""The origin's places in a slave's relay log, and the transactions that only Gap events tell.
+"""The writer's places in a slave's relay log, and the transactions that only Gap events tell.
 
-The origin is the server whose binlog the slave's master reads. A relay log has the origin's events with the origin's
-``end_log_pos``. A replica that is served from a relay log shall see the origin's files, positions and GTIDs. Where the
-master dropped transactions, the relay log has a Gap event. It tells the GTIDs and the position after the dropped
-transactions, and nothing else of them.
+The writer is the server that wrote the binlog of the slave's master. A relay log has the writer's events with the
+writer's ``end_log_pos``. A replica that is served from a relay log shall see the writer's files, positions and GTIDs.
+Where the master dropped transactions, the relay log has a Gap event. The Gap event tells their GTIDs and the position
+after them, and nothing else.
 
-This module follows the origin's position and ``sequence_number`` through a relay log (:class:`RelayPoint`), and makes
-the stand-ins (:mod:`dumpfilter.packets.empties`) of transactions that Gap events tell. The Gtid event of such a stand-in
-is synthesized:
+This module follows the writer's position and ``sequence_number`` through a relay log (:class:`RelayPoint`), and makes
+the stand-ins (:mod:`dumpfilter.packets.empties`) of transactions that Gap events tell. The Gtid event of such a
+stand-in is synthesized:
 
-- ``sequence_number`` is the one that the origin gave. A server numbers the transactions of a file without holes, and
+- ``sequence_number`` is the one that the writer gave. A server numbers the transactions of a file without holes, and
   Gap events tell how many transactions they stand for.
 - ``last_committed`` is 0, because a transaction without changes waits for no other.
 - The times are those of the newest event before the Gap event, so that the lag of a replica stays meaningful.
@@ -29,7 +29,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import encode_varlen
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.dump.chunk import ChunkPlan
+from dumpfilter.dump.chunk import ChunkPlan, ReadAt
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.index.segment import Segment
 from dumpfilter.packets import _empties_kernels as E
@@ -39,6 +39,9 @@ from dumpfilter.packets.empties import NO_EMPTIES, Empties
 Integers = npt.NDArray[np.int64]
 
 _NO_STARTS: Integers = np.empty(0, np.int64)
+
+_READ_SIZE = 4 << 20
+"""The bytes of a relay log that are read at a time."""
 
 # The versions of MySQL from which on a Gtid event has more fields.
 _WITH_SEQUENCE = (5, 7)
@@ -55,20 +58,20 @@ _SERIALIZATION_VERSION = 1
 
 
 class RelayPoint(NamedTuple):
-    """What is known of the origin at an offset of a relay log file."""
+    """The knowledge of the writer at an offset of a relay log file."""
 
     offset: int
     """The offset in the relay log file, bytes."""
     sequence: int = 0
     """The ``sequence_number`` of the transaction before, also of one that a Gap event tells."""
     end: int = 0
-    """The position in the origin's binlog file, bytes."""
+    """The position in the writer's binlog file, bytes."""
     time: int = 0
     """The time of the newest event before, Unix seconds."""
 
 
-class OriginPlaces(NamedTuple):
-    """What is known of the origin at each transaction of a segment of a relay log, int64 of shape (n,).
+class WriterPlaces(NamedTuple):
+    """The knowledge of the writer at each transaction of a segment of a relay log, int64 of shape (n,).
 
     A Gap event counts as a transaction.
     """
@@ -76,46 +79,45 @@ class OriginPlaces(NamedTuple):
     sequence: Integers
     """The ``sequence_number`` of the transaction before."""
     before: Integers
-    """The position in the origin's binlog file before the transaction."""
+    """The position in the writer's binlog file before the transaction."""
     end: Integers
-    """The position in the origin's binlog file after the transaction, as far as the segment has it."""
+    """The position in the writer's binlog file after the transaction, as far as the segment has it."""
     time: Integers
     """The time of the newest event before the transaction, Unix seconds."""
 
 
-def follow(data: bytes | memoryview, point: RelayPoint, *, checksum: bool) -> RelayPoint:
-    """Return what is known of the origin after the whole events in ``data``, which begin at ``point``.
+def follow(read: ReadAt, point: RelayPoint, offset: int, *, checksum: bool) -> RelayPoint:
+    """Return what is known of the writer at a later offset of the relay log file, at which an event begins.
 
-    Raises BinlogCorrupt, without a file, for an event with an impossible length.
+    ``read`` reads the file. Raises BinlogCorrupt, without a file, when no event begins at the offset.
     """
-    after, _ = _walk(np.frombuffer(data, np.uint8), point, _NO_STARTS, checksum)
-    return after
+    return _walk(read, point, offset, _NO_STARTS, checksum)[1]
 
 
-def origin_places(
-    segment: Segment, data: bytes | memoryview, point: RelayPoint
-) -> tuple[OriginPlaces, RelayPoint]:
-    """Return what is known of the origin at each transaction of a segment, and after the segment.
+def writer_places(segment: Segment, read: ReadAt, point: RelayPoint) -> tuple[WriterPlaces, RelayPoint]:
+    """Return what is known of the writer at each transaction of a segment, and after the segment.
 
-    ``data`` has the segment's events, and ``point`` what is known of the origin before them. Raises BinlogCorrupt,
-    without a file, for an event with an impossible length.
+    ``read`` reads the relay log file, and ``point`` is what is known before the segment. Raises BinlogCorrupt, without
+    a file, when the file does not have the segment's events.
     """
     starts = segment.offset[segment.txn_event[:-1]]
-    after, places = _walk(np.frombuffer(data, np.uint8), point, starts, segment.format_description.checksum)
-    return places, after
+    return _walk(read, point, segment.end, starts, segment.format_description.checksum)
 
 
 def _walk(
-    data: npt.NDArray[np.uint8], point: RelayPoint, starts: Integers, checksum: bool
-) -> tuple[RelayPoint, OriginPlaces]:
+    read: ReadAt, point: RelayPoint, stop: int, starts: Integers, checksum: bool
+) -> tuple[WriterPlaces, RelayPoint]:
     state = K.Point(*(np.array([value], np.int64) for value in point))
-    places = OriginPlaces(*(np.zeros(len(starts), np.int64) for _ in OriginPlaces._fields))
-    wrong = K.walk(data, checksum, state, np.ascontiguousarray(starts), K.Places(*places))
-    if wrong >= 0:
-        raise BinlogCorrupt(
-            "an event has an impossible length, or is a malformed Gap event", position=int(wrong)
-        )
-    return RelayPoint(*(int(value[0]) for value in state)), places
+    places = WriterPlaces(*(np.zeros(len(starts), np.int64) for _ in WriterPlaces._fields))
+    size = _READ_SIZE
+    while (at := int(state.offset[0])) < stop:
+        data = np.frombuffer(read(at, min(size, stop - at)), np.uint8)
+        wrong = K.walk(data, stop - at, checksum, state, np.ascontiguousarray(starts), K.Places(*places))
+        if wrong >= 0 or (state.offset[0] == at and size >= stop - at):
+            raise BinlogCorrupt("a relay log does not have whole events here", position=int(max(wrong, at)))
+        # One Gap event may be larger than a read.
+        size = 2 * size if state.offset[0] == at else _READ_SIZE
+    return places, RelayPoint(*(int(value[0]) for value in state))
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +267,7 @@ class StandIns:
 
 def mysql_stand_ins(
     runs: list[DroppedRun],
-    places: OriginPlaces,
+    places: WriterPlaces,
     fd: FormatDescription,
     gtid_of: Callable[[int], bytes],
 ) -> StandIns:
@@ -312,11 +314,11 @@ def mysql_stand_ins(
     return StandIns(Empties(place, end, gtid_offset=offset, gtid_size=size), b"".join(parts))
 
 
-def mariadb_stand_ins(runs: list[DroppedRun], places: OriginPlaces, fd: FormatDescription) -> StandIns:
+def mariadb_stand_ins(runs: list[DroppedRun], places: WriterPlaces, fd: FormatDescription) -> StandIns:
     """Return the stand-ins for a MariaDB replica, which needs the last GTID of each domain (:func:`last_of_domains`).
 
-    A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end one
-    after another, and the last of them ends at the position that the Gap event tells.
+    A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end
+    one after another, and the last of them ends at the position that the Gap event tells.
     """
     n = len(runs)
     if not n:
@@ -334,7 +336,7 @@ def mariadb_stand_ins(runs: list[DroppedRun], places: OriginPlaces, fd: FormatDe
         Empties(
             column([run.place for run in runs]),
             column(end),
-            domain=column([int(run.key[0]) for run in runs]),  # type: ignore[arg-type]
+            domain=column([int(run.key[0]) for run in runs]),
             server=column([int(run.key[1]) for run in runs]),
             number=column([run.last for run in runs]),
             timestamp=column([int(places.time[run.transaction]) for run in runs]),
@@ -396,7 +398,7 @@ class GtidSynthesis:
         )
 
     def _transaction_length(self, gtid_length: int) -> int:
-        return gtid_length + E.XID_LENGTH + self._tail
+        return gtid_length + E.BEGIN_LENGTH + E.XID_LENGTH + 2 * self._tail
 
     def _template(self, uuid: bytes, end_log_pos: int) -> bytes:
         body = bytes(1) + uuid + bytes(8)

@@ -43,6 +43,20 @@ class ChangeReplicationFilter(Command):
 
 
 @dataclass(frozen=True)
+class ChangeReplicaFilter(Command):
+    """The statement ``CHANGE REPLICATION FILTER … FOR REPLICA 'user' [SERVER_ID n] [FOR CHANNEL 'name']``.
+
+    This product's statement changes the filter that a master holds for a user's real replicas. User, server id and
+    channel name one ``[[replica]]`` of the master's configuration.
+    """
+
+    clauses: tuple[FilterClause, ...]
+    user: str
+    server_id: int | None = None
+    channel: str | None = None
+
+
+@dataclass(frozen=True)
 class ChangeSource(Command):
     """The statement ``CHANGE MASTER TO`` or ``CHANGE REPLICATION SOURCE TO``.
 

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from dumpfilter.sql.commands import (
     ChangeBinlog,
+    ChangeReplicaFilter,
     ChangeReplicationFilter,
     ChangeSource,
     Command,
@@ -92,7 +93,7 @@ that corresponds to your MySQL server version for the right syntax to use near '
 def _change(cursor: Cursor, now: datetime | None) -> Command:
     if cursor.accept("REPLICATION"):
         if cursor.expect("FILTER", "SOURCE") == "FILTER":
-            return ChangeReplicationFilter(filter_clauses(cursor), _for_channel(cursor))
+            return _change_filter(cursor)
         return _change_source(cursor, old=False)
     if cursor.accept("MASTER"):
         return _change_source(cursor, old=True)
@@ -105,6 +106,17 @@ def _change(cursor: Cursor, now: datetime | None) -> Command:
             cursor.fail()
         if not cursor.accept(","):
             return ChangeBinlog(name, rules.clauses)
+
+
+def _change_filter(cursor: Cursor) -> Command:
+    clauses = filter_clauses(cursor)
+    if not cursor.accept("FOR"):
+        return ChangeReplicationFilter(clauses)
+    if cursor.expect("CHANNEL", *_REPLICA) == "CHANNEL":
+        return ChangeReplicationFilter(clauses, cursor.line().lower())
+    user = cursor.line()
+    server_id = cursor.integer() if cursor.accept("SERVER_ID") else None
+    return ChangeReplicaFilter(clauses, user, server_id, _for_channel(cursor))
 
 
 def _change_source(cursor: Cursor, *, old: bool) -> ChangeSource:

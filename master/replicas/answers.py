@@ -55,7 +55,10 @@ class Source:
     version: str
     server_id: int
     server_uuid: str
-    has_checksums: bool
+    has_checksums: Callable[[], bool]
+    """Tell whether the newest events end in a checksum. The function may read binlogs."""
+    row_metadata: Callable[[], str]
+    """Return ``binlog_row_metadata``. The function may read binlogs."""
     gtid_mode: Callable[[], str]
     """Return MySQL's ``gtid_mode``. The function may read binlogs."""
     gtid_position: Callable[[str, int], str | None]
@@ -63,13 +66,13 @@ class Source:
 
     def variable(self, name: str) -> Value:
         """Return a system variable of the server, or None if replicas do not ask for it. ``name`` is in lower case."""
-        fixed: dict[str, Value] = {
-            "server_id": self.server_id,
-            "version": self.version,
-            "binlog_checksum": "CRC32" if self.has_checksums else "NONE",
-        }
+        fixed: dict[str, Value] = {"server_id": self.server_id, "version": self.version}
         if name in fixed:
             return fixed[name]
+        if name == "binlog_checksum":
+            return "CRC32" if self.has_checksums() else "NONE"
+        if name == "binlog_row_metadata":
+            return self.row_metadata()
         if self.family == "mariadb":
             # The id belongs to events without GTIDs, from servers before MariaDB 10.0.
             return 0 if name == "gtid_domain_id" else None
@@ -79,7 +82,7 @@ class Source:
 
 
 class SessionState(NamedTuple):
-    """What a replica has said of itself in session variables. All names are those of the newer servers."""
+    """A replica's description of itself in session variables."""
 
     heartbeat_seconds: float | None
     """The time between heartbeats while nothing else is sent. None: the replica has not said."""
@@ -88,7 +91,7 @@ class SessionState(NamedTuple):
     uuid: str
     """The replica's server UUID, empty for MariaDB and for programs."""
     capability: int
-    """What a MariaDB replica understands (``@mariadb_slave_capability``)."""
+    """The kinds of events that a MariaDB replica understands (``@mariadb_slave_capability``)."""
     connect_state: str | None
     """The GTIDs that a MariaDB replica has. None: file and position tell where the dump begins."""
     until: str | None
@@ -128,7 +131,8 @@ class Handshake:
                 return None
             found[one[1].lower()] = self._value(one[2])
             at = one.end()
-            if not one[3] and at < len(assignments):
+            is_last = at == len(assignments)
+            if bool(one[3]) == is_last:
                 return None
         self._keep(found)
         return OK
@@ -185,7 +189,7 @@ class Handshake:
 
     @property
     def state(self) -> SessionState:
-        """What the replica has said of itself so far."""
+        """The replica's description of itself so far."""
         period = self._either("heartbeat_period")
         checksum = self._either("binlog_checksum")
         uuid = self.variables.get("replica_uuid", self.variables.get("slave_uuid"))

@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from dumpfilter.binlog.format import Family
+import structlog
+
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.filter import ReplicationFilter
+from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.master.imposed import Address
-from dumpfilter.master.replica_entry import ReplicaEntry, most_specific
+from dumpfilter.master.replica_entry import ConnectBack, OnDrift, ReplicaEntry, most_specific
+from dumpfilter.master.replica_entry import ReplicaPeer as ReplicaPeer
+from dumpfilter.master.replicas.changes import ChangedFilter, FilterChanges
+from dumpfilter.master.replicas.drift import NONE, Drift, drift_of
+from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter, read_own_filter
 from dumpfilter.printable import printable
+from dumpfilter.security.audit import audit
 from dumpfilter.security.passwords import ConsolePassword
+
+log = structlog.get_logger("dumpfilter.master")
+
+T = TypeVar("T")
+
+_MOST_REMEMBERED = 10_000
+"""The most replicas of which the master remembers a warning and an adopted filter."""
+
+ReadFilter = Callable[[ConnectBack, ReplicaPeer], OwnFilter]
 
 
 class ReplicaRefused(DumpfilterError):
@@ -28,24 +47,6 @@ class ReplicaRefused(DumpfilterError):
 
 
 @dataclass(frozen=True)
-class ReplicaPeer:
-    """The facts about a connected replica that choose its filter."""
-
-    user: str
-    channel: str
-    """The name of the replica's channel. A MariaDB replica never tells it, and has ``""``."""
-    server_id: int
-    address: Address | None
-    """The address from which the replica connects."""
-    uuid: str = ""
-    host: str = ""
-    """The option report_host of the replica, from COM_REGISTER_SLAVE."""
-    port: int = 0
-    """The replica's own port, from COM_REGISTER_SLAVE."""
-    family: Family = "mysql"
-
-
-@dataclass(frozen=True)
 class ChosenFilter:
     """The filter by which the master sends events to a replica."""
 
@@ -54,12 +55,33 @@ class ChosenFilter:
     filter: ReplicationFilter
 
 
-class ReplicaFilters:
-    """The passwords and filters of real replicas, from the tables ``[[replica]]``. Thread-safe."""
+@dataclass(frozen=True)
+class ToldDrift:
+    """A warning about a replica whose own filter is wider than its filter on the master, or cannot be compared."""
 
-    def __init__(self, entries: Sequence[ReplicaEntry] = ()) -> None:
+    peer: ReplicaPeer
+    text: str
+    is_refused: bool
+    since: float
+    """The Unix time of the first look that showed this, seconds."""
+
+
+class ReplicaFilters:
+    """The passwords and filters of real replicas, from the tables ``[[replica]]``. Thread-safe.
+
+    ``read`` connects to a replica and reads the replica's own filter.
+    """
+
+    def __init__(self, entries: Sequence[ReplicaEntry] = (), *, read: ReadFilter = read_own_filter) -> None:
         self._lock = threading.Lock()
         self._entries = tuple(entries)
+        self._read = read
+        self.changes = FilterChanges()
+        """The filters that operators changed on the console."""
+        self._told: OrderedDict[tuple[str, str, int, str], ToldDrift] = OrderedDict()
+        """The warning that each replica with drift got last, by user, channel, server id and UUID."""
+        self._adopted: OrderedDict[tuple[str, str, int, str], ReplicationFilter] = OrderedDict()
+        """The filter of its own that each replica had last."""
 
     @property
     def entries(self) -> tuple[ReplicaEntry, ...]:
@@ -68,9 +90,25 @@ class ReplicaFilters:
             return self._entries
 
     def replace(self, entries: Sequence[ReplicaEntry]) -> None:
-        """Use other tables, because the configuration was read again."""
+        """Use other tables, because the configuration was read again.
+
+        A filter that was changed on the console stays, unless the file has other rules for its replicas now.
+        """
         with self._lock:
             self._entries = tuple(entries)
+        self._log_dropped(self.changes.keep(entries))
+
+    def restore(self, saved: Iterable[ChangedFilter]) -> None:
+        """Take over the filters that operators changed in the master's last run, as far as they still hold."""
+        self._log_dropped(self.changes.restore(saved, self.entries))
+
+    def _log_dropped(self, dropped: Iterable[ChangedFilter]) -> None:
+        for changed in dropped:
+            log.info(
+                "the configuration replaces a filter that was changed on the console",
+                user=printable(changed.scope.user),
+                rules=printable(" ".join(changed.rules)),
+            )
 
     def accounts(self) -> dict[str, ConsolePassword]:
         """Return the stored password of each user as whom a replica may log in."""
@@ -80,10 +118,15 @@ class ReplicaFilters:
         """Return the most specific table whose conditions a replica meets, or None without such a table."""
         return most_specific(self.entries, user=user, channel=channel, server_id=server_id, address=address)
 
+    def used(self, entry: ReplicaEntry) -> ReplicationFilter | None:
+        """Return the filter for the replicas of an entry, or None when the master adopts each replica's own."""
+        return self.changes.filter_of(entry) or entry.filter
+
     def filter_for(self, peer: ReplicaPeer) -> ChosenFilter:
         """Return the filter for a replica that wants a dump. The call may connect to the replica, and take seconds.
 
-        Raises ReplicaRefused when the replica meets no table's conditions, or when its filter cannot be told.
+        Raises ReplicaRefused when the replica meets no table's conditions, when its own filter is wanted and cannot be
+        read, and when it must be warned of its own filter. A warned replica is served at its next attempt.
         """
         entry = self.find(peer.user, peer.channel, peer.server_id, peer.address)
         if entry is None:
@@ -91,6 +134,130 @@ class ReplicaFilters:
                 f"no [[replica]] of user {printable(peer.user)!r} is for channel {printable(peer.channel)!r}, server "
                 f"id {peer.server_id} and address {peer.address}: add one to the master's configuration"
             )
-        if entry.filter is None:
-            raise ReplicaRefused("adopt = true is not implemented yet")
-        return ChosenFilter(entry, entry.filter)
+        used = self.used(entry)
+        if used is None:
+            return ChosenFilter(entry, self.adopt(entry, peer))
+        drift = self.look(entry, peer, used)
+        if drift.text:
+            self.warn(entry, peer, drift)
+        return ChosenFilter(entry, used)
+
+    def is_current(self, chosen: ChosenFilter) -> bool:
+        """Tell whether a replica would get the same filter now, although others may have changed the filters."""
+        if chosen.entry not in self.entries:
+            return False
+        used = self.used(chosen.entry)
+        return used is None or same_filters(used, chosen.filter)
+
+    def adopt(self, entry: ReplicaEntry, peer: ReplicaPeer) -> ReplicationFilter:
+        """Return the replica's own filter. Raises ReplicaRefused when the replica cannot be asked."""
+        assert entry.connect is not None
+        try:
+            own = self._read(entry.connect, peer)
+        except FilterUnreadable as error:
+            raise ReplicaRefused(f"adopt: {error}", momentary=error.momentary) from None
+        if own.not_dropped:
+            log.warning(
+                "rules of the replica are not adopted, since each text can be one rule or several",
+                **_fields(peer),
+                rules=printable("; ".join(own.not_dropped)),
+                hint="the master sends these events; if no name has a comma, say so with commas_separate = true",
+            )
+        self._note_widening(peer, own.sure)
+        return own.sure
+
+    def _note_widening(self, peer: ReplicaPeer, own: ReplicationFilter) -> None:
+        """Warn when a replica's own filter is wider than when the master adopted it last."""
+        with self._lock:
+            old = self._adopted.get(_key(peer))
+            _remember(self._adopted, _key(peer), own)
+        if old is None:
+            return
+        wider = passes_beyond(own, old)
+        if wider.beyond is Beyond.NOTHING:
+            return
+        text = (
+            "the replica's own filter has been widened: what the master dropped before does not come back, unless the "
+            "replica discarded its relay log before (STOP REPLICA, RESET REPLICA, CHANGE REPLICATION FILTER)"
+        )
+        log.warning("adopted filter widened", **_fields(peer), reason=text, example=printable(wider.example))
+        _audit("adopted filter widened", peer, text)
+
+    def look(self, entry: ReplicaEntry, peer: ReplicaPeer, used: ReplicationFilter) -> Drift:
+        """Compare a replica's own filter with the filter in use. Without ``connect`` there is no drift to see."""
+        connect = entry.connect
+        # A program that only reads the binlog, such as mysqlbinlog, registers without a port and has no filter.
+        if connect is None or not (connect.port or peer.port):
+            return NONE
+        try:
+            drift = drift_of(self._read(connect, peer), used)
+        except FilterUnreadable as error:
+            return Drift(
+                f"the replica's own filter cannot be compared with its filter on the master: {error}"
+            )
+        if not drift.text:
+            with self._lock:
+                self._told.pop(_key(peer), None)
+        return drift
+
+    def drifting(self) -> list[ToldDrift]:
+        """Return the warnings about replicas whose last look showed drift. The newest comes last."""
+        with self._lock:
+            return list(self._told.values())
+
+    def warn(self, entry: ReplicaEntry, peer: ReplicaPeer, drift: Drift) -> None:
+        """Warn of drift on both sides. Raises ReplicaRefused with the text that the replica logs."""
+        refuses = drift.is_sure and entry.on_drift is OnDrift.REFUSE
+        with self._lock:
+            known = self._told.get(_key(peer))
+            is_known = known is not None and known.text == drift.text
+            if not is_known:
+                _remember(self._told, _key(peer), ToldDrift(peer, drift.text, refuses, time.time()))
+        if refuses or not is_known:
+            log.warning("drift", **_fields(peer), reason=drift.text, refused=refuses)
+            _audit("drift", peer, drift.text, refused=int(refuses))
+        if refuses:
+            raise ReplicaRefused(drift.text)
+        if not is_known:
+            # A replica shows no text of a source that serves it. At an error it logs the text and reconnects at once.
+            raise ReplicaRefused(f"warning: {drift.text} (the next attempt is served)", momentary=True)
+
+
+def same_filters(one: ReplicationFilter, other: ReplicationFilter) -> bool:
+    """Tell whether two filters have the same rules, and so decide alike."""
+    return type(one) is type(other) and one.rules == other.rules and one.names == other.names
+
+
+def _key(peer: ReplicaPeer) -> tuple[str, str, int, str]:
+    return peer.user, peer.channel, peer.server_id, peer.uuid
+
+
+def _remember(
+    known: OrderedDict[tuple[str, str, int, str], T], replica: tuple[str, str, int, str], what: T
+) -> None:
+    """Note something about a replica. What was noted longest ago is forgotten beyond a limit."""
+    known[replica] = what
+    known.move_to_end(replica)
+    if len(known) > _MOST_REMEMBERED:
+        known.popitem(last=False)
+
+
+def _audit(what: str, peer: ReplicaPeer, result: str, **details: int) -> None:
+    audit(
+        what,
+        account=peer.user,
+        peer=str(peer.address),
+        result=result,
+        server_id=peer.server_id,
+        channel=peer.channel,
+        **details,
+    )
+
+
+def _fields(peer: ReplicaPeer) -> dict[str, object]:
+    return {
+        "user": printable(peer.user),
+        "channel": printable(peer.channel),
+        "server_id": peer.server_id,
+        "address": str(peer.address),
+    }

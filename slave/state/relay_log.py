@@ -278,6 +278,32 @@ class RelayLog:
         self._files.append(name)
         self._offset = len(head)
 
+    def expire(self, before: str, written_before: float) -> list[str]:
+        """Remove the oldest files that were last written before a Unix time, up to, but without, the file ``before``.
+
+        The newest file stays. Return the names of the removed files. A crash leaves files that the index does not name,
+        and :meth:`recover` removes them.
+        """
+        gone: list[str] = []
+        for name in self._files[:-1]:
+            if file_number(name) >= file_number(before) or not self._is_older(name, written_before):
+                break
+            gone.append(name)
+        if gone:
+            kept = self._files[len(gone) :]
+            self._write_index(kept)
+            self._files = kept
+            for name in gone:
+                durable.remove(self.path(name))
+        return gone
+
+    def _is_older(self, name: str, time: float) -> bool:
+        try:
+            return self.path(name).stat().st_mtime < time
+        except OSError:
+            # A file that is not there needs no space. The applier finds out that it is missing.
+            return False
+
     def append(self, data: bytes | memoryview, *, events: int) -> None:
         """Append raw events to the newest relay log file.
 

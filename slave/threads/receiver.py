@@ -97,6 +97,8 @@ class Receiver:
         self._master_uuid = self._info.master_uuid
         self._another_master = False
         self._except_gtids = self._info.except_gtids
+        if info is not None:
+            relay_end.publish(info.relay_position)
         relay_log.recover(self._info.relay_position)
         if info is not None:
             self._save(synced=True)
@@ -116,6 +118,11 @@ class Receiver:
         """The oldest file of the relay log. None before the first relay log file."""
         files = self._relay_log.files
         return self._relay_log.path(files[0]) if files else None
+
+    def expire_relay_log(self, before: str, written_before: float) -> list[str]:
+        """Remove old files of the relay log (:meth:`RelayLog.expire`), and return their names. Raises OutputError."""
+        with self._lock:
+            return self._relay_log.expire(before, written_before)
 
     def begin_stream(
         self,
@@ -197,6 +204,8 @@ class Receiver:
         filter selected, until a new stream begins or a chunk has the version given to :meth:`await_version`.
         """
         with self._lock:
+            # Whoever reads the relay log must know before the events are gone.
+            self._relay_end.publish(to.relay_position)
             self._relay_log.recover(to.relay_position)
             self._completed.clear()
             self._retrieved = parse_gtid_set(to.retrieved, to.family or None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from dumpfilter.slave.state.relay_log import RelayPosition
 
@@ -13,9 +14,13 @@ class RelayEnd:
     The position lies between two transactions. The relay log itself tells everything else, so the applier may read it
     in steps of any size. The I/O thread moves the position by :meth:`publish`. The applier waits by :meth:`wait`.
     All methods may be called from any thread.
+
+    ``on_publish`` is called with each published position. It returns before the relay log is truncated, so that another
+    reader of the relay log can stop reading.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_publish: Callable[[RelayPosition | None], None] = lambda position: None) -> None:
+        self._on_publish = on_publish
         self._changed = threading.Condition()
         self._position: RelayPosition | None = None
         self._closed = False
@@ -32,6 +37,7 @@ class RelayEnd:
         with self._changed:
             self._position = position
             self._changed.notify_all()
+        self._on_publish(position)
 
     def close(self) -> None:
         """Tell the applier that the I/O thread has ended. The applier ends at the end of the relay log."""

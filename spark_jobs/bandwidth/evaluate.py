@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.dump.conditions import Mask
+from dumpfilter.dump.stand_ins import EVENTS
 from dumpfilter.dump.tallied import SubjectFlags, Tallied, flags_of
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
@@ -23,6 +24,7 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     Figures,
     MasterCost,
     Peak,
+    RealReplica,
     RuleSaving,
     SlaveFigures,
     TableFigures,
@@ -75,6 +77,11 @@ def ask(
             without.append(known[key])
         asked.append(Asked(one, number, tuple(without)))
     return asked, filters
+
+
+PACKET_BYTES = 5
+"""The bytes that MySQL's protocol puts before each event: the packet's header, and a byte that says that all is well.
+An event of 16 MiB or more has 4 further bytes for each 16 MiB, which the figures leave out."""
 
 
 class Tables:
@@ -160,12 +167,15 @@ class FlagsOf:
 class Evaluate:
     """Computes the traffic of slaves from measurements.
 
-    ``flags`` has the verdicts of every measured filter about each table and statement. Counts that all filters treat
+    ``flags`` has the verdicts of every measured filter about each table and statement. ``family`` is the family of the
+    server that wrote the binlogs, ``mysql`` or ``mariadb``. Counts that all filters treat
     alike are added up first. The cost of one slave therefore does not depend on the size of the binlogs.
     """
 
-    def __init__(self, measured: Measured, flags: Sequence[SubjectFlags | None]) -> None:
+    def __init__(self, measured: Measured, flags: Sequence[SubjectFlags | None], family: Family) -> None:
         tallied = self.tallied = measured.tallied.folded(flags)
+        self._events_of_stand_in = EVENTS[family]
+        self._has_gtids = family != "mysql" or bool(tallied.stand_ins.any()) or not tallied.transactions.any()
         self._flags = flags
         self._schema_bytes = measured.schema_bytes
         self._an_event, _, self._a_byte = costs(measured.timing)
@@ -218,6 +228,7 @@ class Evaluate:
             no_filter=_figures(tallied, everything),
             applied=figures,
             master_side=figures,
+            real_replica=self._real_replica(flags, asked.number),
             undecided_events=int(tallied.undecided[unsure].sum()),
             compressed_no_filter=self._compressed(everything),
             compressed=self._compressed(sent),
@@ -232,6 +243,23 @@ class Evaluate:
             cpu_seconds=self._an_event * int(tallied.events[everything].sum()) + self._a_byte * figures.bytes,
         )
         return made, tuple(of_time.tolist())
+
+    def _real_replica(self, flags: SubjectFlags | None, number: int) -> RealReplica | None:
+        if flags is not None and not self._has_gtids:
+            return None
+        tallied = self.tallied
+        everything, sent = (
+            _figures(tallied, self.everything),
+            _figures(tallied, tallied.sent(flags, None, number)),
+        )
+        stand_ins = tallied.stand_ins_for(flags, number)
+        packets = sent.events + self._events_of_stand_in * stand_ins.number
+        return RealReplica(
+            bytes=sent.bytes + stand_ins.nbytes + PACKET_BYTES * packets,
+            bytes_gtid=stand_ins.nbytes,
+            stand_ins=stand_ins.number,
+            bytes_from_source=everything.bytes + PACKET_BYTES * everything.events,
+        )
 
     def _peak(self, series: Ints) -> Peak | None:
         if not len(series) or not series.any():

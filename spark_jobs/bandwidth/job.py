@@ -87,7 +87,7 @@ def bandwidth(
     flags = run(
         FlagsOf(measured.tallied.subjects), filters, "asking filters", slices=min(len(filters), _SLICES)
     )
-    evaluate = Evaluate(measured, flags)
+    evaluate = Evaluate(measured, flags, indexed.family)
     everything = evaluate.everything
     found = [evaluate(one) for one in asked]
     figures = tuple(one for one, _ in found)

@@ -11,14 +11,19 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BaseModel
 
 from dumpfilter.binlog.writer import sync_path, writing
 from dumpfilter.errors import OutputError
 from dumpfilter.spark_jobs.bandwidth.report import render_report
-from dumpfilter.spark_jobs.bandwidth.results import Results
+from dumpfilter.spark_jobs.bandwidth.results import Peak, RealReplica, Results
 
 RESULTS = "results.json"
 REPORT = "report.html"
+
+
+_OPTIONAL: Mapping[str, type[BaseModel]] = {"peak_no_filter": Peak, "peak": Peak, "real_replica": RealReplica}
+"""The members of a slave's figures that can be missing, with their classes."""
 
 
 def check_output(directory: Path, *, overwrite: bool) -> None:
@@ -102,8 +107,9 @@ def _slave_row(one: Any) -> dict[str, Any]:
     for name, value in one.model_dump(exclude={"tables", "rule_savings"}).items():
         if isinstance(value, Mapping):
             row |= {f"{name}_{key}": inner for key, inner in value.items()}
-        elif name.startswith("peak"):
-            row |= {f"{name}_{key}": None for key in ("start", "bytes", "bytes_per_second")}
+        elif name in _OPTIONAL:
+            # The first row decides which columns the table has.
+            row |= {f"{name}_{key}": None for key in _OPTIONAL[name].model_fields}
         else:
             row[name] = list(value) if isinstance(value, tuple) else value
     return row

@@ -52,6 +52,28 @@ class TableShare(_Model):
     bytes: int
 
 
+class RealReplica(_Model):
+    """The bytes that a real MySQL or MariaDB replica with the same rules receives, in MySQL's own protocol.
+
+    They include the 5 bytes that the protocol puts before each event. A real replica receives the transactions of all
+    servers and domains, and ignores some of them itself.
+    """
+
+    bytes: int
+    """The bytes that the master's port for real replicas sends: the events that pass, and the stand-ins."""
+    bytes_gtid: int
+    """The bytes of the stand-ins' events. A stand-in leaves the replica with the GTID of a dropped transaction.
+
+    For MariaDB the number holds for binlogs that are already written. The master sends a stand-in for the last
+    transaction of each domain in each 4 MiB of the binlog, if the filter drops the transaction. A replica that waits at
+    the end of the binlog can get one for each dropped transaction.
+    """
+    stand_ins: int
+    """The number of stand-ins. A stand-in is two events."""
+    bytes_from_source: int
+    """The bytes that the source's own server sends: all events."""
+
+
 class SlaveFigures(_Model):
     """The traffic of one slave over the whole binlog, under different ways to send it."""
 
@@ -70,6 +92,9 @@ class SlaveFigures(_Model):
     """
     master_side: Figures
     """The exact traffic that the master sends to this slave if the master applies the slave's filter."""
+    real_replica: RealReplica | None
+    """The bytes for a real replica with the same rules. None for a filter over binlogs of MySQL without GTIDs, because
+    a real replica of MySQL that is sent filtered events needs GTIDs."""
     undecided_events: int
     """The number of events in ``master_side`` about which the master cannot decide. The slave's filter decides."""
     compressed_no_filter: int

@@ -14,15 +14,18 @@ import pytest
 from dumpfilter.binlog.compression import NONE, ZSTD
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import Counts, DumpThread
+from dumpfilter.dump.chunk import WHOLE_SEGMENT
 from dumpfilter.dump.conditions import ANY, EXACTLY, ONE
-from dumpfilter.dump.tallied import Tallied, merge
+from dumpfilter.dump.tallied import StandIns, Tallied, merge
 from dumpfilter.dump.tally import Tally
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogFile, SegmentReader
+from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.index.xa import NONE_PREPARED
+from dumpfilter.packets.empties import find_empties
 from tests.strategies import (
     DIALECTS,
     T,
@@ -36,6 +39,9 @@ from tests.support import MemoryFile
 SlaveFilter = tuple[ReplicationFilter, OriginFilter | None]
 
 
+NO_STAND_INS = StandIns(0, 0)
+
+
 @dataclass
 class Figures:
     """The bytes, events, transactions and undecided events that the master sends to one slave."""
@@ -44,11 +50,13 @@ class Figures:
     events: int = 0
     transactions: int = 0
     undecided: int = 0
+    stand_ins: StandIns = NO_STAND_INS
+    """The stand-ins of a real replica. They are left out for a slave that ignores origins, as no real replica does."""
 
     @classmethod
-    def of_counts(cls, counts: Counts) -> Figures:
+    def of_counts(cls, counts: Counts, stand_ins: StandIns = NO_STAND_INS) -> Figures:
         kept = counts.transactions_read - counts.transactions_dropped
-        return cls(counts.bytes_sent, counts.events_sent, kept, counts.events_undecided)
+        return cls(counts.bytes_sent, counts.events_sent, kept, counts.events_undecided, stand_ins)
 
     @classmethod
     def of_tally(
@@ -61,6 +69,7 @@ class Figures:
             int(found.events[sent].sum()),
             int(found.transactions[sent].sum()),
             int(found.undecided[sent & found.unsure(own)].sum()),
+            found.stand_ins_for(own, number) if origin is None else NO_STAND_INS,
         )
 
 
@@ -71,8 +80,12 @@ class Both:
         self.subjects, self.sources = Subjects(), SourceNumbers()
         self.filters = [(TableFlags(rules, self.subjects), origin) for rules, origin in filters]
         self.tally = Tally(self.subjects, self.sources, filters=self.filters, bucket_seconds=bucket_seconds)
-        self.threads = [DumpThread(flags, self.sources, origin=origin) for flags, origin in self.filters]
+        self.threads = [
+            DumpThread(flags, self.sources, chunk_size=WHOLE_SEGMENT, origin=origin)
+            for flags, origin in self.filters
+        ]
         self.counts = [Counts() for _ in filters]
+        self.stand_ins = [NO_STAND_INS for _ in filters]
         self.found: list[Tallied] = []
 
     def file(
@@ -94,17 +107,33 @@ class Both:
             if segment is None:
                 break
             self.tally.add(segment, file.read)
-            for thread, counts in zip(self.threads, self.counts, strict=True):
-                for plan in thread.plan(segment):
-                    counts.add(plan.counts)
+            for number_of_thread, thread in enumerate(self.threads):
+                self._dump(number_of_thread, thread, segment, file)
             if number % take == 0:
                 self.found.append(self.tally.take())
         return reader
 
+    def _dump(self, number: int, thread: DumpThread, segment: Segment, file: BinlogFile) -> None:
+        position, resume = thread.position, thread.resume
+        assert position is not None
+        plans = thread.plan(segment)
+        for plan in plans:
+            self.counts[number].add(plan.counts)
+        if self.filters[number][1] is not None:
+            return
+        fd = segment.format_description
+        empties = find_empties(
+            plans, segment, position, resume, file.read, lambda source: self.sources.key(source, fd.family)
+        )
+        count, size = self.stand_ins[number]
+        count += sum(map(len, empties))
+        size += sum(one.size(fd.checksum) for one in empties)
+        self.stand_ins[number] = StandIns(count, size)
+
     def check(self) -> Tallied:
         """Check that the tally's sums are those of the dump threads, and return the merged result."""
         found = merge([*self.found, self.tally.take()])
-        expected = [Figures.of_counts(counts) for counts in self.counts]
+        expected = list(map(Figures.of_counts, self.counts, self.stand_ins))
         assert self.sums(found) == expected
         folded = found.folded([found.flags(flags) for flags, _ in self.filters])
         assert self.sums(folded) == expected

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.dump import Counts
-from dumpfilter.dump.tallied import merge
+from dumpfilter.dump.tallied import StandIns, merge
 from dumpfilter.filter import Filter, ReplicationFilter, Rule
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.xa import NONE_PREPARED
 from tests.dump.test_law import EFFECTIVE_RULES, of_rules
 from tests.dump.test_origin import from_servers, origins
-from tests.dump.test_tally import ROWS, Both, Figures, _begin, _end, check
+from tests.dump.test_tally import NO_STAND_INS, ROWS, Both, Figures, _begin, _end, check
 from tests.oracle.recordings import Recording, all_recordings
 from tests.strategies import (
     DATABASES,
@@ -119,6 +119,7 @@ def test_recordings(path: Path, segment_size: int) -> None:
 def test_what_several_found_can_be_added_up(parts: list[MadeBinlog], each_rules: list[list[Rule]]) -> None:
     """Tallies whose subjects have different numbers can be merged."""
     found, expected = [], [Counts() for _ in each_rules]
+    stand_ins = [NO_STAND_INS for _ in each_rules]
     filters = [(Filter(each), None) for each in each_rules]
     for made in parts:
         both = Both(filters)
@@ -126,8 +127,12 @@ def test_what_several_found_can_be_added_up(parts: list[MadeBinlog], each_rules:
         found.append(pickle.loads(pickle.dumps(both.check())))
         for total, counts in zip(expected, both.counts, strict=True):
             total.add(counts)
+        stand_ins = [
+            StandIns(a.number + b.number, a.nbytes + b.nbytes)
+            for a, b in zip(stand_ins, both.stand_ins, strict=True)
+        ]
     merged = merge(found)
-    assert both.sums(merged) == [Figures.of_counts(counts) for counts in expected]
+    assert both.sums(merged) == list(map(Figures.of_counts, expected, stand_ins))
     assert both.sums(merge([merge(found[:1]), merge(found[1:])])) == both.sums(merged)
     keys = np.stack([merged.condition, merged.origin, merged.bucket])
     assert np.unique(keys, axis=1).shape == keys.shape

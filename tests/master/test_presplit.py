@@ -136,7 +136,11 @@ class Slave:
                 data += chunk.events
                 add_runs(completed, chunk.completed)
                 dropped_gtids(empty, chunk)
-                counts.add(Counts(**{name: getattr(chunk.counts, name) for name in Counts.__slots__}))
+                counts.add(
+                    Counts(
+                        **{name: getattr(chunk.counts, name) for name in pb.Counts.DESCRIPTOR.fields_by_name}
+                    )
+                )
                 if chunk.resume_position == chunk.end_position:
                     assert resume == len(data) or not chunk.resume_bytes
                     so_far = Counts()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,7 +21,13 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mysql_gtid
 from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.binlog.reader import iter_events
+from dumpfilter.dump import DumpThread
+from dumpfilter.dump.chunk import Counts
+from dumpfilter.dump.many import plan_many
 from dumpfilter.filter import Filter
+from dumpfilter.filter.flags import TableFlags
+from dumpfilter.master.advance import place_in
+from dumpfilter.master.chunks import GrpcEncoding
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.register import Register
@@ -35,8 +42,13 @@ MYSQL = [name for name in RECORDINGS if name.startswith("mysql")]
 ENDS = {EventType.XID, EventType.QUERY, EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD}
 
 
-def streamed(source: Path, *options: str, by_gtid: bool = True) -> Iterator[tuple[EventHeader, bytes]]:
-    """Yield the events that a replica with a filter gets from the beginning of a recording."""
+def streamed(
+    source: Path, *options: str, by_gtid: bool = True, counts: Counts | None = None
+) -> Iterator[tuple[EventHeader, bytes]]:
+    """Yield the events that a replica with a filter gets from the beginning of a recording.
+
+    The master's counts for the replica are added to ``counts``.
+    """
     store = BinlogStore(source)
     register = Register(store.subjects)
     rules = Filter.from_options(list(options))
@@ -58,6 +70,8 @@ def streamed(source: Path, *options: str, by_gtid: bool = True) -> Iterator[tupl
             yield header, event
             at += header.size
         assert at == len(message)
+    if counts is not None:
+        counts.add(slave.counts)
     store.close()
 
 
@@ -118,3 +132,33 @@ def test_without_gtids_dropped_transactions_leave_nothing(name: str) -> None:
     assert sum(header.type == EventType.GTID for header, _ in filtered) < sum(
         header.type == EventType.GTID for header, _ in streamed(ORACLE / name)
     )
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+@pytest.mark.parametrize("option", ["--replicate-do-db=shop", "--replicate-do-db=none"])
+def test_every_byte_is_counted(name: str, option: str) -> None:
+    """Only the events at a file's beginning, which are no part of a chunk, are in no count."""
+    counts = Counts()
+    sent = [
+        header.size
+        for header, _ in streamed(ORACLE / name, option, counts=counts)
+        if header.type != EventType.FORMAT_DESCRIPTION and not header.flags & LOG_EVENT_ARTIFICIAL_F
+    ]
+    assert sum(sent) == counts.bytes_sent + counts.bytes_gtid
+    assert counts.bytes_gtid > 0
+
+
+def test_a_slave_that_shares_plans_with_a_replica_has_no_stand_ins() -> None:
+    with closing(BinlogStore(ORACLE / "mysql-row")) as store:
+        source = store.open_file(store.binlogs.names[0])
+        flags = TableFlags(Filter.from_options(["--replicate-do-db=none"]), store.subjects)
+        encodings = (GrpcEncoding(2), ReplicaEncoding(by_gtid=True, checksum=True), GrpcEncoding(2))
+        places = [place_in(source, DumpThread(flags, store.sources), encoding=each) for each in encodings]
+        segment = store.segment_of(source, places[0].position)
+        assert segment is not None
+        plans = plan_many([place.thread.fork() for place in places], segment)
+        assert plans[0] is plans[1] is plans[2]
+        assert not isinstance(plans[0], Exception)
+        pieces = [place.encoding.pieces(place, segment, plans[0], 1) for place in places]
+        of_all = [sum(piece.counts.bytes_gtid for piece in each) for each in pieces]
+        assert of_all[0] == of_all[2] == 0 < of_all[1]

@@ -14,10 +14,12 @@ from structlog.testing import capture_logs
 
 from dumpfilter.dump import Counts
 from dumpfilter.errors import DirectoryBusy, OptionError
+from dumpfilter.filter import FilterSemantics
 from dumpfilter.master import state_directory
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.drain import Drain, Drains, Kind, Slaves
 from dumpfilter.master.keeper import Keeper
+from dumpfilter.master.replicas.changes import ChangedFilter, Scope
 from dumpfilter.master.state_directory import COUNTERS, DRAINS, StateDirectory
 
 RECORDS = [
@@ -32,6 +34,16 @@ RECORDS = [
     ),
     SlaveCounts(SlaveKey("", "", "b"), counts=Counts(bytes_read=2**62), first_seen_at=1.0, last_seen_at=2.0),
 ]
+SAVED_FILTERS = [
+    ChangedFilter(
+        Scope("r\u00e9pl", "c", (7, 8), ("10.0.0.0/8",)),
+        FilterSemantics.CLASSIC,
+        ("--replicate-do-db=a",),
+        (),
+        1_700_000_000.5,
+    ),
+    ChangedFilter(Scope("r", None, (), ()), FilterSemantics.EFFECTIVE, (), ("--ignore=a.%",), 2.0),
+]
 SAVED_DRAINS = [
     Drain(Slaves.of(Kind.SERVER_ID, 101, "ch1"), "until \x1b noon", 1_700_000_000.5),
     Drain(Slaves(), "all", 2.0),
@@ -43,6 +55,7 @@ def saved(tmp_path: Path) -> Path:
     directory = StateDirectory(tmp_path / "state")
     directory.save_counters(RECORDS)
     directory.save_drains(SAVED_DRAINS)
+    directory.save_replica_filters(SAVED_FILTERS)
     directory.close()
     return tmp_path / "state"
 
@@ -51,6 +64,7 @@ def test_what_is_saved_is_loaded(saved: Path) -> None:
     directory = StateDirectory(saved)
     assert directory.load_counters() == RECORDS
     assert directory.load_drains() == SAVED_DRAINS
+    assert directory.load_replica_filters() == SAVED_FILTERS
     assert oct((saved / COUNTERS).stat().st_mode & 0o777) == "0o640"
     directory.close()
 
@@ -75,6 +89,7 @@ def test_an_empty_directory_has_nothing(tmp_path: Path) -> None:
     with capture_logs() as logs:
         assert not directory.load_counters()
         assert not directory.load_drains()
+        assert not directory.load_replica_filters()
     assert not logs
     directory.close()
 

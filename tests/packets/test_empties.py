@@ -15,59 +15,20 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceKey, add_run, empty_set
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.dump import ChunkPlan, DumpThread, render
+from dumpfilter.dump import ChunkPlan
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.gaps import Gaps
-from dumpfilter.dump.many import plan_many
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.filter import Rule
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.packets.empties import NO_EMPTIES, Empties, find_empties, with_empties
 from dumpfilter.packets.framing import count_events, frame
-from tests.dump.plans import ScannedFile, scanned
+from tests.dump.plans import scanned
 from tests.dump.test_law import of_rules
-from tests.strategies import DIALECTS, MadeBinlog, binlogs, rules
+from tests.packets.streamed import Streamed
+from tests.strategies import DIALECTS, MadeBinlog, T, _Builder, binlogs, query_body, rules
 
 BINLOGS = binlogs(odd=False, max_transactions=12)
-GTIDS = (EventType.GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
-
-
-def source_of(file: ScannedFile, family: str) -> object:
-    return lambda number: file.sources.key(number, family)
-
-
-class _Streamed:
-    """The chunks of one dump with the stand-ins in place."""
-
-    def __init__(self, file: ScannedFile, thread: DumpThread, *, together: bool = False) -> None:
-        self.fd = file.file.format_description
-        self.plans: list[ChunkPlan] = []
-        self.chunks: list[bytes] = []
-        self.streams: list[bytes] = []
-        self.empties: list[Empties] = []
-        for segment in file.segments:
-            position, resume = thread.position, thread.resume
-            assert position is not None
-            if segment.end <= position:
-                continue
-            planned = plan_many([thread], segment)[0] if together else thread.plan(segment)
-            assert isinstance(planned, list)
-            found = find_empties(
-                planned,
-                segment,
-                position,
-                resume,
-                file.file.read,
-                lambda number: file.sources.key(number, self.fd.family),
-            )
-            self.plans += planned
-            self.empties += found
-        for plan, empties in zip(self.plans, self.empties, strict=True):
-            chunk = render(plan, b"", 0, file.file.read, self.fd)
-            stream = with_empties(chunk, empties, file.file.read, self.fd)
-            assert len(stream) == len(chunk) + empties.size(self.fd.checksum)
-            self.chunks.append(chunk)
-            self.streams.append(bytes(stream))
 
 
 class _Transaction:
@@ -90,7 +51,7 @@ def _transactions(made: MadeBinlog) -> Iterator[_Transaction]:
                 yield _Transaction(start, [*starts[1:], segment.end][k], key, int(segment.txn_number[k]))
 
 
-def _expected(made: MadeBinlog, streamed: _Streamed, executed: GtidSet) -> bytes:
+def _expected(made: MadeBinlog, streamed: Streamed, executed: GtidSet) -> bytes:
     """Return the stream with stand-ins, sorted by the offsets in the file."""
     sent: list[tuple[int, bytes]] = []
     for plan, chunk in zip(streamed.plans, streamed.chunks, strict=True):
@@ -134,7 +95,15 @@ def _stand_in(made: MadeBinlog, fd: FormatDescription, one: _Transaction) -> byt
         checksum=fd.checksum,
     )
     if made.dialect.family == "mysql":
-        return made.data[one.start : one.start + header.size] + xid
+        begin = make_event(
+            EventType.QUERY,
+            bytes(14) + b"BEGIN",
+            timestamp=header.timestamp,
+            server_id=header.server_id,
+            end_log_pos=one.end - len(xid),
+            checksum=fd.checksum,
+        )
+        return made.data[one.start : one.start + header.size] + begin + xid
     domain, server = one.key
     gtid = make_event(
         EventType.MARIADB_GTID,
@@ -174,7 +143,7 @@ def test_stand_ins_are_those_of_a_plain_search(
     start = data.draw(st.sampled_from([made.first_event, *made.boundaries]))
     start = made.first_event if start > len(made.data) else start
     thread = file.thread(flags, chunk_size=chunk_size, exclude=executed, position=start)
-    streamed = _Streamed(file, thread, together=together)
+    streamed = Streamed(file, thread, together=together)
     stream = b"".join(streamed.streams)
     after = MadeBinlog(made.dialect, made.data, made.boundaries, made.gtids)
     assert stream == _expected_from(after, streamed, executed, start)
@@ -183,7 +152,7 @@ def test_stand_ins_are_those_of_a_plain_search(
         frame(piece, 0)
 
 
-def _expected_from(made: MadeBinlog, streamed: _Streamed, executed: GtidSet, start: int) -> bytes:
+def _expected_from(made: MadeBinlog, streamed: Streamed, executed: GtidSet, start: int) -> bytes:
     """Return the expected stream of a dump that begins at position ``start``."""
     for one in _transactions(made):
         if one.start < start:
@@ -202,7 +171,7 @@ def piece_count(piece: bytes) -> int:
 @given(BINLOGS, st.sampled_from([1, 400, 1 << 20]))
 def test_an_unfiltered_dump_has_no_stand_ins(made: MadeBinlog, segment_size: int) -> None:
     file = scanned(made.data, segment_size)
-    streamed = _Streamed(file, file.thread(TableFlags(of_rules([], made.fd.family), file.subjects)))
+    streamed = Streamed(file, file.thread(TableFlags(of_rules([], made.fd.family), file.subjects)))
     assert all(empties is NO_EMPTIES for empties in streamed.empties)
     assert b"".join(streamed.streams) == made.data[made.first_event :]
 
@@ -226,7 +195,7 @@ def test_a_changed_file_is_an_error(kind: EventType, size: int, place: int) -> N
 
 def test_a_plan_of_another_segment_is_an_error() -> None:
     """A GTID that the segment lacks would be missing on the replica for ever."""
-    made = scanned_sample()
+    made = scanned(_sample(), 1 << 20)
     segment = made.segments[0]
     runs = np.array([[0, 900, 901]])
     gaps = Gaps(
@@ -241,14 +210,7 @@ def test_a_plan_of_another_segment_is_an_error() -> None:
         )
 
 
-def scanned_sample() -> ScannedFile:
-    """A small binlog of MySQL with a GTID."""
-    return scanned(_sample(), 1 << 20)
-
-
 def _sample() -> bytes:
-    from tests.strategies import T, _Builder, query_body
-
     builder = _Builder(DIALECTS[0])
     for number in (1, 2, 3):
         builder.add(T.GTID, b"\1" + bytes(16) + number.to_bytes(8, "little") + b"\2" + bytes(16))

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.events import MAGIC, EventType
+from dumpfilter.binlog.events import HEADER_LENGTH, MAGIC, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gap_events import Gap, make_gap, source_bytes
-from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.binlog.gap_events import Gap, make_gap
+from dumpfilter.binlog.gtid import GNO_MAX, GtidSet, MysqlGtid
 from dumpfilter.binlog.gtid_events import MysqlGtidEvent, decode_gtid_tagged, decode_mysql_gtid
 from dumpfilter.binlog.gtid_sources import add_run, empty_set
 from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump import DumpThread, render
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.filter import Rule
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.packets.empties import find_empties, with_empties
+from dumpfilter.packets.empties import with_empties
 from dumpfilter.packets.relay import (
     DroppedRun,
     GtidSynthesis,
@@ -30,36 +33,26 @@ from dumpfilter.packets.relay import (
     last_of_domains,
     mariadb_stand_ins,
     mysql_stand_ins,
-    origin_places,
     pages,
+    writer_places,
 )
 from dumpfilter.slave.threads.gtids import gtid_of
 from tests.dump.plans import scanned
 from tests.dump.test_law import Dumped, dump, of_rules
 from tests.strategies import DIALECTS, MadeBinlog, binlogs, rules
 from tests.stream.test_gaps import relayed
+from tests.support import MemoryFile
 
 BINLOGS = binlogs(odd=False, max_transactions=12)
+BEGIN = bytes(13) + b"\0BEGIN"
+"""The body of a stand-in's Query event."""
 
 
-def direct(
-    made: MadeBinlog, given_rules: list[Rule], executed: GtidSet, *, chunk_size: int, segment_size: int
-) -> bytes:
-    """Return the stream that a master sends to a real replica."""
-    file = scanned(made.data, segment_size)
-    flags = TableFlags(of_rules(given_rules, made.fd.family), file.subjects)
-    thread = file.thread(flags, chunk_size=chunk_size, exclude=executed, position=made.first_event)
-    out = []
-    for segment in file.segments:
-        position, resume = thread.position, thread.resume
-        assert position is not None
-        plans = thread.plan(segment)
-        found = find_empties(
-            plans, segment, position, resume, file.file.read, lambda number: file.sources.key(number, made.fd.family)
-        )
-        for plan, empties in zip(plans, found, strict=True):
-            out.append(bytes(with_empties(render(plan, b"", 0, file.file.read, made.fd), empties, file.file.read, made.fd)))
-    return b"".join(out)
+def event_at(file: MemoryFile, starts: list[int]) -> Callable[[int], bytes]:
+    """Return the function that reads the first event of a transaction."""
+    return lambda transaction: file.read(
+        starts[transaction], EventHeader.unpack(file.read(starts[transaction], HEADER_LENGTH)).size
+    )
 
 
 def through_relay(
@@ -69,7 +62,9 @@ def through_relay(
     file = scanned(relay, segment_size)
     fd = file.file.format_description
     flags = TableFlags(of_rules(given_rules, fd.family), file.subjects)
-    thread: DumpThread = file.thread(flags, chunk_size=chunk_size, exclude=executed, position=file.file.first_event)
+    thread: DumpThread = file.thread(
+        flags, chunk_size=chunk_size, exclude=executed, position=file.file.first_event
+    )
     point = RelayPoint(file.file.first_event, end=file.file.first_event)
     out = []
 
@@ -79,16 +74,10 @@ def through_relay(
     for segment in file.segments:
         begin, resume = thread.position, thread.resume
         assert begin is not None
-        data = file.file.read(segment.start, segment.end - segment.start)
-        places, after = origin_places(segment, data, point)
-        assert after == follow(data, point, checksum=fd.checksum)
+        places, after = writer_places(segment, file.file.read, point)
+        assert after == follow(file.file.read, point, segment.end, checksum=fd.checksum)
         point = after
         starts = segment.offset[segment.txn_event[:-1]].tolist()
-
-        def gtid_event(transaction: int) -> bytes:
-            at = resume if transaction == 0 and segment.continues else starts[transaction]
-            size = int.from_bytes(file.file.read(at + 9, 4), "little")
-            return file.file.read(at, size)
 
         for plan in thread.plan(segment):
             runs = dropped_runs(plan, segment, begin, key_of)  # type: ignore[arg-type]
@@ -97,7 +86,8 @@ def through_relay(
                 until = sum(start < plan.resume for start in starts)
                 made = mariadb_stand_ins(last_of_domains(runs, segment, until, key_of), places, fd)  # type: ignore[arg-type]
             else:
-                made = mysql_stand_ins(runs, places, fd, gtid_event)
+                begins = [resume if segment.continues else starts[0], *starts[1:]]
+                made = mysql_stand_ins(runs, places, fd, event_at(file.file, begins))
             chunk = render(plan, b"", 0, file.file.read, fd)
             out.append(bytes(with_empties(chunk, made.empties, made.read, fd)))
     return b"".join(out), point
@@ -117,9 +107,17 @@ def without_stand_ins(events: list[Event]) -> tuple[list[bytes], list[tuple[str,
     k = 0
     while k < len(events):
         gtid = gtid_of(events[k])
-        if gtid is not None and k + 1 < len(events) and events[k + 1].type == EventType.XID and events[k + 1].body == bytes(8):
-            dropped.append((str(gtid), events[k + 1].header.end_log_pos))
-            k += 2
+        begins = k + 1 < len(events) and events[k + 1].body == BEGIN
+        xid = events[k + 1 + begins] if k + 1 + begins < len(events) else None
+        if (
+            gtid is not None
+            and xid is not None
+            and begins == (events[k].type != EventType.MARIADB_GTID)
+            and xid.type == EventType.XID
+            and xid.body == bytes(8)
+        ):
+            dropped.append((str(gtid), xid.header.end_log_pos))
+            k += 2 + begins
         else:
             kept.append(events[k].raw)
             k += 1
@@ -136,7 +134,12 @@ def without_stand_ins(events: list[Event]) -> tuple[list[bytes], list[tuple[str,
     data=st.data(),
 )
 def test_a_replica_of_a_slave_gets_what_a_replica_of_the_master_gets(
-    made: MadeBinlog, first: list[Rule], second: list[Rule], chunk_size: int, segment_size: int, data: st.DataObject
+    made: MadeBinlog,
+    first: list[Rule],
+    second: list[Rule],
+    chunk_size: int,
+    segment_size: int,
+    data: st.DataObject,
 ) -> None:
     """For any binlog, filters, sizes of chunks and segments, and any GTIDs that the replica has already."""
     family = made.fd.family
@@ -159,7 +162,9 @@ def test_a_replica_of_a_slave_gets_what_a_replica_of_the_master_gets(
         last: dict[str, str] = {}
         for gtid in wanted:
             last[gtid.split("-")[0]] = gtid
-        reached = {str(gtid_of(event)).split("-")[0]: str(gtid_of(event)) for event in events if gtid_of(event)}
+        reached = {
+            str(gtid_of(event)).split("-")[0]: str(gtid_of(event)) for event in events if gtid_of(event)
+        }
         assert reached == last
     ends = [end for _, end in stood_in]
     assert ends == sorted(ends)
@@ -199,27 +204,116 @@ def _decoded(event: Event) -> MysqlGtidEvent | None:
 
 def _check_sequences(events: list[Event], made: MadeBinlog) -> None:
     """Check that sequence_number rises, when it does so in the binlog."""
-    originals = [one.sequence_number for event in iter_events(BytesIO(made.data), file="made") if (one := _decoded(event))]
+    originals = [
+        one.sequence_number
+        for event in iter_events(BytesIO(made.data), file="made")
+        if (one := _decoded(event))
+    ]
     if None in originals or originals != sorted(set(originals)):  # type: ignore[type-var]
         return
     numbers = [one.sequence_number for event in events if (one := _decoded(event))]
     assert numbers == sorted(set(numbers))  # type: ignore[type-var]
 
 
-def description(server_version: bytes, *, checksum: bool) -> FormatDescription:
-    """Return a format description of MySQL with another version of the server."""
-    raw = bytearray(_fd("mysql", checksum=checksum).raw)
-    raw[21:71] = server_version.ljust(50, b"\0")
-    return FormatDescription.parse(_with_crc(raw))
+VERSIONS = {
+    "5.6.51": None,
+    "5.7.44-log": 42,
+    "8.0.1-dmr": 42,
+    "8.0.13": 50,
+    "8.0.36": 54,
+    "9.7.4": 54,
+}
+"""The length of a Gtid event's body by the version of the server; None for one without sequence_number."""
 
 
-def _fd(family: str, *, checksum: bool = True) -> FormatDescription:
-    dialect = next(one for one in DIALECTS if one.family == family and one.checksum == checksum)
-    event = dialect.format_description()
-    return FormatDescription.parse(event)
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("checksum", [False, True])
+def test_a_gtid_event_is_that_of_the_server(version: str, checksum: bool) -> None:
+    """A replica gets the fields that the writer's version has, and no others."""
+    fd = replace(_description(), server_version=version, checksum=checksum)
+    events, length = GtidSynthesis(fd).gtids((b"u" * 16, ""), 7, 3, 21, 1_700_000_000, 4711)
+    assert isinstance(length, int)
+    assert len(events) == 3 * length
+    for number in range(3):
+        raw = bytes(events[number * length : (number + 1) * length])
+        header = EventHeader.unpack(raw)
+        assert (header.type, header.size, header.end_log_pos) == (EventType.GTID, length, 4711)
+        assert (header.timestamp, header.server_id) == (1_700_000_000, fd.header.server_id)
+        if checksum:
+            assert raw[-4:] == zlib.crc32(raw[:-4]).to_bytes(4, "little")
+        body = fd.body(raw)
+        gtid = decode_mysql_gtid(body)
+        assert str(gtid.gtid) == f"75757575-7575-7575-7575-757575757575:{7 + number}"
+        expected = VERSIONS[version]
+        assert len(body) == (25 if expected is None else expected)
+        assert gtid.sequence_number == (None if expected is None else 21 + number)
+        assert gtid.last_committed == (None if expected is None else 0)
+        if expected in (50, 54):
+            assert gtid.immediate_commit_timestamp == gtid.original_commit_timestamp == 1_700_000_000_000_000
+            assert gtid.transaction_length == length + 38 + 27 + 2 * 4 * checksum
+        assert gtid.immediate_server_version == ({"8.0.36": 80036, "9.7.4": 90704}.get(version))
 
 
-def _with_crc(raw: bytearray) -> bytes:
-    import zlib
+@pytest.mark.parametrize("tag", ["a", "a_tag", "t" * 32])
+@pytest.mark.parametrize("number", [1, 1 << 40, GNO_MAX])
+def test_a_tagged_gtid_event_is_that_of_the_server(tag: str, number: int) -> None:
+    fd = replace(_description(), server_version="9.7.4")
+    events, lengths = GtidSynthesis(fd).gtids(
+        (bytes(range(240, 256)), tag), number, 1, 300, 1_700_000_000, 1 << 33
+    )
+    assert list(lengths) == [len(events)]  # type: ignore[arg-type]
+    header = EventHeader.unpack(bytes(events))
+    assert (header.type, header.size) == (EventType.GTID_TAGGED, len(events))
+    gtid = decode_gtid_tagged(fd.body(bytes(events)))
+    assert gtid.gtid == MysqlGtid(bytes(range(240, 256)), number, tag)
+    assert (gtid.last_committed, gtid.sequence_number) == (0, 300)
+    assert gtid.immediate_commit_timestamp == gtid.original_commit_timestamp == 1_700_000_000_000_000
+    assert gtid.immediate_server_version == gtid.original_server_version == 90704
+    assert gtid.transaction_length == len(events) + 42 + 31
 
-    return bytes(raw[:-4]) + struct.pack("<I", zlib.crc32(raw[:-4]))
+
+def _description() -> FormatDescription:
+    return scanned(_empty(), 1 << 16).file.format_description
+
+
+def _empty() -> bytes:
+    dialect = next(one for one in DIALECTS if one.name == "mysql 9.7")
+    return MAGIC + dialect.format_description()
+
+
+@given(st.lists(st.integers(1, 10_000_000), max_size=20), st.integers(1, 1_000_000))
+def test_pages_have_all_gtids(counts: list[int], most: int) -> None:
+    """A Gap event that tells millions of GTIDs does not make one message."""
+    runs = [DroppedRun(k, (b"", ""), 1, count, k, 5) for k, count in enumerate(counts)]
+    if sum(counts) // most > 1000:
+        most = sum(counts) // 1000 + 1
+    seen: dict[int, int] = {}
+    for page in pages(runs, most):
+        assert 0 < sum(run.count for run in page) <= most
+        for run in page:
+            assert run.first == seen.get(run.place, 0) + 1
+            assert run.before == 5 + run.first - 1
+            seen[run.place] = run.last
+    assert seen == dict(enumerate(counts))
+
+
+def test_a_gap_event_beyond_its_size_is_an_error() -> None:
+    fd = _description()
+    gap = bytearray(make_gap(Gap(500, runs=((b"u" * 16, 1, 2),)), server_id=1, checksum=False))
+    gap[HEADER_LENGTH + 20] = 200
+    data = _empty() + gap
+    fd = replace(fd, checksum=False)
+    file = MemoryFile(data)
+    with pytest.raises(BinlogCorrupt) as error:
+        follow(file.read, RelayPoint(file.first_event), len(data), checksum=fd.checksum)
+    assert error.value.position == file.first_event
+
+
+def test_positions_of_4_gib_and_more_are_widened() -> None:
+    """A Gap event has the whole position, and an event its low 32 bits."""
+    event = make_event(EventType.XID, bytes(8), timestamp=9, end_log_pos=100, checksum=True)
+    gap = make_gap(Gap((7 << 32) - 50), server_id=1, checksum=True)
+    data = _empty() + gap + event
+    file = MemoryFile(data)
+    point = follow(file.read, RelayPoint(file.first_event), len(data), checksum=True)
+    assert point == RelayPoint(len(data), 0, (7 << 32) + 100, 9)

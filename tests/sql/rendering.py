@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, Rule, RuleKind, make_rule
 from dumpfilter.sql.commands import (
     ChangeBinlog,
+    ChangeReplicaFilter,
     ChangeReplicationFilter,
     ChangeSource,
     Command,
@@ -119,6 +120,9 @@ _OLD = st.booleans()
 
 commands: st.SearchStrategy[Command] = st.one_of(
     st.builds(ChangeReplicationFilter, _clauses(list(RuleKind), unique=False), _CHANNELS),
+    st.builds(
+        ChangeReplicaFilter, _clauses(list(RuleKind), unique=False), _LINES, st.none() | _NUMBERS, _CHANNELS
+    ),
     _sources(),
     st.builds(ChangeBinlog, _LINES, _clauses(list(EffectiveRuleKind), unique=True).filter(bool)),
     _STARTS,
@@ -288,6 +292,11 @@ def _words(speller: Speller, command: Command) -> list[str]:
         case ChangeReplicationFilter(clauses, channel):
             filters = _commas(_clause(speller, clause) for clause in clauses)
             return ["CHANGE", "REPLICATION", "FILTER", *filters, *_channel(speller, channel)]
+        case ChangeReplicaFilter(clauses, user, server_id, channel):
+            filters = _commas(_clause(speller, clause) for clause in clauses)
+            number = [] if server_id is None else ["SERVER_ID", str(server_id)]
+            head = ["CHANGE", "REPLICATION", "FILTER", *filters, "FOR", replica]
+            return [*head, speller.string(user), *number, *_channel(speller, channel)]
         case ChangeSource(options, clauses, channel, old):
             listed = _commas(
                 [

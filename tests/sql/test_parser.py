@@ -9,6 +9,7 @@ import pytest
 from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind, make_rule
 from dumpfilter.sql.commands import (
     ChangeBinlog,
+    ChangeReplicaFilter,
     ChangeReplicationFilter,
     ChangeSource,
     Command,
@@ -206,6 +207,12 @@ THREADS: dict[str, Command] = {
     "FLUSH TABLES": Query("FLUSH TABLES"),
     "UNREGISTER REPLICA 101": UnregisterReplica(101),
     "unregister slave 'A-b' for channel 'Ch1'": UnregisterReplica(uuid="A-b", channel="ch1"),
+    "change replication filter replicate_do_db=(a) for slave 'Repl'": ChangeReplicaFilter(
+        (clause(RuleKind.DO_DB, "a"),), "Repl"
+    ),
+    "CHANGE REPLICATION FILTER REPLICATE_DO_DB=() FOR REPLICA 'r' SERVER_ID 7 FOR CHANNEL 'C'": ChangeReplicaFilter(
+        (clause(RuleKind.DO_DB),), "r", 7, "c"
+    ),
     "DRAIN REPLICA 101": DrainReplicas(ReplicaChoice("server_id", 101)),
     "drain slave 'A-b' for channel 'Ch1' reason 'soon'": DrainReplicas(
         ReplicaChoice("uuid", "A-b", "ch1"), "soon"

@@ -20,6 +20,22 @@ PANEL = "Console"
 
 
 @dataclass(frozen=True)
+class SlaveConsoleOptions(OptionGroup):
+    """The address of a slave's console and its user."""
+
+    console_host: Annotated[
+        str, typer.Option(help="Address the console listens on.", rich_help_panel=PANEL)
+    ] = "127.0.0.1"
+    console_user: Annotated[
+        str,
+        typer.Option(
+            help="The console's user. From this machine alone the user needs no password.",
+            rich_help_panel=PANEL,
+        ),
+    ] = "root"
+
+
+@dataclass(frozen=True)
 class ConsoleOptions(OptionGroup):
     """The options of an SQL console: its port and its user's password."""
 

@@ -15,6 +15,7 @@ _SERVER = "a running server, mysql://USER@HOST:PORT/ (docs/receiving.md)"
 BINLOGS_HELP = f"{_HELP}; or {_SERVER}."
 """The help of the argument that names a binlog set."""
 
+Binlogs = Annotated[list[str], typer.Argument(help=f"{_HELP}.", show_default=False)]
 VerifyChecksum = Annotated[bool, typer.Option(help="Verify the events' checksums.")]
 StoreOption = Annotated[
     Path | None,

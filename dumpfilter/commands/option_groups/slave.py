@@ -102,3 +102,12 @@ class RelayOptions(OptionGroup):
             rich_help_panel=_RELAY_PANEL,
         ),
     ] = SYNC_EVENTS
+    relay_log_expire_seconds: Annotated[
+        float,
+        typer.Option(
+            help="Remove a relay log file that was complete for so long, and that neither the applier nor a connected "
+            "replica needs; 0: keep all.",
+            min=0,
+            rich_help_panel=_RELAY_PANEL,
+        ),
+    ] = 0

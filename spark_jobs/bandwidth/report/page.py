@@ -166,7 +166,8 @@ def _any_cost(results: Results) -> bool:
 
 def _ways(results: Results, no_filter: int, master: int) -> list[_Way]:
     slaves = results.slaves
-    return [
+    replicas = [slave.real_replica for slave in slaves if slave.real_replica is not None]
+    ways = [
         _Way("No filter", "the master sends the whole binlog", no_filter, "whole-line"),
         _Way(
             "No filter, compressed",
@@ -196,6 +197,19 @@ def _ways(results: Results, no_filter: int, master: int) -> list[_Way]:
             estimated=True,
         ),
     ]
+    if len(replicas) == len(slaves):
+        gtids = human_bytes(sum(one.bytes_gtid for one in replicas))
+        at_source = human_bytes(sum(one.bytes_from_source for one in replicas))
+        ways.append(
+            _Way(
+                "Filter on the master, real replicas",
+                f"in MySQL's protocol, {gtids} for GTIDs of dropped transactions; at the source {at_source}",
+                sum(one.bytes for one in replicas),
+                "replica",
+                estimated=results.source.family == "mariadb",
+            )
+        )
+    return ways
 
 
 def _peaks(results: Results) -> tuple[float, float] | None:

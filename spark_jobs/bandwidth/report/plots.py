@@ -100,8 +100,8 @@ class TimePlot:
 
 
 def savings_plot(results: Results) -> Plot | None:
-    """Return the plot that compares each slave's bytes without a filter, with a filter, compressed, and as split
-    binlogs.
+    """Return the plot that compares each slave's bytes without a filter, with a filter, compressed, as split binlogs,
+    and for a real replica.
 
     The slave with the largest saving comes first. Return None if the binlogs hold no traffic.
     """
@@ -123,9 +123,11 @@ def savings_plot(results: Results) -> Plot | None:
         for column, way in zip(columns, ways, strict=True):
             column.append(sum(map(way, others)) / len(others))
     whole, master, compressed, split, applied = columns
+    replica = [_for_replica([slave]) for slave in shown] + ([_for_replica(others)] if others else [])
     hover = [
         f"<b>{label(name, 60)}</b><br>no filter: {_exact(whole[i])}<br>split binlogs: {_exact(split[i])}"
         f"<br>filter on the master: {_exact(master[i])}<br>… compressed: about {_exact(compressed[i])}"
+        f"<br>real replica: {'needs GTIDs' if (size := replica[i]) is None else _exact(size)}"
         f"<br>applied: {_exact(applied[i])}"
         for i, name in enumerate(names)
     ]
@@ -135,7 +137,7 @@ def savings_plot(results: Results) -> Plot | None:
     def bars(values: list[float], thickness: float, colour: str, **more: Any) -> Json:
         return _bars(rows, values, thickness, colour, hover, **more)
 
-    def marks(values: list[float], symbol: str, size: int, colour: str, **more: Any) -> Json:
+    def marks(values: Sequence[float | None], symbol: str, size: int, colour: str, **more: Any) -> Json:
         line = {"width": 2, "color": colour}
         marker = {"symbol": symbol, "size": size, "color": "var(--card)", "line": line}
         return {
@@ -154,9 +156,16 @@ def savings_plot(results: Results) -> Plot | None:
         bars(compressed, 0.14, "var(--compressed)"),
         marks(applied, "line-ns", 20, "var(--applied)", yaxis="y2"),
         marks(split, "diamond", 9, "var(--split)"),
+        marks(replica, "circle", 8, "var(--replica)"),
     ]
-    top = max(map(max, columns))
+    top = max(*map(max, columns), *(size for size in replica if size is not None))
     return _rows_plot(data, (names, saved, saved), (_bytes_axis(top), _bytes_axis(top, most=3)), room=36)
+
+
+def _for_replica(slaves: Sequence[SlaveFigures]) -> float | None:
+    """Return the mean bytes that real replicas receive, or None if these binlogs cannot be filtered for them."""
+    sizes = [slave.real_replica.bytes for slave in slaves if slave.real_replica is not None]
+    return sum(sizes) / len(sizes) if sizes else None
 
 
 def time_plot(results: Results) -> TimePlot | None:

@@ -11,6 +11,7 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     Figures,
     MasterCost,
     Peak,
+    RealReplica,
     Results,
     RuleSaving,
     Series,
@@ -43,11 +44,25 @@ def _amount(size: int) -> Figures:
     return Figures(bytes=size, events=size // 210, transactions=size // 900)
 
 
+def _real_replica(whole: int, sent: int) -> RealReplica:
+    dropped = whole - sent
+    return RealReplica(
+        bytes=sent + sent // 42 + dropped // 8,
+        bytes_gtid=dropped // 9,
+        stand_ins=dropped // 900,
+        bytes_from_source=whole + whole // 42,
+    )
+
+
 def _peak(starts: tuple[int, ...], values: list[int], bucket: int) -> Peak | None:
     if not sum(values):
         return None
     at = max(range(len(values)), key=values.__getitem__)
     return Peak(start=starts[at], bytes=values[at], bytes_per_second=values[at] / bucket)
+
+
+def _spread(size: int, curve: np.ndarray) -> list[int]:
+    return [int(part) for part in curve / curve.sum() * size]
 
 
 _SKIPPED = (SkippedFile(file="db1-bin.000815", position=73_220_114, reason="event checksum mismatch"),)
@@ -116,10 +131,7 @@ def made_results(
     shape = 1.2 + np.sin((clock - 9) / 24 * 2 * np.pi) + rng.gamma(2, 0.12, buckets)
     shape[buckets // 9 : buckets // 9 + max(1, buckets // 60)] *= 2.7
 
-    def spread(size: int, curve: np.ndarray) -> list[int]:
-        return [int(part) for part in curve / curve.sum() * size]
-
-    unfiltered = spread(whole, shape)
+    unfiltered = _spread(whole, shape)
     found, series = [], {}
     for number in range(slaves):
         wanted = set(rng.choice(_SCHEMAS, int(rng.integers(1, 5)), replace=False).tolist())
@@ -132,7 +144,7 @@ def made_results(
         kept = [t for t in weighed if t.database in wanted or t.database is None]
         sent = sum(t.bytes for t in kept) if options else whole
         dip = shape * (1 + 0.4 * np.sin(clock / 5 + number))
-        series[name] = tuple(spread(sent, dip)) if options else tuple(unfiltered)
+        series[name] = tuple(_spread(sent, dip)) if options else tuple(unfiltered)
         by_schema = {s: sum(t.bytes for t in kept if t.database == s) for s in wanted}
         found.append(
             SlaveFigures(
@@ -143,6 +155,7 @@ def made_results(
                 no_filter=_amount(whole),
                 applied=_amount(int(sent * 0.94)),
                 master_side=_amount(sent),
+                real_replica=None if number == 2 else _real_replica(whole, sent),
                 undecided_events=int(rng.integers(0, 50)),
                 compressed_no_filter=int(whole * 0.31),
                 compressed=int(sent * 0.31),
@@ -211,6 +224,7 @@ def empty_results(slaves: int = 1) -> Results:
                 no_filter=nothing,
                 applied=nothing,
                 master_side=nothing,
+                real_replica=RealReplica(bytes=0, bytes_gtid=0, stand_ins=0, bytes_from_source=0),
                 undecided_events=0,
                 compressed_no_filter=0,
                 compressed=0,

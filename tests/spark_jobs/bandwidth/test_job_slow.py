@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.errors import BinlogCorrupt
@@ -28,6 +29,7 @@ from dumpfilter.spark_jobs.bandwidth.slaves import SlaveDefinition
 from dumpfilter.stream.versions import SLAVE_SPEAKS
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
+from tests.master.test_replica_encoding import streamed
 from tests.spark_jobs.here import shuffled, split_here
 from tests.spark_jobs.walking import FILE_LEVEL, RECORDINGS
 from tests.strategies import MadeBinlog, binlogs, rules
@@ -79,7 +81,8 @@ class Sent:
             counts.update({field.name: value for field, value in chunk.counts.ListFields()})
         self.events = counts["events_sent"]
         self.undecided = counts["events_undecided"]
-        self.transactions = counts["transactions_read"] - counts["transactions_dropped"]
+        self.dropped = counts["transactions_dropped"]
+        self.transactions = counts["transactions_read"] - self.dropped
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -100,6 +103,7 @@ def test_the_figures_are_what_the_master_then_sends(name: str) -> None:
                 # Without rules the master sends empty transactions. The figures count no transaction for
                 # them.
                 assert figures.master_side.transactions == sent.transactions
+            check_real_replica(definition, figures, sent, found)
             without = SlaveDefinition("without", (), CLASSIC, 0, definition.server_id, definition.origin)
             key = (without.server_id, without.origin)
             if key not in unfiltered:
@@ -112,6 +116,61 @@ def test_the_figures_are_what_the_master_then_sends(name: str) -> None:
     finally:
         client.channel.close()
         server.stop(0)
+
+
+def check_real_replica(
+    definition: SlaveDefinition, figures: SlaveFigures, sent: Sent, found: Results
+) -> None:
+    """Check the figures for a real replica by what a slave of dumpfilter is sent."""
+    real, source = figures.real_replica, found.source
+    if real is None:
+        assert definition.rules
+        assert source.family == "mysql"
+        return
+    assert real.bytes_from_source == sum(found.series.no_filter) + 5 * source.events
+    if not definition.rules:
+        assert real.bytes == real.bytes_from_source
+        assert real.bytes_gtid == real.stand_ins == 0
+        return
+    if definition.server_id is not None:
+        # The slave ignores its own transactions, and a real replica is sent these.
+        return
+    of_stand_in = 3 if source.family == "mysql" else 2
+    assert real.bytes == sent.bytes + real.bytes_gtid + 5 * (sent.events + of_stand_in * real.stand_ins)
+    if source.family == "mysql":
+        assert real.stand_ins <= sent.dropped
+        assert real.bytes_gtid >= real.stand_ins * (19 + 25 + 38 + 27)
+    else:
+        assert real.bytes_gtid in (real.stand_ins * 73, real.stand_ins * 65)
+        assert real.stand_ins <= sent.dropped
+
+
+def test_real_replicas_need_gtids() -> None:
+    def stand_ins(name: str) -> dict[str, int | None]:
+        return {one.name: one.real_replica and one.real_replica.stand_ins for one in measured(name).slaves}
+
+    assert stand_ins("oracle/mysql-row") | {"all": 0} == stand_ins("oracle/mysql-row")
+    assert stand_ins("oracle/mysql-row")["nothing"] == 74
+    without = stand_ins("recordings/mysql57-no-gtid")
+    assert without == dict.fromkeys(without) | {"all": 0, "other origin": 0}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["oracle/mysql-row", "recordings/mysql-tagged", "oracle/mariadb-mixed", "recordings/mariadb118-current"],
+)
+def test_a_real_replica_gets_the_bytes_of_the_figure(name: str) -> None:
+    """The figures have no events of a file's beginning, and 5 bytes of the protocol for each other event."""
+    slaves = [one for one in SLAVES if one.server_id is None and one.semantics == CLASSIC]
+    found = bandwidth(RECORDINGS[name], slaves, shuffled)
+    for definition, figures in zip(slaves, found.slaves, strict=True):
+        sent = [
+            header.size + 5
+            for header, _ in streamed(Path(RECORDINGS[name]), *definition.rules)
+            if header.type != EventType.FORMAT_DESCRIPTION and not header.flags & LOG_EVENT_ARTIFICIAL_F
+        ]
+        assert figures.real_replica is not None
+        assert figures.real_replica.bytes == sum(sent), definition.name
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -190,6 +249,8 @@ def test_the_same_whatever_the_ranges(name: str) -> None:
     def figures(options: BandwidthOptions) -> list[SlaveFigures]:
         found = bandwidth(RECORDINGS[name], SLAVES, shuffled, options)
         measured = {"cpu_seconds", "compressed", "compressed_no_filter"}
+        if found.source.family == "mariadb":
+            measured.add("real_replica")
         return [one.model_copy(update=dict.fromkeys(measured, 0)) for one in found.slaves]
 
     assert figures(SMALL) == figures(BandwidthOptions(bucket_seconds=1))

@@ -53,6 +53,16 @@ def test_names_are_only_text(names: list[str]) -> None:
     assert all(visible(name) in shown for name in names[:3])
 
 
+def test_real_replicas_are_a_way_if_all_have_a_figure() -> None:
+    results = CASES["one"]
+    (slave,) = results.slaves
+    assert slave.real_replica is not None
+    shown = f'<data value="{slave.real_replica.bytes}"'
+    assert f'<span class="figure">{shown}' in render_report(results)
+    without = results.model_copy(update={"slaves": (slave.model_copy(update={"real_replica": None}),)})
+    assert shown not in render_report(without)
+
+
 def test_headline() -> None:
     results = CASES["usual"]
     whole = sum(s.no_filter.bytes for s in results.slaves)
@@ -65,5 +75,8 @@ def test_headline() -> None:
     assert f"<dd>{human_rate(peak)}</dd>" in page
     for slave in results.slaves:
         assert f"{slave.master_side.bytes:,}</td>" in page
+        if slave.real_replica:
+            for size in vars(slave.real_replica).values():
+                assert f"{size:,}</td>" in page or size == slave.real_replica.stand_ins
     for table in results.tables:
         assert f"{table.bytes:,}</td>" in page

@@ -67,6 +67,7 @@ def test_savings_are_the_slaves(results: Results) -> None:
         [s.compressed for s in slaves[:shown]],
         [s.applied.bytes for s in slaves[:shown]],
         [s.split for s in slaves[:shown]],
+        [s.real_replica and s.real_replica.bytes for s in slaves[:shown]],
     ]
     others = slaves[shown:]
     rest = [] if not others else [sum(s.master_side.bytes for s in others) / len(others)]

@@ -1,0 +1,222 @@
+"""The replication ports of a slave: one for each channel that serves real replicas, in one asyncio loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import structlog
+
+from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
+from dumpfilter.console.directory import ConnectionDirectory
+from dumpfilter.console.executor import Executor
+from dumpfilter.console.port import listening_socket
+from dumpfilter.edge.served_channel import ServedChannel
+from dumpfilter.errors import OptionError
+from dumpfilter.filter.channels import fold_channel
+from dumpfilter.master.config import MasterConfig, load_config
+from dumpfilter.master.limits import Places, ServerLimits
+from dumpfilter.master.replicas.filters import ReplicaFilters
+from dumpfilter.master.replicas.server import ReplicaServer
+from dumpfilter.master.service import DumpFilterService
+from dumpfilter.options.defaults import FIRST_EVENT
+from dumpfilter.options.port_file import write_port
+from dumpfilter.security.tls import TlsSource, temporary_tls
+from dumpfilter.slave.slave import Slave, Watching
+from dumpfilter.slave.state.relay_log import RelayPosition, file_number
+
+log = structlog.get_logger("dumpfilter.slave")
+
+T = TypeVar("T")
+
+_STOP_SECONDS = 10.0
+"""The longest time that the end of the ports may take, seconds."""
+
+ReplicaRow = tuple[int, str, int, int, str]
+"""A row of SHOW REPLICAS: the replica's server id, host and port, the source's server id, and the replica's UUID."""
+
+
+@dataclass(frozen=True)
+class EdgeOptions:
+    """The settings of a slave's replication ports."""
+
+    ports: Mapping[str, int]
+    """The TCP port of each channel that serves replicas. With 0 the operating system chooses a free port."""
+    config: Path
+    """The file with the tables ``[[replica]]``, which name the replicas' users, passwords and filters."""
+    host: str = "127.0.0.1"
+    port_file: Path | None = None
+    """The file into which the port of the first channel is written once replicas can connect."""
+    tls: TlsSource | None = None
+    """The ports' certificate and key. None: the slave makes a certificate."""
+    ca: Path | None = None
+    insecure: bool = False
+    """Whether replicas on other machines may connect without TLS."""
+    lower_case_table_names: int = 0
+    limits: ServerLimits = field(default_factory=ServerLimits)
+
+
+class Edge:
+    """The replication ports of one slave.
+
+    The slave calls :meth:`note` with the end of each relay log, through :meth:`watching`. Raises OptionError for a
+    configuration that cannot be used.
+    """
+
+    def __init__(self, options: EdgeOptions) -> None:
+        self._options = replace(
+            options, ports={fold_channel(name): port for name, port in options.ports.items()}
+        )
+        self._config = self._load(DEFAULT_NAMES)
+        if not self._config.replicas:
+            raise OptionError(
+                f"--replica-port: no replica could log in: name at least one [[replica]] in {options.config}"
+            )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="replicas-loop", daemon=True)
+        self._places = Places(options.limits)
+        self._channels: dict[str, ServedChannel] = {
+            name: ServedChannel(name, self._loop, limits=options.limits) for name in self._options.ports
+        }
+        self.chosen_ports: dict[str, int] = {}
+        """The TCP port of each channel, while the ports are open."""
+
+    def _load(self, names: NameRules) -> MasterConfig:
+        path = self._options.config
+        config = load_config(
+            path, names=names._replace(lower_case_table_names=self._options.lower_case_table_names)
+        )
+        if config.users or config.console_users:
+            table = "user" if config.users else "console_user"
+            raise OptionError(
+                f"{path}: {table}: belongs to a master's configuration; a slave reads [[replica]] only"
+            )
+        return config
+
+    def watching(self, watching: Watching) -> Watching:
+        """Return the functions that the slave calls, with those of the ports."""
+        return replace(watching, on_relay_end=self.note, needed_relay_log=self.needed_relay_log)
+
+    def note(self, channel: str, position: RelayPosition | None) -> None:
+        """Note the position up to which a channel's relay log is complete. Any thread may call this method."""
+        served = self._channels.get(channel)
+        if served is not None:
+            served.note(position)
+
+    def needed_relay_log(self, channel: str) -> str | None:
+        """Return the oldest relay log file of a channel that a connected replica still reads, or None."""
+        served = self._channels.get(channel)
+        service = served.running if served is not None else None
+        if service is None:
+            return None
+        files = [slave.file for slave in service.register.all() if slave.dump and slave.file]
+        return min(files, key=file_number, default=None)
+
+    def replicas(self) -> Sequence[ReplicaRow]:
+        """Return the rows of SHOW REPLICAS."""
+        return [
+            (
+                slave.server_id,
+                slave.host,
+                slave.port,
+                service.store.format_description.header.server_id,
+                slave.uuid,
+            )
+            for served in self._channels.values()
+            if (service := served.running) is not None
+            for slave in service.register.all()
+        ]
+
+    @contextmanager
+    def serving(self, slave: Slave, executor: Executor, directory: ConnectionDirectory) -> Iterator[None]:
+        """Serve replicas while the ``with`` block runs.
+
+        ``executor`` carries out the statements that replicas seldom send. ``directory`` lists the connections of the
+        slave's other ports, too. Raises OptionError if a port cannot be listened on, and OutputError if the port file
+        cannot be written.
+        """
+        options = self._options
+        tls = options.tls or temporary_tls(options.host, options.ca)
+        self._thread.start()
+        servers: list[ReplicaServer] = []
+        try:
+            for name, port in options.ports.items():
+                servers.append(self._open(slave, name, port, tls, executor, directory))
+            if options.port_file is not None and self.chosen_ports:
+                write_port(options.port_file, next(iter(self.chosen_ports.values())))
+            yield
+        finally:
+            self._close(servers)
+
+    def _open(
+        self,
+        slave: Slave,
+        name: str,
+        port: int,
+        tls: TlsSource,
+        executor: Executor,
+        directory: ConnectionDirectory,
+    ) -> ReplicaServer:
+        options, served = self._options, self._channels[name]
+        filters = ReplicaFilters(self._config.replicas)
+        seen: list[DumpFilterService] = []
+
+        def service() -> DumpFilterService:
+            self._configure(slave, served)
+            found = served.service()
+            if not seen or seen[-1] is not found:
+                seen[:] = [found]
+                # How names are compared is known only now.
+                filters.replace(self._load(found.store.names).replicas)
+            return found
+
+        server = ReplicaServer(
+            service,
+            self._places,
+            filters,
+            executor,
+            tls=tls,
+            directory=directory,
+            demand_tls=not options.insecure,
+            max_connections=options.limits.max_dumps,
+        )
+        listener = listening_socket("the replication port", options.host, port)
+        self.chosen_ports[name] = int(listener.getsockname()[1])
+        self._wait(server.open(listener))
+        log.info("replicas.listening", channel=name, host=options.host, port=self.chosen_ports[name])
+        return server
+
+    def _configure(self, slave: Slave, served: ServedChannel) -> None:
+        """Tell a served channel where its relay log is. A client may have added the channel on the console."""
+        for one in slave.channels_now:
+            if one.info.channel == served.name:
+                is_complete = (
+                    one.info.auto_position or not one.info.log_file or one.info.log_pos <= FIRST_EVENT
+                )
+                served.configure(one.directory, slave.uuid, is_complete=is_complete)
+
+    def _close(self, servers: Sequence[ReplicaServer]) -> None:
+        with contextlib.suppress(TimeoutError):
+            for server in servers:
+                self._wait(server.close())
+        for served in self._channels.values():
+            served.close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_STOP_SECONDS)
+        self.chosen_ports.clear()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of a coroutine in the loop's thread. Raises TimeoutError."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_STOP_SECONDS)

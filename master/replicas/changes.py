@@ -1,0 +1,126 @@
+"""Changes of real replicas' filters that an operator made on the console, which hold in place of the file's rules."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dumpfilter.errors import OptionError
+from dumpfilter.filter import FilterSemantics, ReplicationFilter, make_filter, parse_option
+from dumpfilter.master.replica_entry import ReplicaEntry
+
+
+class Scope(NamedTuple):
+    """The user and the conditions of a ``[[replica]]``, by which it is the same after the file has changed."""
+
+    user: str
+    channel: str | None
+    server_ids: tuple[int, ...]
+    networks: tuple[str, ...]
+
+    @classmethod
+    def of(cls, entry: ReplicaEntry) -> Scope:
+        """Return the scope of a table of the configuration."""
+        networks = tuple(map(str, entry.networks))
+        return cls(entry.user, entry.channel, tuple(sorted(entry.server_ids)), networks)
+
+
+@dataclass(frozen=True)
+class ChangedFilter:
+    """The rules that an operator gave to the replicas of one ``[[replica]]``."""
+
+    scope: Scope
+    semantics: FilterSemantics
+    rules: tuple[str, ...]
+    in_place_of: tuple[str, ...]
+    """The file's rules at the time of the change. When the file's rules change later, the file holds again."""
+    changed_at: float
+
+
+class FilterChanges:
+    """The changed filters of real replicas, by the tables of the configuration. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._changed: dict[Scope, tuple[ChangedFilter, ReplicationFilter]] = {}
+        self.on_change: list[Callable[[], None]] = []
+        """Functions that are called after each change, to save the changes."""
+
+    def filter_of(self, entry: ReplicaEntry) -> ReplicationFilter | None:
+        """Return the filter that an operator gave to an entry's replicas, or None without such a change."""
+        with self._lock:
+            found = self._changed.get(Scope.of(entry))
+            return None if found is None else found[1]
+
+    def all(self) -> list[ChangedFilter]:
+        """Return the changes, in their order."""
+        with self._lock:
+            return [changed for changed, _ in self._changed.values()]
+
+    def set(self, entry: ReplicaEntry, rule_filter: ReplicationFilter, *, now: float) -> None:
+        """Note that an operator gave a filter to the replicas of an entry, which has rules of its own.
+
+        With the rules of the file the change is over.
+        """
+        rules = tuple(map(str, rule_filter.rules))
+        changed = ChangedFilter(Scope.of(entry), entry.semantics, rules, _rules(entry), now)
+        with self._lock:
+            if rules == changed.in_place_of:
+                self._changed.pop(changed.scope, None)
+            else:
+                self._changed[changed.scope] = changed, rule_filter
+        self._tell()
+
+    def restore(self, saved: Iterable[ChangedFilter], entries: Sequence[ReplicaEntry]) -> list[ChangedFilter]:
+        """Take over the changes of the master's last run. Return those that no longer hold, as :meth:`keep`."""
+        by_scope = {Scope.of(entry): entry for entry in entries}
+        dropped = []
+        with self._lock:
+            for changed in saved:
+                entry = by_scope.get(changed.scope)
+                made = None if entry is None else _filter(changed, entry)
+                if made is None:
+                    dropped.append(changed)
+                else:
+                    self._changed[changed.scope] = changed, made
+        return dropped
+
+    def keep(self, entries: Sequence[ReplicaEntry]) -> list[ChangedFilter]:
+        """Forget the changes of entries that are gone, or have other rules in the file. Return these changes."""
+        by_scope = {Scope.of(entry): entry for entry in entries}
+        with self._lock:
+            dropped = []
+            for scope, (changed, _) in list(self._changed.items()):
+                entry = by_scope.get(scope)
+                if entry is None or not _holds(changed, entry):
+                    del self._changed[scope]
+                    dropped.append(changed)
+        if dropped:
+            self._tell()
+        return dropped
+
+    def _tell(self) -> None:
+        for tell in self.on_change:
+            tell()
+
+
+def _rules(entry: ReplicaEntry) -> tuple[str, ...]:
+    return () if entry.filter is None else tuple(map(str, entry.filter.rules))
+
+
+def _holds(changed: ChangedFilter, entry: ReplicaEntry) -> bool:
+    same_rules = entry.filter is not None and changed.in_place_of == _rules(entry)
+    return same_rules and changed.semantics is entry.semantics
+
+
+def _filter(changed: ChangedFilter, entry: ReplicaEntry) -> ReplicationFilter | None:
+    """Return the filter of a saved change, or None when the change does not hold for the entry."""
+    if entry.filter is None or not _holds(changed, entry):
+        return None
+    try:
+        rules = [parse_option(rule, changed.semantics) for rule in changed.rules]
+        return make_filter(changed.semantics, rules, names=entry.filter.names)
+    except OptionError:
+        return None

@@ -1,0 +1,375 @@
+"""The connection of one replica: its login, its queries, and the dump that it asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid as uuids
+from typing import Any
+
+import structlog
+from mysql_mimic import packets
+
+from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.console.connection import Com, Connection, Doing
+from dumpfilter.console.wire import ClientGone, Login
+from dumpfilter.errors import DumpfilterError
+from dumpfilter.master.drain import Applicant
+from dumpfilter.master.dump import Dump, DumpOptions
+from dumpfilter.master.imposed import imposed_on, peer_address
+from dumpfilter.master.limits import MAX_NAME, Kind
+from dumpfilter.master.measurements import MEASURED
+from dumpfilter.master.register import MYSQL_PROTOCOL, Client, NotRegistered, RegisteredSlave
+from dumpfilter.master.replica_encoding import ReplicaEncoding
+from dumpfilter.master.replicas import failures
+from dumpfilter.master.replicas.answers import Handshake, SessionState
+from dumpfilter.master.replicas.context import ReplicaContext
+from dumpfilter.master.replicas.filters import ReplicaPeer
+from dumpfilter.master.replicas.positions import ReadPosition, SummedPosition
+from dumpfilter.master.replicas.requests import (
+    DumpRequest,
+    MariadbFlag,
+    MysqlFlag,
+    Registration,
+    parse_binlog_dump,
+    parse_binlog_dump_gtid,
+    parse_connect_state,
+    parse_register_replica,
+)
+from dumpfilter.master.replicas.starts import ReplicaStart, start_by_gtids, start_by_position
+from dumpfilter.master.replicas.stream import ReplicaStream, StreamOptions, state_text
+from dumpfilter.printable import printable
+from dumpfilter.security.audit import audit
+from dumpfilter.sql.result import Result
+
+log = structlog.get_logger("dumpfilter.master")
+
+MAX_COMMAND = 4 << 20
+"""The limit of the length of one command from a replica, bytes. The longest has the GTID set of a long chain."""
+
+_REGISTER_REPLICA = 0x15
+_BINLOG_DUMP = 0x12
+_BINLOG_DUMP_GTID = 0x1E
+
+_KNOWS_GTIDS = 4
+"""The value of ``@mariadb_slave_capability`` of clients that know MariaDB's GTID events."""
+
+_CLIENT_OF_SERVERS = "libmysql"
+"""The name of the client library of MySQL's servers (connection attribute ``_client_name``)."""
+
+_CHUNK_SIZE = 1 << 20
+"""The bytes of events after which a chunk ends. With the 256 KiB of gRPC, a dump took 1.4 times the processor time."""
+
+_CHANNEL_ATTRIBUTE = "_client_replication_channel_name"
+_VERSION_ATTRIBUTE = "_client_version"
+
+
+class ReplicaConnection(Connection):
+    """The connection of one replica, or of a program that reads the binlog as replicas do."""
+
+    longest_command = MAX_COMMAND
+
+    def __init__(self, context: ReplicaContext, **console: Any) -> None:
+        super().__init__(**console)
+        self._context = context
+        self._handshake = Handshake(context.source)
+        self._registration = Registration(0, "", 0)
+        self._login = Login(self._capabilities, "", b"", None, None, None)
+        self._request_name = ""
+        """The column Command of SHOW PROCESSLIST while the connection dumps; otherwise empty."""
+        self._replica_stream: ReplicaStream | None = None
+        self._sending: asyncio.Task[None] | None = None
+        self._is_interrupted = False
+        self._commands |= {
+            _REGISTER_REPLICA: self._register_replica,
+            _BINLOG_DUMP: self._binlog_dump,
+        }
+        if context.family == "mysql":
+            self._commands[_BINLOG_DUMP_GTID] = self._binlog_dump_gtid
+
+    @property
+    def doing(self) -> Doing:
+        """The present activity of the connection."""
+        if not self._request_name:
+            return super().doing
+        stream = self._replica_stream
+        is_waiting = stream is not None and stream.is_waiting
+        return Doing(self._request_name, state_text(self._context.family, is_waiting=is_waiting))
+
+    def kill_query(self) -> None:
+        """End the dump, or interrupt the statement that the client is running."""
+        super().kill_query()
+        if self._sending is not None:
+            self._is_interrupted = True
+            self._sending.cancel()
+
+    async def _log_in(self, login: Login) -> None:
+        self._login = login
+        self._handshake = Handshake(self._context.source)
+        await super()._log_in(login)
+
+    async def _run(self, text: str) -> Result:
+        result = await self._in_thread(text, lambda _: self._handshake.answer(text))
+        return await super()._run(text) if result is None else result
+
+    async def _register_replica(self, data: bytes) -> None:
+        self._registration = parse_register_replica(data)
+        await self._send_ok()
+
+    async def _binlog_dump(self, data: bytes) -> None:
+        request = parse_binlog_dump(data)
+        await self._dump(request, "Binlog Dump")
+
+    async def _binlog_dump_gtid(self, data: bytes) -> None:
+        # A large GTID set takes a while.
+        request = await self._context.reader.serve(lambda: parse_binlog_dump_gtid(data))
+        await self._dump(request, "Binlog Dump GTID")
+
+    async def _dump(self, request: DumpRequest, name: str) -> None:
+        """Serve a dump to its end. Raises SqlError with the error that the replica gets."""
+        self._request_name = name
+        self._is_interrupted = False
+        try:
+            with self._context.places.take(Kind.DUMP, self._context.peer_of(self._stream)):
+                await self._serve_dump(request)
+        except DumpfilterError as error:
+            MEASURED.failed_calls.add(error)
+            failed = failures.failure(error)
+            log.warning(
+                "replica dump refused or ended",
+                **self._fields(request),
+                number=failed.number,
+                error=printable(str(error)),
+            )
+            raise failed from error
+        finally:
+            self._request_name = ""
+            self._replica_stream = None
+
+    def _fields(self, request: DumpRequest) -> dict[str, object]:
+        assert self.session is not None
+        return {
+            "connection": self.id,
+            "user": printable(self.session.user),
+            "server_id": request.server_id,
+            "channel": printable(self._channel),
+        }
+
+    @property
+    def _channel(self) -> str:
+        """The name of the replica's channel. Only MySQL's replicas since 8.0 tell it."""
+        return self._login.attributes.get(_CHANNEL_ATTRIBUTE, "")[:MAX_NAME]
+
+    async def _serve_dump(self, request: DumpRequest) -> None:
+        context, state = self._context, self._handshake.state
+        await context.reader.serve(lambda: self._check_client(state))
+        gtids = request.gtid_set
+        if state.connect_state is not None and context.family == "mariadb":
+            gtids = parse_connect_state(state.connect_state)
+        slave = await context.reader.serve(lambda: self._register(request, state))
+        try:
+            await self._serve_registered(request, slave, gtids)
+        finally:
+            if not slave.server_id:
+                # Programs without a server id register anew each time.
+                with contextlib.suppress(NotRegistered):
+                    context.register.remove(slave.slave_id)
+
+    async def _serve_registered(
+        self, request: DumpRequest, slave: RegisteredSlave, gtids: GtidSet | None
+    ) -> None:
+        """Serve the dump of a registered replica, which names GTIDs, or a file and a position with None."""
+        context, state = self._context, self._handshake.state
+        counts_bytes = gtids is None and self._is_mysql_server(state)
+
+        def check() -> None:
+            if counts_bytes and (context.store.is_relay_log or context.filters_for(slave)):
+                raise failures.needs_gtids()
+
+        check()
+        start = await context.reader.serve(lambda: self._start(request, gtids))
+        is_mysql = context.family == "mysql"
+        v2 = is_mysql and bool(request.flags & MysqlFlag.HEARTBEAT_V2)
+        source_id = context.source.server_id
+        knows_checksum = state.checksum not in (None, "NONE")
+        dump = Dump(
+            context.reader,
+            context.register,
+            slave,
+            start.dump,
+            DumpOptions(
+                chunk_size=_CHUNK_SIZE,
+                once=bool(request.flags & MysqlFlag.NON_BLOCK),
+                heartbeat_period=context.heartbeat_period(state.heartbeat_seconds),
+                encoding=ReplicaEncoding(
+                    by_gtid=not counts_bytes,
+                    checksum=knows_checksum,
+                    keeps_temporary_tables=start.has_first_transaction,
+                ),
+            ),
+            drains=context.drains,
+        )
+        stream = self._replica_stream = ReplicaStream(
+            self._stream,
+            dump,
+            SummedPosition(source_id, corrects=gtids is not None, v2=v2)
+            if is_mysql
+            else ReadPosition(source_id),
+            StreamOptions(
+                source_id,
+                start,
+                heartbeats=bool(state.heartbeat_seconds),
+                v2=v2,
+                # Replicas say how often they want heartbeats, and programs do not.
+                corrections=state.heartbeat_seconds is not None,
+                checksum=knows_checksum,
+                is_filtered=context.filters_for(slave),
+                annotations=is_mysql or bool(request.flags & MariadbFlag.ANNOTATE_ROWS),
+            ),
+            check,
+        )
+        log.info(
+            "replica dump begins",
+            **self._fields(request),
+            file=start.dump.file,
+            position=start.wanted,
+            by_gtids=gtids is not None,
+        )
+        try:
+            await self._send_dump(stream)
+        finally:
+            dump.close()
+            self._log_end(request, stream, dump)
+        if dump.taken_over and not self._is_interrupted:
+            if slave.ended_by is not None:
+                raise slave.ended_by
+            if context.stopping:
+                raise failures.shutting_down()
+            raise failures.same_replica(context.family, dump.reached.file, dump.reached.end)
+        # Servers send an EOF packet here even to clients that do not expect EOF packets any more.
+        await self._stream.send(bytes(packets.make_eof(self._capabilities, self._status())))
+
+    def _start(self, request: DumpRequest, gtids: GtidSet | None) -> ReplicaStart:
+        store = self._context.store
+        if gtids is not None:
+            return start_by_gtids(gtids, store)
+        return start_by_position(request.file, request.position, store)
+
+    def _check_client(self, state: SessionState) -> None:
+        """Raise SqlError for a client that cannot understand the events of the binlog."""
+        context = self._context
+        if state.checksum is None and context.source.has_checksums():
+            raise failures.no_checksums(context.family)
+        if context.family == "mariadb":
+            if state.capability < _KNOWS_GTIDS:
+                raise failures.no_gtid_events()
+            if state.until is not None:
+                raise failures.no_until()
+
+    def _is_mysql_server(self, state: SessionState) -> bool:
+        """Tell whether the client is a MySQL server, which computes its position from the lengths of events."""
+        name = self._login.attributes.get("_client_name", _CLIENT_OF_SERVERS)
+        return self._context.family == "mysql" and bool(state.uuid) and name == _CLIENT_OF_SERVERS
+
+    def _register(self, request: DumpRequest, state: SessionState) -> RegisteredSlave:
+        """Enter the replica into the register, with its filter. Raises DumpfilterError."""
+        context, session = self._context, self.session
+        assert session is not None
+        server_id = request.server_id or self._registration.server_id
+        uuid = _uuid(state.uuid, server_id)
+        peer = context.peer_of(self._stream)
+        host = printable(self._registration.host)
+        context.drains.check(Applicant(server_id, uuid, session.user, host, peer, self._channel))
+        chosen = context.filters.filter_for(
+            ReplicaPeer(
+                user=session.user,
+                channel=self._channel,
+                server_id=server_id,
+                address=peer_address(peer),
+                uuid=uuid,
+                host=self._registration.host,
+                port=self._registration.port,
+                family=context.family,
+            )
+        )
+        slave = context.register.add(
+            server_id=server_id,
+            uuid=uuid,
+            host=host,
+            port=self._registration.port,
+            channel=self._channel,
+            rule_filter=chosen.filter,
+            user=session.user,
+            secret=context.secret_of(session.user, self._channel, uuid),
+            client=Client(peer, MYSQL_PROTOCOL, printable(self._program)),
+            imposed=imposed_on(context.imposed, server_id=server_id, user=session.user, peer=peer),
+        )
+        if not context.filters.is_current(chosen):
+            # The filter changed between the choice and the entry into the register.
+            with contextlib.suppress(NotRegistered):
+                context.register.remove(slave.slave_id)
+            return self._register(request, state)
+        audit(
+            "replica",
+            account=session.user,
+            peer=peer,
+            result="ok",
+            server_id=server_id,
+            channel=self._channel,
+            rules=" ".join(map(str, chosen.filter.rules)),
+        )
+        return slave
+
+    @property
+    def _program(self) -> str:
+        """The name and version of the client, as its connection attributes tell."""
+        attributes = self._login.attributes
+        name = attributes.get("program_name", attributes.get("_client_name", ""))
+        return f"{name} {attributes.get(_VERSION_ATTRIBUTE, '')}".strip()[:MAX_NAME]
+
+    async def _send_dump(self, stream: ReplicaStream) -> None:
+        """Send a dump, until it ends, the replica leaves, or somebody kills it. Raises ClientGone, DumpfilterError."""
+        sending = self._sending = asyncio.create_task(stream.run())
+        try:
+            await asyncio.wait((sending, self._next_command()), return_when=asyncio.FIRST_COMPLETED)
+            if not sending.done():
+                # A replica says nothing during a dump, except that it leaves. Another command waits for the end.
+                if self._next_command().result()[:1] == bytes([Com.QUIT]):
+                    raise ClientGone("closed")
+                await asyncio.wait((sending,))
+            with (
+                contextlib.suppress(asyncio.CancelledError)
+                if self._is_interrupted
+                else contextlib.nullcontext()
+            ):
+                await sending
+        finally:
+            self._sending = None
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+    def _log_end(self, request: DumpRequest, stream: ReplicaStream, dump: Dump) -> None:
+        compression = self._stream.compression
+        fields = {} if compression is None else {"bytes_compressed": compression.sent}
+        log.info(
+            "replica dump ends",
+            **self._fields(request),
+            file=dump.reached.file,
+            position=dump.reached.end,
+            bytes_sent=stream.sent,
+            **fields,
+        )
+
+
+def _uuid(told: str, server_id: int) -> str:
+    """Return the UUID under which the register knows a replica.
+
+    A replica without a UUID, as those of MariaDB, gets one with its server id. Programs with server id 0 get a random
+    one, because any number of them may read at once.
+
+    >>> _uuid("", 101)
+    '00000000-0000-0000-0000-000000000101'
+    """
+    with contextlib.suppress(ValueError):
+        return str(uuids.UUID(told))
+    return f"00000000-0000-0000-0000-{server_id:012d}" if server_id else str(uuids.uuid4())

@@ -1,0 +1,218 @@
+"""Changes of the filters of real replicas while these receive events: from the console, and from the configuration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from dumpfilter.errors import DumpfilterError, OptionError
+from dumpfilter.filter import ReplicationFilter, make_filter
+from dumpfilter.filter.compare import Beyond, passes_beyond
+from dumpfilter.filter.rules import FilterClause
+from dumpfilter.master.imposed import peer_address
+from dumpfilter.master.register import Register, RegisteredSlave, Unregistered
+from dumpfilter.master.replica_entry import ReplicaEntry, ReplicaPeer
+from dumpfilter.master.replicas.filters import ReplicaFilters, ReplicaRefused, same_filters
+from dumpfilter.printable import printable
+from dumpfilter.security.audit import audit
+
+log = structlog.get_logger("dumpfilter.master")
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A change of the filter of an entry's replicas."""
+
+    entry: ReplicaEntry
+    old: ReplicationFilter
+    new: ReplicationFilter
+    slaves: Sequence[RegisteredSlave]
+    """The registered replicas that have the new filter now."""
+    widens: Beyond
+    """Whether the new filter passes something that the old one dropped."""
+    narrows: Beyond
+    """Whether the new filter drops something that the old one passed."""
+
+
+class ReplicaControl:
+    """The means to change the filters of real replicas, whose dumps go on with the new filter.
+
+    A dump takes up the new filter at the boundary of a transaction.
+    """
+
+    def __init__(self, filters: ReplicaFilters, register: Register) -> None:
+        self.filters = filters
+        self._register = register
+
+    def choose(self, user: str, *, channel: str | None = None, server_id: int | None = None) -> ReplicaEntry:
+        """Return the one entry of a user that a statement means. Raises OptionError when none or several fit."""
+        entries = [entry for entry in self.filters.entries if entry.user == user]
+        if not entries:
+            raise OptionError(f"there is no [[replica]] of user {printable(user)!r} in the configuration")
+        if channel is not None:
+            entries = [entry for entry in entries if entry.channel == channel]
+        if server_id is not None:
+            entries = [entry for entry in entries if server_id in entry.server_ids]
+        if len(entries) == 1:
+            return entries[0]
+        mine = [entry for entry in self.filters.entries if entry.user == user]
+        listed = "; ".join(f"{entry.key} for {entry.conditions}" for entry in mine)
+        raise OptionError(
+            f"user {printable(user)!r} has {'several' if entries else 'no'} [[replica]] with these conditions: name "
+            f"the channel or a server id of one as the configuration does ({printable(listed)})"
+        )
+
+    def change(self, entry: ReplicaEntry, clauses: Sequence[FilterClause]) -> Changed:
+        """Replace rules of an entry's filter, also in the running dumps of its replicas. Raises OptionError.
+
+        The last clause of a kind of rule replaces all rules of that kind, as CHANGE REPLICATION FILTER says.
+        """
+        old = self.filters.used(entry)
+        if old is None:
+            raise OptionError(
+                f"{entry.key} adopts the filter that the replica itself has: say CHANGE REPLICATION FILTER on the "
+                "replica, and let it reconnect"
+            )
+        rules = list(old.rules)
+        for clause in clauses:
+            rules = [rule for rule in rules if rule.kind is not clause.kind] + list(clause.rules)
+        new = make_filter(entry.semantics, rules, names=old.names)
+        self.filters.changes.set(entry, new, now=time.time())
+        slaves = self.replicas_of(entry)
+        for slave in slaves:
+            self._register.change_filter(slave.slave_id, new)
+        return Changed(entry, old, new, slaves, *_compared(old, new))
+
+    def take_over(self, entries: Sequence[ReplicaEntry]) -> None:
+        """Use the entries of a configuration that was read again, also in running dumps.
+
+        Dumps of replicas end whose user is gone or has another password, and those whose filter is to be adopted.
+        """
+        before = {
+            slave.slave_id: (self.entry_of(slave), slave.filter)
+            for slave in self._register.all()
+            if slave.is_real_replica
+        }
+        self.filters.replace(entries)
+
+        def reason(slave: RegisteredSlave) -> DumpfilterError | None:
+            if slave.slave_id not in before:
+                return None
+            old, _ = before[slave.slave_id]
+            new = self.entry_of(slave)
+            if new is None or old is None or new.password != old.password:
+                return Unregistered(
+                    f"the master's configuration has changed for user {printable(slave.user)!r}: connect again"
+                )
+            if new.adopts != old.adopts or (new.adopts and new.connect != old.connect):
+                return Unregistered("the master's configuration has changed for this replica: connect again")
+            return None
+
+        for slave in self._register.remove_all(reason):
+            self._note("end of the registration", slave, str(slave.ended_by))
+        for slave in self._register.all():
+            entry = self.entry_of(slave) if slave.slave_id in before else None
+            used = None if entry is None else self.filters.used(entry)
+            if used is None or same_filters(used, slave.filter):
+                continue
+            old_filter = slave.filter
+            self._register.change_filter(slave.slave_id, used)
+            self._note("change of filter", slave, "ok", widening(old_filter, used, slave))
+
+    def replicas_of(self, entry: ReplicaEntry) -> list[RegisteredSlave]:
+        """Return the registered replicas whose filter comes from an entry."""
+        return [slave for slave in self._register.all() if self.entry_of(slave) == entry]
+
+    def entry_of(self, slave: RegisteredSlave) -> ReplicaEntry | None:
+        """Return the entry that a registered replica's filter comes from, or None for another slave."""
+        if not slave.is_real_replica:
+            return None
+        return self.filters.find(slave.user, slave.channel, slave.server_id, peer_address(slave.peer))
+
+    def watched(self) -> list[RegisteredSlave]:
+        """Return the replicas that receive events and whose own filters are read again from time to time."""
+        return [
+            slave for slave in self._register.all() if slave.dump and self.seconds_between_looks(slave) > 0
+        ]
+
+    def seconds_between_looks(self, slave: RegisteredSlave) -> float:
+        """Return the time between two looks at a replica's own filter, seconds; 0 when the master never looks again."""
+        entry = self.entry_of(slave)
+        connect = None if entry is None else entry.connect
+        return connect.check_seconds if connect is not None and (connect.port or slave.port) else 0.0
+
+    def look_again(self, slave: RegisteredSlave) -> None:
+        """Read the own filter of a replica that receives events.
+
+        The replica's dump goes on with an adopted filter that has changed. With drift the dump ends, so that the
+        replica logs the warning; the replica is then served or refused as at any other attempt.
+        """
+        entry, peer = self.entry_of(slave), peer_of(slave)
+        if entry is None or entry.connect is None:
+            return
+        used = self.filters.used(entry)
+        if used is None:
+            own = self.filters.adopt(entry, peer)
+            if not same_filters(own, slave.filter):
+                self._register.change_filter(slave.slave_id, own)
+                self._note("change of the adopted filter", slave, "ok")
+            return
+        drift = self.filters.look(entry, peer, used)
+        if not drift.is_sure:
+            return
+        try:
+            self.filters.warn(entry, peer, drift)
+        except ReplicaRefused as error:
+            refused = error
+            self._register.remove_all(lambda one: refused if one.slave_id == slave.slave_id else None)
+
+    def _note(self, what: str, slave: RegisteredSlave, result: str, warning: str = "") -> None:
+        """Write a change to the audit log and to the ordinary log."""
+        audit(
+            what,
+            account=slave.user,
+            peer=slave.peer,
+            result=warning or result,
+            server_id=slave.server_id,
+            channel=slave.channel,
+        )
+        (log.warning if warning else log.info)(
+            f"replica: {what}",
+            user=printable(slave.user),
+            channel=printable(slave.channel),
+            server_id=slave.server_id,
+            result=printable(warning or result),
+            rules=printable(" ".join(map(str, slave.filter.rules))),
+        )
+
+
+def peer_of(slave: RegisteredSlave) -> ReplicaPeer:
+    """Return the facts about a registered replica that choose its filter."""
+    return ReplicaPeer(
+        slave.user,
+        slave.channel,
+        slave.server_id,
+        peer_address(slave.peer),
+        slave.uuid,
+        slave.host,
+        slave.port,
+    )
+
+
+def widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredSlave) -> str:
+    """Return a warning when a replica's new filter passes what the old one dropped; otherwise an empty text."""
+    wider = passes_beyond(new, old)
+    if wider.beyond is Beyond.NOTHING:
+        return ""
+    what = wider.example if wider.beyond is Beyond.SOMETHING else "events that the old one dropped"
+    return (
+        f"the new filter passes {printable(what)} from {printable(slave.file)}:{slave.position} on; what the old one "
+        "dropped before does not come back, and the replica needs a new copy of these tables (docs/filters.md)"
+    )
+
+
+def _compared(old: ReplicationFilter, new: ReplicationFilter) -> tuple[Beyond, Beyond]:
+    return passes_beyond(new, old).beyond, passes_beyond(old, new).beyond

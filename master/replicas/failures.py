@@ -1,0 +1,131 @@
+"""The translation of dumpfilter's errors into the errors that a source sends to a replica.
+
+A replica stops at error 1236, and shows the text in its status. At most other errors it tries again. So 1236 is for
+errors that need somebody's help.
+"""
+
+from __future__ import annotations
+
+from dumpfilter.binlog.format import Family
+from dumpfilter.errors import BinlogMissing, BinlogUnreadable, DumpfilterError
+from dumpfilter.master.drain import Drained
+from dumpfilter.master.limits import Overloaded
+from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Unregistered
+from dumpfilter.master.replicas.filters import ReplicaRefused
+from dumpfilter.master.replicas.requests import fatal
+from dumpfilter.sql.server_errors import SqlError
+
+MOST_TEXT = 480
+"""The longest text of an error, bytes. Replicas keep 512 bytes (``MYSQL_ERRMSG_SIZE``)."""
+
+_ER_CON_COUNT_ERROR = 1040
+_ER_SERVER_SHUTDOWN = 1053
+_ER_UNKNOWN_ERROR = 1105
+
+_MOMENTARY: tuple[tuple[type[DumpfilterError], int], ...] = (
+    (Drained, _ER_SERVER_SHUTDOWN),
+    (Overloaded, _ER_CON_COUNT_ERROR),
+    (AlreadyRegistered, _ER_UNKNOWN_ERROR),
+    (NotRegistered, _ER_UNKNOWN_ERROR),
+    (Unregistered, _ER_UNKNOWN_ERROR),
+)
+"""The errors after which a replica shall try again, with the numbers under which it gets them."""
+
+_SAME_REPLICA = {
+    "mysql": "A replica with the same server_uuid/server_id as this replica has connected to the source",
+    "mariadb": "A slave with the same server_uuid/server_id as this slave has connected to the master",
+}
+_NO_CHECKSUMS = {
+    "mysql": "Replica can not handle replication events with the checksum that source is configured to log",
+    "mariadb": "Slave can not handle replication events with the checksum that master is configured to log",
+}
+_BEYOND_END = {
+    "mysql": "Client requested source to start replication from position > file size",
+    "mariadb": "Client requested master to start replication from impossible position",
+}
+_BEFORE_BEGIN = {
+    "mysql": "Client requested source to start replication from position < 4",
+    "mariadb": "Client requested master to start replication from impossible position",
+}
+_PURGED = {
+    "mysql": "Cannot replicate because the source purged required binary logs. Replicate the missing transactions from "
+    "elsewhere, or provision a new replica from backup. Consider increasing the source's binary log expiration period.",
+    "mariadb": "Could not find GTID state requested by slave in any binlog files. Probably the slave state is too old "
+    "and required binlog files have been purged.",
+}
+
+
+def failure(error: DumpfilterError) -> SqlError:
+    """Return the error that a replica gets when its dump, or its request for one, fails."""
+    if isinstance(error, SqlError):
+        return error
+    text = _shortened(str(error))
+    if isinstance(error, BinlogMissing):
+        return fatal(f"Could not find first log file name in binary log index file ({text})")
+    if isinstance(error, ReplicaRefused | BinlogUnreadable) and error.momentary:
+        return SqlError(_ER_UNKNOWN_ERROR, "HY000", text)
+    for kind, number in _MOMENTARY:
+        if isinstance(error, kind):
+            return SqlError(number, "08S01", text)
+    return fatal(text)
+
+
+def shutting_down() -> SqlError:
+    """Return the error of a dump that ends because the master ends."""
+    return SqlError(_ER_SERVER_SHUTDOWN, "08S01", "Server shutdown in progress")
+
+
+def same_replica(family: Family, file: str, position: int) -> SqlError:
+    """Return the error of a dump whose replica has begun another one."""
+    return fatal(f"{_SAME_REPLICA[family]}; the last event was read from '{file}' at {position}")
+
+
+def no_checksums(family: Family) -> SqlError:
+    """Return the error for a client that does not know that events end in a checksum."""
+    return fatal(_NO_CHECKSUMS[family])
+
+
+def beyond_end(family: Family) -> SqlError:
+    """Return the error for a position after the end of its file."""
+    return fatal(_BEYOND_END[family])
+
+
+def before_begin(family: Family) -> SqlError:
+    """Return the error for a position inside a file's magic number."""
+    return fatal(_BEFORE_BEGIN[family])
+
+
+def purged(family: Family, missing: str) -> SqlError:
+    """Return the error for a replica that lacks GTIDs of purged binlog files. ``missing`` are these GTIDs."""
+    text = _PURGED[family]
+    room = MOST_TEXT - len(text)
+    details = f" The missing transactions are '{missing}'."
+    return fatal(text + (details if len(details) <= room else ""))
+
+
+def needs_gtids() -> SqlError:
+    """Return the error for a MySQL replica with a filter that asks for a file and a position."""
+    return fatal(
+        "the source filters for this replica, and a filtered stream has other positions than the binlog: say CHANGE "
+        "REPLICATION SOURCE TO SOURCE_AUTO_POSITION=1"
+    )
+
+
+def no_until() -> SqlError:
+    """Return the error for a MariaDB replica that wants the source to stop at a GTID."""
+    return fatal(
+        "dumpfilter does not stop at a GTID for a slave: say START SLAVE UNTIL with master_log_file and "
+        "master_log_pos, or without UNTIL"
+    )
+
+
+def no_gtid_events() -> SqlError:
+    """Return the error for a client that does not know MariaDB's GTID events."""
+    return fatal(
+        "the binlog has events that this client does not know: use a client that says SET @mariadb_slave_capability=4, "
+        "as those of MariaDB 10.0 and later do"
+    )
+
+
+def _shortened(text: str) -> str:
+    return text.encode("utf-8", "replace")[:MOST_TEXT].decode("utf-8", "ignore")

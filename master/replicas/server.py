@@ -1,0 +1,152 @@
+"""The replication port: it serves the binlog set to real replicas of MySQL and MariaDB, in the master's loop."""
+
+from __future__ import annotations
+
+import functools
+import socket
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from mysql_mimic.types import Capabilities
+
+from dumpfilter.console.auth import CACHING_SHA2, NATIVE, Accounts
+from dumpfilter.console.connection import Connection, Limits
+from dumpfilter.console.directory import ConnectionDirectory, ProcessRow
+from dumpfilter.console.executor import Executor
+from dumpfilter.console.login import CAPABILITIES, Doorkeeper, Greeting
+from dumpfilter.console.port import DEFAULT_DENIAL_SECONDS, ClientPort, PortSettings
+from dumpfilter.console.roles import Role
+from dumpfilter.console.rsa_exchange import RsaExchange
+from dumpfilter.console.session import Session
+from dumpfilter.console.wire import PacketStream
+from dumpfilter.errors import DumpfilterError
+from dumpfilter.master.limits import Places
+from dumpfilter.master.replicas.connection import ReplicaConnection
+from dumpfilter.master.replicas.context import ReplicaContext
+from dumpfilter.master.replicas.failures import failure
+from dumpfilter.master.replicas.filters import ReplicaFilters
+from dumpfilter.master.service import DumpFilterService
+from dumpfilter.packets.framing import frame
+from dumpfilter.security.tls import TlsSource
+
+REPLICA_CAPABILITIES = (
+    CAPABILITIES
+    | Capabilities.CLIENT_COMPRESS
+    | Capabilities.CLIENT_CONNECT_ATTRS
+    | Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM
+)
+"""The capabilities that the port announces. Only MySQL knows compression with zstd."""
+
+_STATEMENT_THREADS = 8
+_MARIADB_PREFIX = "5.5.5-"
+"""The beginning of the version that MariaDB announces, because old replicas refuse a source of version 10."""
+
+
+class ReplicaServer:
+    """The replication port of one master. ``executor`` carries out the statements that replicas seldom send.
+
+    ``service`` returns the service that serves the next replica, and raises DumpfilterError if there is none at
+    present. A master always has the same service. A slave has another one when its relay log goes back.
+
+    All replicas are slaves of the service's register, and share its dump threads with the slaves of dumpfilter.
+    """
+
+    def __init__(
+        self,
+        service: Callable[[], DumpFilterService],
+        places: Places,
+        filters: ReplicaFilters,
+        executor: Executor,
+        *,
+        tls: TlsSource,
+        directory: ConnectionDirectory | None = None,
+        demand_tls: bool = True,
+        max_connections: int,
+        denial_seconds: float = DEFAULT_DENIAL_SECONDS,
+    ) -> None:
+        self._service = service
+        self._places = places
+        self._context: ReplicaContext | None = None
+        self._executor = executor
+        self._pool = ThreadPoolExecutor(_STATEMENT_THREADS, "replica-statement")
+        self._limits = Limits()
+        self._started = time.monotonic()
+        self.filters = filters
+        self.port = ClientPort(
+            PortSettings("replicas", tls, demand_tls, max_connections, denial_seconds, RsaExchange()),
+            Accounts(filters.accounts()),
+            directory or ConnectionDirectory(),
+            greeting=self._greeting,
+            connect=self._connect,
+        )
+
+    async def open(self, listener: socket.socket) -> None:
+        """Begin to accept replicas from a listening socket. Call this in the master's loop."""
+        # Loading the compiled function takes a while.
+        frame(b"", 0)
+        await self.port.open(listener)
+
+    async def close(self) -> None:
+        """Close the connections of all replicas. Call this in the master's loop."""
+        await self.port.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def take_over_accounts(self) -> None:
+        """Use the accounts of the filters' present configuration. Any thread can call this method."""
+        self.port.change_users(self.filters.accounts())
+
+    def kill(self, connection_id: int, *, query_only: bool) -> bool:
+        """Close a replica's connection, or only end its dump. Return False if there is no such connection."""
+        return self.port.end(connection_id, query_only=query_only)
+
+    def processes(self) -> Sequence[ProcessRow]:
+        """Return the rows of SHOW PROCESSLIST for the port's connections."""
+        return sorted(self.port.rows(), key=lambda row: row[0])
+
+    def user_of(self, connection_id: int) -> str | None:
+        """Return the user of a connection, or None if there is no such connection."""
+        return self.port.account_of(connection_id)
+
+    def role_of(self, user: str) -> Role:
+        """Return the role of every user of the port."""
+        del user
+        return Role.READ
+
+    def status(self) -> dict[str, int]:
+        """Return the status variables Threads_connected, Threads_running and Uptime (seconds) by name."""
+        connections = self.port.connections
+        return {
+            "Threads_connected": len(connections),
+            "Threads_running": sum(connection.running is not None for connection in connections),
+            "Uptime": int(time.monotonic() - self._started),
+        }
+
+    def _context_now(self) -> ReplicaContext:
+        """Return what the connections of the present service share. Call this in the master's loop."""
+        service = self._service()
+        if self._context is None or self._context.service is not service:
+            self._context = ReplicaContext(service, self._places, self.filters)
+        return self._context
+
+    def _greeting(self) -> Greeting:
+        try:
+            store = self._context_now().store
+        except DumpfilterError as error:
+            raise failure(error) from None
+        version = store.format_description.server_version
+        if store.family == "mysql":
+            return Greeting(version, REPLICA_CAPABILITIES, CACHING_SHA2)
+        without_zstd = REPLICA_CAPABILITIES & ~Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM
+        return Greeting(_MARIADB_PREFIX + version, without_zstd, NATIVE)
+
+    def _connect(self, stream: PacketStream, door: Doorkeeper) -> Connection:
+        return ReplicaConnection(
+            self._context_now(),
+            stream=stream,
+            door=door,
+            pool=self._pool,
+            admit=functools.partial(self.port.admit, door.connection_id),
+            open_session=functools.partial(Session, self._executor, self),
+            limits=self._limits,
+        )

@@ -1,0 +1,117 @@
+"""The facts about the server that wrote a binlog set, as replicas ask a source for them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
+from dumpfilter.binlog.gtid import MariadbGtidSet
+from dumpfilter.binlog.rows import Cursor, TableMap, decode_table_map
+from dumpfilter.errors import BinlogMissing, BinlogUnreadable, PositionError
+from dumpfilter.index.segment import Segment
+from dumpfilter.master.replicas.answers import Source
+from dumpfilter.master.replicas.relay_starts import relay_start
+from dumpfilter.master.store import BinlogStore, add_transactions
+
+_COLUMN_NAMES = 4
+"""The kind of the metadata field with the columns' names (``COLUMN_NAME`` in MySQL's source)."""
+
+_NO_GTID = -1
+"""The GTID source of a transaction without a GTID, in the column ``txn_source`` of segments."""
+
+
+def source_of(store: BinlogStore, server_uuid: str) -> Source:
+    """Return what a replica learns about the server that wrote a binlog set."""
+    fd = store.format_description
+    return Source(
+        family=store.family,
+        version=fd.server_version,
+        server_id=fd.header.server_id,
+        server_uuid=server_uuid,
+        has_checksums=lambda: newest_has_checksums(store),
+        row_metadata=lambda: row_metadata(store),
+        gtid_mode=lambda: gtid_mode(store),
+        gtid_position=lambda file, position: gtid_position(store, file, position),
+    )
+
+
+def newest_has_checksums(store: BinlogStore) -> bool:
+    """Tell whether the events of the newest binlog file end in a checksum."""
+    return store.open_file(store.binlogs.names[-1]).file.format_description.checksum
+
+
+def row_metadata(store: BinlogStore) -> str:
+    """Return ``binlog_row_metadata`` of the server: FULL if the newest Table_map event has the columns' names.
+
+    Programs ask for the variable, to know whether the binlog tells them the names.
+    """
+    for name in reversed(store.binlogs.names):
+        segment = store.segment_at(name, store.first_position(name))
+        if segment is None:
+            continue
+        (maps,) = np.nonzero(segment.type == EventType.TABLE_MAP)
+        if maps.size:
+            at, size = int(segment.offset[maps[-1]]), int(segment.size[maps[-1]])
+            event = store.open_file(name).read(at, size)
+            fd = segment.format_description
+            body = event[HEADER_LENGTH : size - (CHECKSUM_LENGTH if fd.checksum else 0)]
+            table = decode_table_map(body, fd.post_header_length(EventType.TABLE_MAP))
+            return "FULL" if _has_names(table) else "MINIMAL"
+    return "MINIMAL"
+
+
+def _has_names(table: TableMap) -> bool:
+    """Tell whether a Table_map event has the names of the columns in its optional metadata."""
+    fields = Cursor(table.optional, "Table_map")
+    while fields.left:
+        kind = fields.integer(1, "the kind of a metadata field")
+        if kind == _COLUMN_NAMES:
+            return True
+        fields.take(fields.packed("the length of a metadata field"), "a metadata field")
+    return False
+
+
+def gtid_mode(store: BinlogStore) -> str:
+    """Return MySQL's ``gtid_mode`` of the server, from the newest transactions: ON or OFF.
+
+    Without any transaction the answer is ON, with which a replica may replicate by GTIDs.
+    """
+    for name in reversed(store.binlogs.names):
+        segment = store.segment_at(name, store.first_position(name))
+        if segment is None:
+            continue
+        if (segment.txn_source >= 0).any():
+            return "ON"
+        if (segment.txn_source == _NO_GTID).any():
+            return "OFF"
+    return "ON"
+
+
+def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:
+    """Return MariaDB's GTID position at a place in a binlog file, or None for a file that the set does not have."""
+    try:
+        if store.is_relay_log:
+            file, position, _ = relay_start(file, position, store)
+        found = store.previous_gtids(file)
+    except (BinlogMissing, PositionError, BinlogUnreadable):
+        return None
+    if not isinstance(found, MariadbGtidSet):
+        return ""
+    at = store.first_position(file)
+    while at < position and (segment := store.segment_at(file, at)) is not None:
+        whole = _transactions_before(segment, position)
+        if whole == 0:
+            break
+        add_transactions(
+            found, segment.before(whole) if whole < len(segment.txn_source) else segment, store.sources
+        )
+        at = segment.end
+    return ",".join(map(str, found.gtids()))
+
+
+def _transactions_before(segment: Segment, position: int) -> int:
+    """Return the number of transactions of a segment that end at ``position`` or before."""
+    ends = [*segment.offset[segment.txn_event[1:-1]].tolist(), segment.end]
+    if segment.open:
+        ends.pop()
+    return sum(end <= position for end in ends)

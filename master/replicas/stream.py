@@ -1,0 +1,233 @@
+"""The sending of one dump to a real replica: packets, heartbeats, and corrections of the replica's position."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from dumpfilter.binlog.events import EventHeader, EventType
+from dumpfilter.binlog.format import Family, FormatDescription
+from dumpfilter.console.wire import PacketStream
+from dumpfilter.master.dump import Reached
+from dumpfilter.master.replicas.positions import KnownPosition
+from dumpfilter.master.replicas.starts import ReplicaStart
+from dumpfilter.packets.control import format_description, rotate
+from dumpfilter.packets.framing import NOTHING, frame
+
+IDLE_SECONDS = 0.05
+"""The time without events after which a replica is told its right position."""
+BUSY_SECONDS = 1.0
+"""The time between two corrections of a replica's position while events follow one another."""
+
+_INLINE = 4 << 20
+"""The size up to which events become packets in the event loop. Larger ones would keep other replicas waiting."""
+
+
+class Messages(Protocol):
+    """A dump whose messages are events, one directly after another."""
+
+    @property
+    def reached(self) -> Reached:
+        """The place up to which the message that was yielded last covers the binlog."""
+        ...
+
+    def messages(self) -> AsyncGenerator[bytes]:
+        """Yield the messages. A message is empty if it only tells a position, or that the master is alive."""
+        ...
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """The properties of a replica and of its request that decide what the replica is sent besides a dump's events."""
+
+    server_id: int
+    """The id of the server that wrote the binlog."""
+    start: ReplicaStart
+    heartbeats: bool = True
+    """Whether the replica wants heartbeats."""
+    v2: bool = False
+    """Whether the replica knows heartbeats of version 2."""
+    corrections: bool = True
+    """Whether the replica's position may be corrected. Programs would take a correction for a part of the binlog."""
+    is_filtered: bool = False
+    """Whether the dump may lack events, so that their lengths do not tell where the replica's part begins."""
+    checksum: bool = True
+    """Whether the replica expects a checksum in the first event."""
+    annotations: bool = True
+    """Whether the replica wants Annotate_rows events."""
+
+
+class ReplicaStream:
+    """The sending of one dump to one replica.
+
+    ``check`` raises SqlError if the dump may not go on, because the replica's filter has changed.
+    """
+
+    def __init__(
+        self,
+        packets: PacketStream,
+        dump: Messages,
+        position: KnownPosition,
+        options: StreamOptions,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._packets = packets
+        self._dump = dump
+        self._position = position
+        self._options = options
+        self._check = check
+        self._skips = options.start.skips
+        """The number of bytes of the binlog that the replica has already, inside the dump's first transaction."""
+        self._place = "", 0
+        """The file and position that the replica has been sent up to."""
+        self._is_boundary = True
+        """Whether no transaction is open at this position."""
+        self._has_checksums = False
+        self._told_at = -BUSY_SECONDS
+        self.is_waiting = False
+        """Whether the replica has everything, and the dump waits for new events."""
+        self.sent = 0
+        """The number of bytes of events that were sent."""
+
+    async def run(self) -> None:
+        """Send the dump to its end. Raises ClientGone when the replica leaves, and DumpfilterError if that fails."""
+        async with contextlib.aclosing(self._dump.messages()) as messages:
+            following = _task(messages)
+            try:
+                while True:
+                    await self._wait_for(following)
+                    message = await following
+                    if message is None:
+                        return
+                    reached = self._dump.reached
+                    following = _task(messages)
+                    await self._send(message, reached)
+            finally:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+
+    async def _wait_for(self, following: asyncio.Future[bytes | None]) -> None:
+        """Wait for the next message, and tell the replica its right position when it is due."""
+        if self._is_wrong and time.monotonic() - self._told_at >= BUSY_SECONDS:
+            await self._tell_position()
+        if not following.done():
+            # Another coroutine may finish the message at once.
+            await asyncio.sleep(0)
+        if following.done():
+            return
+        if self._is_wrong:
+            await asyncio.wait((following,), timeout=IDLE_SECONDS)
+            if not following.done() and self._is_wrong:
+                await self._tell_position()
+        self.is_waiting = not following.done()
+        await asyncio.wait((following,))
+        self.is_waiting = False
+
+    @property
+    def _is_wrong(self) -> bool:
+        """Whether the replica knows a wrong position that can be corrected."""
+        return self._options.corrections and self._is_boundary and self._position.is_wrong_at(*self._place)
+
+    async def _send(self, message: bytes, reached: Reached) -> None:
+        before, self._place = self._place, (reached.file, reached.end)
+        self._is_boundary = reached.is_boundary
+        self._check()
+        if reached.is_beginning:
+            await self._send_events(self._beginning(message, reached))
+        elif message:
+            await self._send_new(message)
+        elif before == self._place and self._options.heartbeats:
+            await self._send_heartbeat()
+
+    def _beginning(self, message: bytes, reached: Reached) -> bytes:
+        """Return the events that say where the dump begins in a file."""
+        description = _description(message)
+        self._has_checksums = description.checksum
+        if not self._skips:
+            self._position.begin(reached.file, reached.end)
+            return message
+        self._position.begin(reached.file, self._wanted)
+        head = rotate(reached.file, self._wanted, self._options.server_id, self._options.checksum)
+        return head + format_description(description, is_whole_file=False)
+
+    @property
+    def _wanted(self) -> int:
+        """The position from which the replica wants events, in its own words."""
+        start = self._options.start
+        return start.wanted if start.asked is None else start.asked
+
+    async def _send_new(self, message: bytes) -> None:
+        """Send the part of a message that the replica does not have yet."""
+        if self._skips:
+            message = self._without_known(message)
+        if not message:
+            return
+        self._position.count(message, checksum=self._has_checksums)
+        await self._send_events(message)
+
+    def _without_known(self, message: bytes) -> bytes:
+        """Return the events of a message that end behind the position from which the replica wants events."""
+        if not self._options.is_filtered:
+            skipped = min(self._skips, len(message))
+            self._skips -= skipped
+            return message[skipped:]
+        at = 0
+        while at < len(message):
+            head = EventHeader.unpack(message, at)
+            if head.end_log_pos > self._wanted:
+                self._skips = 0
+                break
+            at += head.size
+        return message[at:]
+
+    async def _send_heartbeat(self) -> None:
+        options = self._options
+        await self._send_events(
+            self._position.heartbeat(self._place[1], checksum=self._has_checksums, v2=options.v2)
+        )
+
+    async def _tell_position(self) -> None:
+        """Correct the position that the replica knows."""
+        self._told_at = time.monotonic()
+        await self._send_events(self._position.correction(self._place[1], checksum=self._has_checksums))
+
+    async def _send_events(self, events: bytes) -> None:
+        if not events:
+            return
+        number = self._packets.sequence
+        left_out = NOTHING if self._options.annotations else EventType.ANNOTATE_ROWS
+        if len(events) <= _INLINE:
+            packets, after = frame(events, number, left_out=left_out)
+        else:
+            packets, after = await asyncio.to_thread(frame, events, number, left_out=left_out)
+        await self._packets.send_framed(packets, after)
+        self.sent += len(events)
+
+
+def _description(announcement: bytes) -> FormatDescription:
+    """Return the format description event after the artificial Rotate event at the beginning of a file."""
+    at = EventHeader.unpack(announcement).size
+    size = EventHeader.unpack(announcement, at).size
+    return FormatDescription.parse(announcement[at : at + size])
+
+
+def _task(messages: AsyncGenerator[bytes]) -> asyncio.Task[bytes | None]:
+    """Begin to wait for the next message. The task's result is None after the last message."""
+
+    async def following() -> bytes | None:
+        return await anext(messages, None)
+
+    return asyncio.create_task(following())
+
+
+def state_text(family: Family, *, is_waiting: bool) -> str:
+    """Return the column State of SHOW PROCESSLIST for a dump, as a server of the family shows it."""
+    if family == "mysql":
+        has_all = "Source has sent all binlog to replica; waiting for more updates"
+        return has_all if is_waiting else "Sending binlog event to replica"
+    has_all = "Master has sent all binlog to slave; waiting for more updates"
+    return has_all if is_waiting else "Sending binlog event to slave"

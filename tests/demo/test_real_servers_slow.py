@@ -1,0 +1,98 @@
+"""The part of the demonstration with real servers, as a process: its end, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from rich.console import Console
+from dumpfilter.demo.mariadb import find_programs
+from dumpfilter.demo.processes import ending_at_signals
+from dumpfilter.demo.real_servers import demonstrate
+with ending_at_signals():
+    held = demonstrate(Console(highlight=False, width=100), find_programs(), Path(sys.argv[1]))
+sys.exit(0 if held else 1)
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Return a directory with a path that is short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="d-") as found:
+        (Path(found) / "tmp").mkdir()
+        yield Path(found)
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(folder)],
+        env={**os.environ, "TMPDIR": str(folder / "tmp")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Return the command lines of processes that name the directory, and the names of temporary files in it."""
+    found = [path.name for path in (folder / "tmp").iterdir()]
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in command:
+            found.append(command)
+    return found
+
+
+def test_two_replicas_are_equal_and_nothing_is_left(folder: Path) -> None:
+    with start(folder) as process:
+        said, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    assert "law: tables, checksums and GTID position are equal" in said
+    assert "of shop, logs and hr only shop" in said
+    assert left_behind(folder) == []
+    # The password is in no file any more.
+    assert sorted(path.name for path in (folder / "servers").glob("*.*")) == [
+        "at-dumpfilter.log",
+        "at-source.log",
+        "master.log",
+        "source.log",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "moment"),
+    [
+        (signal.SIGINT, "tmp/dumpfilter-demo-*/template/data"),
+        (signal.SIGINT, "tmp/dumpfilter-demo-*/source/pid"),
+        (signal.SIGTERM, "tmp/dumpfilter-demo-*/source/store/*"),
+        (signal.SIGINT, "tmp/dumpfilter-demo-*/at-dumpfilter/data/relay-bin.000002"),
+    ],
+    ids=["data is made", "servers start", "dumpfilter receives", "replicas attach"],
+)
+def test_a_signal_at_any_moment_leaves_nothing(folder: Path, number: signal.Signals, moment: str) -> None:
+    with start(folder) as process:
+        deadline = time.monotonic() + 200
+        while not list(folder.glob(moment)):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        # A terminal sends Ctrl-C to the whole process group.
+        os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+        process.communicate(timeout=200)
+    assert process.returncode in (-number, 128 + number, 1)
+    assert left_behind(folder) == []

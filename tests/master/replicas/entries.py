@@ -1,0 +1,48 @@
+"""Entries for real replicas, and stand-ins for the filters that replicas have themselves."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import replace
+from typing import Any
+
+from dumpfilter.filter import Filter
+from dumpfilter.master.replica_entry import ConnectBack, ReplicaEntry, ReplicaPeer
+from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter
+from tests.master.replicas.serving import entry
+
+ADDRESS = ipaddress.ip_address("127.0.0.1")
+PEER = ReplicaPeer("r", "", 7, ADDRESS, uuid="u", port=3306)
+CONNECT = ConnectBack("d", password_env="D")
+
+
+def checked(*rules: str, user: str = "r", **more: Any) -> ReplicaEntry:
+    """Return an entry whose replicas' own filters are read."""
+    return entry(user, [f"--replicate-{rule}" for rule in rules], connect=CONNECT, **more)
+
+
+def adopting(user: str = "r") -> ReplicaEntry:
+    """Return an entry whose replicas' own filters are adopted."""
+    return replace(checked(user=user), filter=None)
+
+
+class Own:
+    """The own filter of a replica, as a function that reads it. Tests change the rules and the error."""
+
+    def __init__(self, *rules: str) -> None:
+        self.likely: tuple[str, ...] | None = None
+        self.error: FilterUnreadable | None = None
+        self.rules = rules
+        self.reads = 0
+
+    def __call__(self, connect: ConnectBack, peer: ReplicaPeer) -> OwnFilter:
+        self.reads += 1
+        if self.error is not None:
+            raise self.error
+        likely = self.rules if self.likely is None else self.likely
+        doubts = () if self.likely is None else ("REPLICATE_IGNORE_DB=a,b",)
+        return OwnFilter(_filter(self.rules), _filter(likely), doubts, doubts, "9.7.0")
+
+
+def _filter(rules: tuple[str, ...]) -> Filter:
+    return Filter.from_options([f"--replicate-{rule}" for rule in rules])

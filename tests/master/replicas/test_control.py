@@ -1,0 +1,184 @@
+"""Changes of real replicas' filters while the replicas receive events."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from dumpfilter.errors import OptionError
+from dumpfilter.filter import FilterSemantics, RuleKind, make_filter, make_rule
+from dumpfilter.filter.compare import Beyond
+from dumpfilter.filter.rules import FilterClause
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.register import MYSQL_PROTOCOL, Client, Register, RegisteredSlave
+from dumpfilter.master.replica_entry import OnDrift, ReplicaEntry
+from dumpfilter.master.replicas.control import ReplicaControl, peer_of
+from dumpfilter.master.replicas.filters import ReplicaFilters
+from dumpfilter.master.replicas.own_filter import FilterUnreadable
+from dumpfilter.security.passwords import ConsolePassword
+from tests.master.replicas.entries import PEER, Own, adopting, checked
+from tests.master.replicas.serving import entry
+
+
+def clause(kind: RuleKind, *values: str) -> FilterClause:
+    return FilterClause(kind, tuple(make_rule(kind, value) for value in values))
+
+
+class Served:
+    """A register with real replicas that receive events."""
+
+    def __init__(self, entries: Sequence[ReplicaEntry], own: Own | None = None) -> None:
+        self.register = Register(Subjects())
+        self.filters = ReplicaFilters(entries, read=own or Own())
+        self.control = ReplicaControl(self.filters, self.register)
+
+    def dump(
+        self, user: str = "r", server_id: int = 7, channel: str = "", port: int = 3306
+    ) -> RegisteredSlave:
+        peer = replace(
+            PEER,
+            user=user,
+            server_id=server_id,
+            channel=channel,
+            uuid=str(uuid.UUID(int=server_id)),
+            port=port,
+        )
+        chosen = self.filters.filter_for(peer)
+        slave = self.register.add(
+            server_id=server_id,
+            uuid=peer.uuid,
+            host="h",
+            port=port,
+            channel=channel,
+            rule_filter=chosen.filter,
+            user=user,
+            client=Client("ipv4:127.0.0.1:5000", MYSQL_PROTOCOL),
+        )
+        self.register.begin_dump(slave)
+        assert peer_of(slave) == replace(peer, host="h")
+        return slave
+
+
+def rules(slave: RegisteredSlave) -> list[str]:
+    return [str(rule).removeprefix("--replicate-") for rule in slave.filter.rules]
+
+
+def test_a_change_concerns_the_replicas_of_one_entry() -> None:
+    served = Served([entry("r", ["--replicate-do-db=a"]), entry("r", [], channel="c"), entry("s", [])])
+    mine, other, theirs = served.dump(), served.dump(channel="c", server_id=8), served.dump("s", 9)
+    changed = served.control.change(
+        served.control.choose("r", channel="c"),
+        [clause(RuleKind.IGNORE_DB, "x"), clause(RuleKind.DO_TABLE, "b.t")],
+    )
+    assert (changed.widens, changed.narrows) == (Beyond.NOTHING, Beyond.SOMETHING)
+    assert list(changed.slaves) == [other]
+    assert [rules(slave) for slave in (mine, other, theirs)] == [
+        ["do-db=a"],
+        ["ignore-db=x", "do-table=b.t"],
+        [],
+    ]
+    changed = served.control.change(served.control.choose("r", channel="c"), [clause(RuleKind.IGNORE_DB)])
+    assert (changed.widens, changed.narrows) == (Beyond.SOMETHING, Beyond.NOTHING)
+    assert rules(other) == ["do-table=b.t"]
+    assert rules(served.dump(channel="c", server_id=10)) == ["do-table=b.t"]
+
+
+def test_a_statement_must_mean_one_entry() -> None:
+    ids = frozenset({7, 8})
+    served = Served(
+        [entry("r", []), entry("r", [], server_ids=ids), entry("r", [], channel="c", server_ids=ids)]
+    )
+    assert served.control.choose("r", channel="c").channel == "c"
+    with pytest.raises(OptionError, match=r"several.*replica\[1\] for any replica.*server_ids=7,8"):
+        served.control.choose("r")
+    with pytest.raises(OptionError, match="has no "):
+        served.control.choose("r", channel="d")
+    with pytest.raises(OptionError, match="has no "):
+        served.control.choose("r", server_id=9)
+    with pytest.raises(OptionError, match="there is no"):
+        served.control.choose("x")
+    assert served.control.choose("r", channel="c", server_id=7).channel == "c"
+
+
+def test_rules_of_the_wrong_semantics_change_nothing() -> None:
+    effective = make_filter(FilterSemantics.EFFECTIVE, [])
+    served = Served([replace(entry("r", []), semantics=FilterSemantics.EFFECTIVE, filter=effective)])
+    with pytest.raises(OptionError, match="--replicate-do-db"):
+        served.control.change(served.control.choose("r"), [clause(RuleKind.DO_DB, "a")])
+    assert not served.filters.changes.all()
+
+
+def test_an_adopted_filter_is_changed_on_the_replica() -> None:
+    served = Served([adopting()])
+    with pytest.raises(OptionError, match="CHANGE REPLICATION FILTER on the replica"):
+        served.control.change(served.control.choose("r"), [clause(RuleKind.DO_DB, "a")])
+
+
+def test_a_configuration_that_is_read_again_changes_running_dumps() -> None:
+    served = Served([entry("r", ["--replicate-do-db=a"]), entry("s", []), entry("t", []), entry("u", [])])
+    mine, gone, other, adopted = served.dump(), served.dump("s", 8), served.dump("t", 9), served.dump("u", 10)
+    version = other.filter_version
+    served.control.take_over(
+        [entry("r", ["--replicate-do-db=b"]), entry("t", []), replace(entry("u", []), filter=None)]
+    )
+    assert rules(mine) == ["do-db=b"]
+    assert mine.dump
+    assert other.filter_version == version
+    assert gone not in served.register.all()
+    assert "connect again" in str(gone.ended_by)
+    assert adopted not in served.register.all()
+    served.control.take_over([entry("r", ["--replicate-do-db=b"], ConsolePassword.plain("new"))])
+    assert mine not in served.register.all()
+
+
+def test_a_change_of_the_console_survives_a_reload() -> None:
+    served = Served([entry("r", ["--replicate-do-db=a"])])
+    slave = served.dump()
+    served.control.change(served.control.choose("r"), [clause(RuleKind.DO_DB, "c")])
+    served.control.take_over([entry("r", ["--replicate-do-db=a"]), entry("s", [])])
+    assert rules(slave) == ["do-db=c"]
+    served.control.take_over([entry("r", ["--replicate-do-db=d"])])
+    assert rules(slave) == ["do-db=d"]
+
+
+def test_an_adopted_filter_that_changes_is_taken_up() -> None:
+    own = Own("do-db=a")
+    served = Served([adopting()], own)
+    slave = served.dump()
+    own.rules = ("do-db=a", "do-db=b")
+    served.control.look_again(slave)
+    assert rules(slave) == ["do-db=a", "do-db=b"]
+    version = slave.filter_version
+    served.control.look_again(slave)
+    assert slave.filter_version == version
+
+
+@pytest.mark.parametrize("on_drift", list(OnDrift))
+def test_drift_during_a_dump_ends_it(on_drift: OnDrift) -> None:
+    own = Own("do-db=a")
+    served = Served([checked("do-db=a", on_drift=on_drift)], own)
+    slave = served.dump()
+    served.control.look_again(slave)
+    own.error = FilterUnreadable("gone for a moment", momentary=True)
+    served.control.look_again(slave)
+    assert slave.ended_by is None
+    own.error, own.rules = None, ("do-db=b",)
+    served.control.look_again(slave)
+    assert "current database 'b'" in str(slave.ended_by)
+    if on_drift is OnDrift.WARN:
+        slave = served.dump()
+        served.control.look_again(slave)
+        assert slave.dump
+
+
+def test_only_replicas_whose_filter_can_be_read_are_watched() -> None:
+    served = Served([checked("do-db=a"), entry("s", [])], Own("do-db=a"))
+    watched = served.dump()
+    served.dump("s", 8)
+    served.dump(server_id=9, port=0)
+    assert served.control.watched() == [watched]
+    served.register.end_dump(watched, watched.dump)
+    assert not served.control.watched()

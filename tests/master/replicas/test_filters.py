@@ -1,0 +1,159 @@
+"""The choice of a real replica's filter: from the configuration or the replica itself, and drift between both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from structlog.testing import capture_logs
+
+from dumpfilter.master.replica_entry import OnDrift, ReplicaPeer
+from dumpfilter.master.replicas.filters import ReplicaFilters, ReplicaRefused
+from dumpfilter.master.replicas.own_filter import FilterUnreadable
+from tests.master.replicas.entries import PEER, Own, adopting, checked
+from tests.master.replicas.serving import entry
+
+
+def rules(filters: ReplicaFilters, peer: ReplicaPeer = PEER) -> list[str]:
+    return [str(rule).removeprefix("--replicate-") for rule in filters.filter_for(peer).filter.rules]
+
+
+def test_the_most_specific_entry_gives_the_filter() -> None:
+    filters = ReplicaFilters(
+        [
+            entry("r", ["--replicate-do-db=any"]),
+            entry("r", ["--replicate-do-db=c"], channel="c"),
+            entry("s", []),
+        ]
+    )
+    assert rules(filters) == ["do-db=any"]
+    assert rules(filters, replace(PEER, channel="c")) == ["do-db=c"]
+    assert rules(filters, replace(PEER, user="s")) == []
+    assert set(filters.accounts()) == {"r", "s"}
+
+
+def test_a_replica_without_an_entry_is_refused() -> None:
+    filters = ReplicaFilters([entry("r", [], server_ids=frozenset({8}))])
+    with pytest.raises(
+        ReplicaRefused, match=r"no \[\[replica\]\] of user 'r' is for .*server id 7.*: add one"
+    ) as caught:
+        filters.filter_for(PEER)
+    assert not caught.value.momentary
+
+
+def test_a_filter_is_adopted_at_each_connect() -> None:
+    own = Own("do-db=a")
+    filters = ReplicaFilters([adopting()], read=own)
+    assert rules(filters) == ["do-db=a"]
+    own.rules = ("ignore-db=b",)
+    assert rules(filters) == ["ignore-db=b"]
+    assert own.reads == 2
+
+
+@pytest.mark.parametrize("momentary", [True, False])
+def test_without_its_filter_a_replica_is_not_served(momentary: bool) -> None:
+    own = Own()
+    filters = ReplicaFilters([adopting()], read=own)
+    own.error = FilterUnreadable("cannot read: do this", momentary=momentary)
+    with pytest.raises(ReplicaRefused, match="adopt: cannot read: do this") as caught:
+        filters.filter_for(PEER)
+    assert caught.value.momentary is momentary
+
+
+def test_rules_that_may_be_one_or_several_are_logged() -> None:
+    own = Own()
+    own.likely = ("ignore-db=a", "ignore-db=b")
+    with capture_logs() as logs:
+        assert rules(ReplicaFilters([adopting()], read=own)) == []
+    assert [line["rules"] for line in logs] == ["REPLICATE_IGNORE_DB=a,b"]
+
+
+def test_a_widened_filter_is_told_with_the_way_out() -> None:
+    own = Own("do-db=a")
+    filters = ReplicaFilters([adopting()], read=own)
+    with capture_logs() as logs:
+        rules(filters)
+        own.rules = ("do-db=a", "do-table=a.t")
+        rules(filters)
+        assert not logs
+        own.rules = ("do-db=a",)
+        rules(filters)
+    widened = [line for line in logs if line["event"] == "adopted filter widened"]
+    assert len(widened) == 1
+    assert "RESET REPLICA" in widened[0]["reason"]
+
+
+def test_drift_is_told_to_both_sides_and_then_the_replica_is_served() -> None:
+    own = Own("do-db=a", "do-db=b")
+    filters = ReplicaFilters([checked("do-db=a")], read=own)
+    with capture_logs() as logs, pytest.raises(ReplicaRefused) as caught:
+        filters.filter_for(PEER)
+    assert caught.value.momentary
+    for text in (str(caught.value), *(line["reason"] for line in logs if line["event"] == "drift")):
+        assert "would apply statements with the current database 'b'" in text
+    assert any(line["event"] == "audit" and line["result"] in str(caught.value) for line in logs)
+    with capture_logs() as logs:
+        assert rules(filters) == ["do-db=a"]
+    assert not logs
+    (told,) = filters.drifting()
+    assert (told.peer, told.is_refused) == (PEER, False)
+    assert told.text in str(caught.value)
+    own.rules = ("do-db=a",)
+    assert rules(filters) == ["do-db=a"]
+    assert not filters.drifting()
+    own.rules = ("do-db=a", "do-db=c")
+    with pytest.raises(ReplicaRefused, match="'c'"):
+        filters.filter_for(PEER)
+    with pytest.raises(ReplicaRefused, match="'c'"):
+        filters.filter_for(replace(PEER, server_id=8))
+
+
+def test_a_narrower_or_equal_filter_is_no_drift() -> None:
+    for own in (Own("do-db=a"), Own("do-db=a", "do-table=a.t"), Own("ignore-db=b", "do-db=a")):
+        with capture_logs() as logs:
+            assert rules(ReplicaFilters([checked("do-db=a")], read=own)) == ["do-db=a"]
+        assert not logs
+
+
+def test_drift_is_refused_by_option() -> None:
+    own = Own("do-db=a", "ignore-table=a.t")
+    filters = ReplicaFilters([checked("do-db=a", "ignore-table=a.u", on_drift=OnDrift.REFUSE)], read=own)
+    for _ in range(2):
+        with pytest.raises(ReplicaRefused, match=r"rows of a\.u.*by --replicate-ignore-table=a\.u") as caught:
+            filters.filter_for(PEER)
+        assert not caught.value.momentary
+    own.rules = ("do-db=a", "ignore-table=a.u")
+    assert rules(filters) == ["do-db=a", "ignore-table=a.u"]
+
+
+def test_what_cannot_be_compared_is_a_warning_only() -> None:
+    own = Own("do-db=a")
+    filters = ReplicaFilters([checked("ignore-db=a", "ignore-db=b", on_drift=OnDrift.REFUSE)], read=own)
+    own.rules, own.likely = (), ("ignore-db=a", "ignore-db=b")
+    with pytest.raises(ReplicaRefused, match=r"can be one rule or several.*commas_separate = true") as caught:
+        filters.filter_for(PEER)
+    assert caught.value.momentary
+    assert rules(filters) == ["ignore-db=a", "ignore-db=b"]
+    own.error = FilterUnreadable("no way in", momentary=True)
+    with pytest.raises(ReplicaRefused, match=r"cannot be compared.*no way in"):
+        filters.filter_for(PEER)
+    assert rules(filters)
+
+
+def test_a_program_without_a_port_has_no_filter_of_its_own() -> None:
+    own = Own()
+    assert rules(ReplicaFilters([checked("do-db=a")], read=own), replace(PEER, port=0)) == ["do-db=a"]
+    assert not own.reads
+
+
+def test_a_choice_is_current_until_somebody_changes_it() -> None:
+    filters = ReplicaFilters([entry("r", ["--replicate-do-db=a"])])
+    chosen = filters.filter_for(PEER)
+    assert filters.is_current(chosen)
+    filters.changes.set(chosen.entry, entry("r", []).filter, now=1.0)  # type: ignore[arg-type]
+    assert not filters.is_current(chosen)
+    chosen = filters.filter_for(PEER)
+    assert filters.is_current(chosen)
+    filters.replace([entry("r", ["--replicate-do-db=b"])])
+    assert not filters.is_current(chosen)
+    assert rules(filters) == ["do-db=b"]

@@ -1,0 +1,98 @@
+"""The rules of a replica's own filter, from the texts in which MySQL and MariaDB show them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.errors import OptionError
+from dumpfilter.filter import Filter, Rule, RuleKind, make_rule
+from dumpfilter.filter.channels import ConfiguredBy, Setting
+from dumpfilter.filter.compare import Beyond, passes_beyond
+from dumpfilter.master.replicas.shown_rules import MOST_PIECES, read_rules
+
+NAMES = st.text("ab,", min_size=1, max_size=4)
+KINDS = [kind for kind in RuleKind if kind is not RuleKind.REWRITE_DB]
+
+
+def shown(rules: list[Rule]) -> dict[RuleKind, str]:
+    """Return the texts in which MySQL shows rules."""
+    return {
+        kind: Setting(
+            kind,
+            tuple(rule for rule in rules if rule.kind is kind),
+            ConfiguredBy.STARTUP_OPTIONS,
+            datetime.now(UTC),
+        ).rule_text
+        for kind in RuleKind
+    }
+
+
+@given(st.lists(st.tuples(st.sampled_from(KINDS), NAMES, NAMES), max_size=5))
+def test_what_is_surely_dropped_the_replica_drops(given: list[tuple[RuleKind, str, str]]) -> None:
+    rules = [
+        make_rule(kind, database if kind in (RuleKind.DO_DB, RuleKind.IGNORE_DB) else f"{database}.{table}")
+        for kind, database, table in given
+    ]
+    read = read_rules(shown(rules), commas_separate=False)
+    # No name ends with a space.
+    impossible = [rule for rule in read.sure if rule.value.endswith(" ")]
+    for names in (NameRules("mysql"), NameRules("mariadb")):
+        own, sure = Filter([*rules, *impossible], names=names), Filter(read.sure, names=names)
+        assert passes_beyond(own, sure).beyond is Beyond.NOTHING
+    assert bool(read.doubts) == any("," in text for text in shown(rules).values())
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from("abc"), st.sampled_from("xyz")), max_size=5)
+)
+def test_without_commas_in_names_they_are_exact(given: list[tuple[RuleKind, str, str]]) -> None:
+    rules = [
+        make_rule(kind, database if kind in (RuleKind.DO_DB, RuleKind.IGNORE_DB) else f"{database}.{table}")
+        for kind, database, table in given
+    ]
+    read = read_rules(shown(rules), commas_separate=True)
+    assert set(read.sure) == set(read.likely) == set(rules)
+    assert not read.doubts
+
+
+def test_one_rule_or_two() -> None:
+    read = read_rules({RuleKind.IGNORE_DB: "a,b", RuleKind.DO_TABLE: "s.x,s.y"}, commas_separate=False)
+    assert list(map(str, read.sure)) == [
+        "--replicate-ignore-db=a,b ",
+        "--replicate-do-table=s.x",
+        "--replicate-do-table=s.x,s.y",
+        "--replicate-do-table=s.y",
+    ]
+    assert list(map(str, read.likely)) == [
+        "--replicate-ignore-db=a",
+        "--replicate-ignore-db=b",
+        "--replicate-do-table=s.x",
+        "--replicate-do-table=s.y",
+    ]
+    assert read.doubts == ("REPLICATE_IGNORE_DB=a,b", "REPLICATE_DO_TABLE=s.x,s.y")
+    assert read.not_dropped == ("REPLICATE_IGNORE_DB=a,b",)
+
+
+@pytest.mark.parametrize("text", ["(a,b),(c,d)", "a->b,c->d"])
+def test_rewrite_rules_of_both_servers(text: str) -> None:
+    read = read_rules({RuleKind.REWRITE_DB: text}, commas_separate=False)
+    assert [rule.pair for rule in read.sure] == [("a", "b"), ("c", "d")]
+    assert read.sure == read.likely
+
+
+@pytest.mark.parametrize("text", ["(a,b,c)", "(a,(b)", "(a,b)(c,d)", "(a,b),", "a->b,c", "a->b->c", "a"])
+def test_a_rewrite_rule_must_be_sure(text: str) -> None:
+    with pytest.raises(OptionError, match="can be read in several ways"):
+        read_rules({RuleKind.REWRITE_DB: text}, commas_separate=True)
+
+
+def test_many_rules_need_the_operators_word() -> None:
+    text = ",".join(f"d{n}" for n in range(MOST_PIECES + 1))
+    with pytest.raises(OptionError, match="commas_separate = true"):
+        read_rules({RuleKind.DO_DB: text}, commas_separate=False)
+    assert len(read_rules({RuleKind.DO_DB: text}, commas_separate=True).sure) == MOST_PIECES + 1
