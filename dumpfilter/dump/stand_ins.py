@@ -1,8 +1,8 @@
 """The sizes of stand-ins: small transactions that leave a real replica with the GTIDs of dropped transactions.
 
 A tally counts them beside the events, because a stand-in is sent exactly when its transaction is dropped. MySQL's
-stand-in is the transaction's own Gtid event and an Xid event. MariaDB needs a stand-in only for the last transaction of
-a domain in each chunk, an empty Gtid event and an Xid event.
+stand-in is the transaction's own Gtid event, a BEGIN and an Xid event. MariaDB needs a stand-in only for the last
+transaction of a domain in each chunk, an empty Gtid event and an Xid event.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH
+from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.segment import Segment
@@ -19,10 +20,13 @@ from dumpfilter.index.segment import Segment
 XID_LENGTH = HEADER_LENGTH + 8
 """The length of an Xid event without its checksum, bytes."""
 
+BEGIN_LENGTH = HEADER_LENGTH + 13 + len(b"\0BEGIN")
+"""The length of a Query event BEGIN without database, status variables and checksum, bytes."""
+
 MARIADB_GTID_LENGTH = HEADER_LENGTH + 19
 """The length of a Gtid event of MariaDB without a commit id, an xid and a checksum, bytes."""
 
-EVENTS = 2
+EVENTS: dict[Family, int] = {"mysql": 3, "mariadb": 2}
 """The number of events of a stand-in."""
 
 PIECE = SEGMENT_SIZE
@@ -56,7 +60,8 @@ class StandInSizes:
         n = len(segment.txn_source)
         first = segment.txn_event[:n]
         has_gtid = (segment.txn_source >= 0) & (segment.role[first] & R.ROLE_MASK == R.GTID)
-        sizes = np.where(has_gtid, segment.size[first] + _with_checksum(segment, XID_LENGTH), 0)
+        others = _with_checksum(segment, BEGIN_LENGTH) + _with_checksum(segment, XID_LENGTH)
+        sizes = np.where(has_gtid, segment.size[first] + others, 0)
         if segment.continues and n:
             sizes[0] = self._of_open
         self._of_open = int(sizes[-1]) if segment.open and n else 0
@@ -71,6 +76,9 @@ class StandInSizes:
             piece = (end - 1 - segment.start) // PIECE
             # A domain id has 32 bits.
             keys = piece << 32 | self._domain_of(segment.txn_source[which])
+            # Mostly one domain follows itself, so that few transactions remain to be sorted.
+            ends_run = np.append(keys[1:] != keys[:-1], True)
+            which, keys = which[ends_run], keys[ends_run]
             # The first entry of each key in the reversed order is the last transaction of a domain in a piece.
             _, last = np.unique(keys[::-1], return_index=True)
             gtid = _with_checksum(segment, MARIADB_GTID_LENGTH)

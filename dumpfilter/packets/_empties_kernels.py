@@ -21,15 +21,13 @@ _GTID_TAGGED = int(EventType.GTID_TAGGED)
 _MARIADB_GTID = int(EventType.MARIADB_GTID)
 _XID = int(EventType.XID)
 _QUERY = int(EventType.QUERY)
-_BEGI = int.from_bytes(b"BEGI", "little")
-_N = ord("N")
 _EMPTY_FLAGS = FL_TRANSACTIONAL | FL_ALLOW_PARALLEL
 
 XID_LENGTH = HEADER_LENGTH + 8
 """The length of an Xid event without its checksum, bytes."""
 
-BEGIN_LENGTH = HEADER_LENGTH + 13 + 1 + 5
-"""The length of a Query event BEGIN without status variables, database and checksum, bytes."""
+BEGIN_LENGTH = HEADER_LENGTH + 13 + len(b"\0BEGIN")
+"""The length of a Query event BEGIN without database, status variables and checksum, bytes."""
 
 MARIADB_GTID_LENGTH = HEADER_LENGTH + 19
 """The length of a Gtid event of MariaDB without a commit id, an xid and a checksum, bytes."""
@@ -146,18 +144,20 @@ def _put_xid(at, timestamp, server_id, end, checksum):
     return at + _U(size)
 
 
+_BEGIN_AT = BEGIN_LENGTH - len(b"BEGIN")
+_BEGI = int.from_bytes(b"BEGI", "little")
+
+
 @njit(cache=True, nogil=True, inline="always")
-def _put_begin(at, timestamp, server_id, end_log_pos, checksum):
-    """Write a Query event BEGIN without a database at an address, and return the address after the event."""
+def _put_begin(at, timestamp, server_id, end, checksum):
+    """Write a Query event BEGIN at an address, and return the address after the event."""
     size = BEGIN_LENGTH + (_CHECKSUM if checksum else 0)
-    _put_header(at, timestamp, _QUERY, server_id, size, end_log_pos)
-    body = at + _U(_HEADER)
-    # No thread id, execution time, error, status variables and database, which ends in a zero.
-    store_u64(body, np.uint64(0))
-    store_u32(body + _U(8), np.uint32(0))
-    store_u16(body + _U(12), np.uint16(0))
-    store_u32(body + _U(14), np.uint32(_BEGI))
-    store_u8(body + _U(18), np.uint8(_N))
+    _put_header(at, timestamp, _QUERY, server_id, size, end)
+    # The thread, the time, the lengths of database and status variables, the error code and the database are 0.
+    store_u64(at + _U(_HEADER), np.uint64(0))
+    store_u64(at + _U(_BEGIN_AT - 8), np.uint64(0))
+    store_u32(at + _U(_BEGIN_AT), np.uint32(_BEGI))
+    store_u8(at + _U(_BEGIN_AT + 4), np.uint8(ord("N")))
     if checksum:
         store_u32(at + _U(BEGIN_LENGTH), crc32(at, _U(BEGIN_LENGTH)))
     return at + _U(size)
@@ -176,10 +176,10 @@ class MysqlEmpties(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def write_mysql(events, empties, checksum, begins, out):
-    """Copy ``events`` to ``out`` with a Gtid event and an Xid event at each place, and a BEGIN between them if wanted.
+def write_mysql(events, empties, checksum, out):
+    """Copy ``events`` to ``out`` with a Gtid event, a BEGIN and an Xid event at each place.
 
-    ``out`` has room for all. Return the number of bytes, or PLACE_WRONG or GTID_WRONG. Both events of a stand-in are
+    ``out`` has room for all. Return the number of bytes, or PLACE_WRONG or GTID_WRONG. The events of a stand-in are
     written together or not at all, because a replica crashes at a Gtid event that nothing follows.
     """
     source = _U(events.ctypes.data)
@@ -187,6 +187,7 @@ def write_mysql(events, empties, checksum, begins, out):
     target = _U(out.ctypes.data)
     at = target
     done = np.int64(0)
+    xid_size = XID_LENGTH + (_CHECKSUM if checksum else 0)
     for k in range(empties.place.size):
         size = empties.place[k] - done
         if size < 0 or empties.place[k] > events.size:
@@ -204,11 +205,9 @@ def write_mysql(events, empties, checksum, begins, out):
         if (kind != _GTID and kind != _GTID_TAGGED) or np.int64(load_u32(gtid + _U(_SIZE_AT))) != gtid_size:
             return np.int64(GTID_WRONG)
         copy_bytes(at, gtid, _U(gtid_size))
-        at += _U(gtid_size)
-        timestamp, server = load_u32(gtid), load_u32(gtid + _U(_SERVER_ID_AT))
-        if begins:
-            at = _put_begin(at, timestamp, server, load_u32(gtid + _U(_END_LOG_POS_AT)), checksum)
-        at = _put_xid(at, timestamp, server, empties.end[k], checksum)
+        timestamp, server, end = load_u32(gtid), load_u32(gtid + _U(_SERVER_ID_AT)), empties.end[k]
+        at = _put_begin(at + _U(gtid_size), timestamp, server, end - xid_size, checksum)
+        at = _put_xid(at, timestamp, server, end, checksum)
     copy_bytes(at, source + _U(done), _U(events.size - done))
     return np.int64(at - target) + events.size - done
 

@@ -5,12 +5,14 @@ A replica that filters for itself receives every transaction, so every GTID ends
 replica a GTID without the changes:
 
 - MySQL needs the GTID of each dropped transaction. Its stand-in is the transaction's Gtid event as the binlog has it,
-  and an Xid event. The Gtid event keeps ``sequence_number`` and ``last_committed``, on which parallel appliers rely.
+  a Query event BEGIN and an Xid event. The Gtid event keeps ``sequence_number`` and ``last_committed``, on which
+  parallel appliers rely. Without BEGIN a replica would have the same GTIDs. Its I/O thread would then write two
+  warnings for each stand-in into the error log (10445 and 10590, tried with MySQL 9.7).
 - MariaDB needs only the last GTID of each domain. Its stand-in is an empty Gtid event and an Xid event. There is one
   for each domain whose last transaction in a chunk was dropped.
 
-A Gtid event is never written without an Xid event after it. A real mysqld dies of signal 11 when a Gtid event stands
-alone (tried with MySQL 9.7).
+A Gtid event is never written without the other events of its stand-in. A real mysqld dies of signal 11 when a Gtid
+event stands alone (tried with MySQL 9.7).
 """
 
 from __future__ import annotations
@@ -92,11 +94,10 @@ class Empties:
         """The offset of the first Gtid event in the binlog file, and the end of the last one (MySQL)."""
         return int(self.gtid_offset.min()), int((self.gtid_offset + self.gtid_size).max())
 
-    def size(self, checksum: bool, *, begins: bool = False) -> int:
+    def size(self, checksum: bool) -> int:
         """Return the number of bytes that the stand-ins add to the chunk's events.
 
-        ``checksum`` tells whether the events of the binlog file end in a CRC32. ``begins`` tells whether those of MySQL
-        have a BEGIN.
+        ``checksum`` tells whether the events of the binlog file end in a CRC32.
         """
         if not len(self):
             return 0
@@ -104,8 +105,7 @@ class Empties:
         xids = len(self) * (K.XID_LENGTH + extra)
         if len(self.domain):
             return xids + len(self) * (K.MARIADB_GTID_LENGTH + extra)
-        begin = len(self) * (K.BEGIN_LENGTH + extra) if begins else 0
-        return xids + begin + int(self.gtid_size.sum())
+        return xids + len(self) * (K.BEGIN_LENGTH + extra) + int(self.gtid_size.sum())
 
 
 NO_EMPTIES = Empties(_NONE, _NONE)
@@ -266,8 +266,6 @@ def with_empties(
     read: ReadAt,
     fd: FormatDescription,
     window: Window | None = None,
-    *,
-    begins: bool = False,
 ) -> Bytes:
     """Return a chunk's events with the stand-ins of dropped transactions at their places.
 
@@ -276,15 +274,13 @@ def with_empties(
         read: a function that reads the binlog file.
         fd: the file's format description event.
         window: bytes of the file. If they contain all Gtid events, nothing is read.
-        begins: whether a BEGIN stands between the Gtid event and the Xid event of MySQL. Without it a replica writes
-            two warnings for each stand-in into its error log (MY-010445 and MY-010590 of MySQL 9.7).
 
     Raises BinlogCorrupt if the Gtid events are not in the file any more.
     """
     if not len(empties):
         return events
     data = as_array(events)
-    size = len(data) + empties.size(fd.checksum, begins=begins)
+    size = len(data) + empties.size(fd.checksum)
     out = np.empty(size, np.uint8)
     if len(empties.domain):
         written = K.write_mariadb(
@@ -306,7 +302,6 @@ def with_empties(
             data,
             K.MysqlEmpties(empties.place, empties.end, gtids, at, empties.gtid_size),
             fd.checksum,
-            begins,
             out,
         )
     if written == K.GTID_WRONG:

@@ -218,19 +218,20 @@ class Reception:
         if file.is_closed and not file.is_ahead:
             raise self._damaged("an event after the event that closes the file")
         self._controls = 0
+        end = file.end
         if isinstance(item, Events):
-            size = len(item.data)
             file.append(item.data)
         else:
-            size = item.size
             file.append_large(item.pieces)
-        self._tell(file, size)
+        self._tell(file, file.end - end)
 
     def _tell(self, file: OpenFile, size: int) -> None:
         progress = self._progress
         progress.file, progress.position = file.name, file.position
-        progress.bytes += size
-        progress.events_at = time.time()
+        if size:
+            # An event that the store has already is no progress, or a source could have it asked for without end.
+            progress.bytes += size
+            progress.events_at = time.time()
         self._on_progress()
 
     def _control(self, payload: bytes, deframer: Deframer, last: str, *, blocking: bool) -> bool:
@@ -368,10 +369,11 @@ class Reception:
                 raise self._damaged(f"a Rotate event that cannot be read: {error.what}") from None
             check_binlog_name(file.next_name)
         self._controls = 0
+        end = file.end
         file.append(memoryview(event))
         file.is_closed = True
         file.clear_in_use()
-        self._tell(file, len(event))
+        self._tell(file, file.end - end)
 
     def _error(self, payload: bytes) -> Exception:
         """Return the error for an error packet."""

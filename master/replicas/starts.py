@@ -1,7 +1,7 @@
 """The place in the binlog at which the dump for a real replica begins.
 
 A replica names GTIDs, or a file and a position. The position may lie inside a transaction, because a replica counts
-single events: a connection that was lost inside a transaction goes on behind the last event that the replica has.
+single events. After a connection was lost inside a transaction, the replica asks for what follows its last event.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.dump.conditions import Mask
 from dumpfilter.dump.stand_ins import EVENTS
 from dumpfilter.dump.tallied import SubjectFlags, Tallied, flags_of
@@ -172,8 +172,9 @@ class Evaluate:
     alike are added up first. The cost of one slave therefore does not depend on the size of the binlogs.
     """
 
-    def __init__(self, measured: Measured, flags: Sequence[SubjectFlags | None], family: str) -> None:
+    def __init__(self, measured: Measured, flags: Sequence[SubjectFlags | None], family: Family) -> None:
         tallied = self.tallied = measured.tallied.folded(flags)
+        self._events_of_stand_in = EVENTS[family]
         self._has_gtids = family != "mysql" or bool(tallied.stand_ins.any()) or not tallied.transactions.any()
         self._flags = flags
         self._schema_bytes = measured.schema_bytes
@@ -252,7 +253,7 @@ class Evaluate:
             _figures(tallied, tallied.sent(flags, None, number)),
         )
         stand_ins = tallied.stand_ins_for(flags, number)
-        packets = sent.events + EVENTS * stand_ins.number
+        packets = sent.events + self._events_of_stand_in * stand_ins.number
         return RealReplica(
             bytes=sent.bytes + stand_ins.nbytes + PACKET_BYTES * packets,
             bytes_gtid=stand_ins.nbytes,

@@ -97,10 +97,10 @@ def items(streamed: Streamed) -> Iterator[Item]:
             yield Item(raw)
             continue
         following, after, _ = next(events)
+        begin = b""
         if fd.body(after) == BEGIN:
-            begin, (following, after, _) = after, next(events)
-        else:
-            begin = b""
+            begin = after
+            following, after, _ = next(events)
         if following.type == EventType.XID and fd.body(after)[:8] == bytes(8):
             yield Item(b"", gtid, sequence, following.end_log_pos)
         else:
@@ -121,7 +121,7 @@ def test_a_replica_of_the_slave_gets_the_same(tmp_path: Path, name: str, options
         is_last = number + 1 == len(mine) or bool(mine[number + 1].raw)
         assert one.end == other.end or (one.end < other.end and not is_last)
     assert here.reached[-1][0] == there.reached[-1][0]
-    # Where both have sent the same events, both have told the same places.
+    # Both have told the same places after the same events.
     places = {count: place for place, count in there.reached}
     assert all(places[count].file == place.file for place, count in here.reached if count in places)
     assert here.counts.bytes_gtid > 0 or there.counts.bytes_gtid == 0

@@ -95,7 +95,15 @@ def _stand_in(made: MadeBinlog, fd: FormatDescription, one: _Transaction) -> byt
         checksum=fd.checksum,
     )
     if made.dialect.family == "mysql":
-        return made.data[one.start : one.start + header.size] + xid
+        begin = make_event(
+            EventType.QUERY,
+            bytes(14) + b"BEGIN",
+            timestamp=header.timestamp,
+            server_id=header.server_id,
+            end_log_pos=one.end - len(xid),
+            checksum=fd.checksum,
+        )
+        return made.data[one.start : one.start + header.size] + begin + xid
     domain, server = one.key
     gtid = make_event(
         EventType.MARIADB_GTID,

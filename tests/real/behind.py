@@ -16,6 +16,10 @@ PASSWORD = "behind-secret"
 """The password of each user of the port."""
 
 
+_READ_AGAIN = "the configuration was read again"
+"""The log's line after a reload."""
+
+
 @dataclass(frozen=True)
 class ReplicaUser:
     """A user of the port, with the filter that dumpfilter has for it."""
@@ -76,8 +80,11 @@ class Dumpfilter:
             self._launcher.kill(self._name)
 
     def reload(self) -> None:
-        """Let the process read its configuration again."""
+        """Let the process read its configuration again, and wait until it has."""
+        log = self._launcher.directory / f"{self._name}.log"
+        before = log.read_text().count(_READ_AGAIN)
         self._launcher.kill(self._name, signal.SIGHUP)
+        wait_until(lambda: log.read_text().count(_READ_AGAIN) > before, self.log)
 
     def log(self) -> str:
         """Return the end of the process's output."""

@@ -47,17 +47,16 @@ SLOW = 200_000
 """The speed of a slow connection, bytes a second."""
 
 PARTS = (
-    *(
-        "stop",
-        "flush",
-        "purge",
-        "kill source",
-        "kill dumpfilter",
-        "kill replica",
-        "cut",
-        "cut in the middle",
-        "slow",
-    ),
+    "stop",
+    "flush",
+    "purge",
+    "kill source",
+    "kill dumpfilter",
+    "kill replica",
+    "cut",
+    "cut in the middle",
+    "slow",
+    "fail over",
 )
 """Events that a run can have."""
 
@@ -73,18 +72,23 @@ class Replica:
     name: str
     server: RealServer
     proxy: Proxy
-    user: str
-    password: str
+    behind_user: str
+    is_behind: bool
+    """True while the replica is behind dumpfilter."""
 
-    def follow(self) -> None:
-        """Connect the replica by GTID, from the GTIDs on that it has."""
-        self.server.follow(self.proxy.port, self.user, self.password)
+    def follow(self, port: int) -> None:
+        """Connect the replica by GTID, from the GTIDs on that it has. ``port`` is dumpfilter's or the source's."""
+        self.proxy.target = port
+        if self.is_behind:
+            self.server.follow(self.proxy.port, self.behind_user, PASSWORD)
+        else:
+            self.server.follow(self.proxy.port)
         self.server.start_replica()
 
 
 @dataclass
 class Twins:
-    """A filter's replica at the source, and its replica behind dumpfilter."""
+    """A filter's replica that begins at the source, and its replica that begins behind dumpfilter."""
 
     rules: tuple[str, ...]
     narrowed: bool
@@ -146,18 +150,16 @@ class Live:
         chosen = self._random.sample(FILTERS, plan.filters)
         for number, rules in enumerate(chosen):
             replicas = []
-            at_source = (self.source.port, REPLICATION_USER, REPLICATION_PASSWORD)
-            behind = (self.dumpfilter.port, f"u{number}", PASSWORD)
-            if plan.without_dumpfilter:
-                behind = at_source
-            for place, (target, user, password) in (("source", at_source), ("behind", behind)):
+            for place in ("source", "behind"):
                 server = servers.new(
                     f"{place}{number}", 100 * len(replicas) + 101 + number, *_replica_options(plan)
                 )
                 server.start()
                 prepare_replica(server, plan.writers)
-                proxy = Proxy(ports(), target)
-                replicas.append(Replica(f"{place}{number}", server, proxy, user, password))
+                is_behind = place == "behind" and not plan.without_dumpfilter
+                replicas.append(
+                    Replica(f"{place}{number}", server, Proxy(ports(), 0), f"u{number}", is_behind)
+                )
             self.twins.append(
                 Twins(
                     rules,
@@ -171,8 +173,7 @@ class Live:
         self._start_dumpfilter()
         for twins in self.twins:
             for replica in twins.both:
-                self._set_filter(twins, replica)
-                replica.follow()
+                self._connect(twins, replica)
         prepare(self.source, plan.writers)
         self.writers = [
             Writer(self.source, number, plan.seed, large=plan.large) for number in range(plan.writers)
@@ -186,7 +187,7 @@ class Live:
     # -- dumpfilter
 
     def _configure(self) -> None:
-        self.dumpfilter.configure(ReplicaUser(twins.behind.user, twins.filter) for twins in self.twins)
+        self.dumpfilter.configure(ReplicaUser(twins.behind.behind_user, twins.filter) for twins in self.twins)
 
     def _start_dumpfilter(self) -> None:
         if self.plan.without_dumpfilter:
@@ -203,8 +204,12 @@ class Live:
         )
 
     def _set_filter(self, twins: Twins, replica: Replica) -> None:
-        own = replica is twins.at_source or twins.own_filter
+        own = not replica.is_behind or twins.own_filter
         replica.server.set_filter(twins.filter if own else ())
+
+    def _connect(self, twins: Twins, replica: Replica) -> None:
+        self._set_filter(twins, replica)
+        replica.follow(self.dumpfilter.port if replica.is_behind else self.source.port)
 
     # -- rounds
 
@@ -284,6 +289,14 @@ class Live:
         # A restart forgets filters that statements have set.
         self._set_filter(self._twins_of(replica), replica)
         replica.server.start_replica()
+
+    def _fail_over(self, replica: Replica) -> None:
+        """Point a replica behind dumpfilter to the source, or one at the source to dumpfilter."""
+        if self.plan.without_dumpfilter:
+            return
+        replica.server.stop_replica()
+        replica.is_behind = not replica.is_behind
+        self._connect(self._twins_of(replica), replica)
 
     def _twins_of(self, replica: Replica) -> Twins:
         return next(twins for twins in self.twins if replica in twins.both)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.errors import BinlogCorrupt
@@ -28,6 +29,7 @@ from dumpfilter.spark_jobs.bandwidth.slaves import SlaveDefinition
 from dumpfilter.stream.versions import SLAVE_SPEAKS
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
+from tests.master.test_replica_encoding import streamed
 from tests.spark_jobs.here import shuffled, split_here
 from tests.spark_jobs.walking import FILE_LEVEL, RECORDINGS
 from tests.strategies import MadeBinlog, binlogs, rules
@@ -133,10 +135,11 @@ def check_real_replica(
     if definition.server_id is not None:
         # The slave ignores its own transactions, and a real replica is sent these.
         return
-    assert real.bytes == sent.bytes + real.bytes_gtid + 5 * (sent.events + 2 * real.stand_ins)
+    of_stand_in = 3 if source.family == "mysql" else 2
+    assert real.bytes == sent.bytes + real.bytes_gtid + 5 * (sent.events + of_stand_in * real.stand_ins)
     if source.family == "mysql":
         assert real.stand_ins <= sent.dropped
-        assert real.bytes_gtid >= real.stand_ins * (19 + 25 + 27)
+        assert real.bytes_gtid >= real.stand_ins * (19 + 25 + 38 + 27)
     else:
         assert real.bytes_gtid in (real.stand_ins * 73, real.stand_ins * 65)
         assert real.stand_ins <= sent.dropped
@@ -150,6 +153,24 @@ def test_real_replicas_need_gtids() -> None:
     assert stand_ins("oracle/mysql-row")["nothing"] == 74
     without = stand_ins("recordings/mysql57-no-gtid")
     assert without == dict.fromkeys(without) | {"all": 0, "other origin": 0}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["oracle/mysql-row", "recordings/mysql-tagged", "oracle/mariadb-mixed", "recordings/mariadb118-current"],
+)
+def test_a_real_replica_gets_the_bytes_of_the_figure(name: str) -> None:
+    """The figures have no events of a file's beginning, and 5 bytes of the protocol for each other event."""
+    slaves = [one for one in SLAVES if one.server_id is None and one.semantics == CLASSIC]
+    found = bandwidth(RECORDINGS[name], slaves, shuffled)
+    for definition, figures in zip(slaves, found.slaves, strict=True):
+        sent = [
+            header.size + 5
+            for header, _ in streamed(Path(RECORDINGS[name]), *definition.rules)
+            if header.type != EventType.FORMAT_DESCRIPTION and not header.flags & LOG_EVENT_ARTIFICIAL_F
+        ]
+        assert figures.real_replica is not None
+        assert figures.real_replica.bytes == sum(sent), definition.name
 
 
 @pytest.mark.parametrize("name", RECORDINGS)

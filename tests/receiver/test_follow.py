@@ -1,0 +1,154 @@
+"""The follower: lost connections are made again, lasting errors are raised, and a stop is prompt."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.errors import ConnectionLost, OptionError, SourceStreamDamaged
+from dumpfilter.receiver.follow import Follower, FollowOptions
+from dumpfilter.receiver.store import BinlogDirectory
+from dumpfilter.receiver.url import parse_source_url
+from tests.receiver.fake_source import FakeSource, error_packet, framed, small_set
+from tests.receiver.test_reception import stored
+
+SOON = 0.02
+
+
+@pytest.fixture
+def source() -> Iterator[FakeSource]:
+    """A server with two small files."""
+    made = FakeSource(small_set())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[BinlogDirectory]:
+    """An open store."""
+    made = BinlogDirectory(tmp_path / "store")
+    yield made
+    made.close()
+
+
+def follower(source: FakeSource, store: BinlogDirectory, options: str = "", **more: object) -> Follower:
+    """Return a follower that waits hardly between two attempts."""
+    settings = FollowOptions(**{"longest_wait": SOON, **more})  # type: ignore[arg-type]
+    return Follower(parse_source_url(source.url + options), store, settings)
+
+
+def in_pieces(size: int) -> Callable[[list[bytes]], Iterable[bytes]]:
+    """Return a function that sends a part of each dump, and then ends the connection."""
+
+    def cut(payloads: list[bytes]) -> Iterator[bytes]:
+        yield framed(payloads)[:size]
+        raise OSError
+
+    return cut
+
+
+def test_a_connection_that_breaks_anywhere_is_made_again(source: FakeSource, store: BinlogDirectory) -> None:
+    source.raw = in_pieces(500)
+    made = follower(source, store)
+    made.run()
+    assert stored(store.directory) == source.files
+    assert made.connections > 1
+    assert made.failures == made.connections - 1
+
+
+def test_a_source_that_never_gets_further_is_an_error(source: FakeSource, store: BinlogDirectory) -> None:
+    source.raw = in_pieces(300)
+    with pytest.raises(ConnectionLost):
+        follower(source, store, retries=5).run()
+
+
+def test_a_source_that_is_away_at_the_start_is_an_error_at_once(
+    source: FakeSource, store: BinlogDirectory
+) -> None:
+    source.close()
+    with pytest.raises(ConnectionLost, match="cannot be reached"):
+        follower(source, store).run()
+
+
+def test_a_source_that_stays_away_is_an_error_in_the_end(source: FakeSource, store: BinlogDirectory) -> None:
+    source.close()
+    made = follower(source, store, wait_for_first=True, retries=4)
+    with pytest.raises(ConnectionLost):
+        made.run()
+    assert made.failures == 4
+
+
+def test_a_momentary_error_of_the_source_passes(source: FakeSource, store: BinlogDirectory) -> None:
+    answers = [[error_packet(1053, "Server shutdown in progress")]]
+    source.change = lambda payloads: answers.pop() if answers else payloads
+    follower(source, store).run()
+    assert stored(store.directory) == source.files
+
+
+def test_damage_is_asked_for_again_and_lasting_damage_is_an_error(
+    source: FakeSource, store: BinlogDirectory
+) -> None:
+    bad = 1000
+
+    def damaged(payloads: list[bytes]) -> list[bytes]:
+        nonlocal bad
+        bad -= 1
+        return [*payloads[:2], *payloads[3:]] if bad >= 0 else payloads
+
+    source.change = damaged
+    with pytest.raises(SourceStreamDamaged):
+        follower(source, store).run()
+    bad = 2
+    follower(source, store).run()
+    assert stored(store.directory) == source.files
+
+
+def test_a_silent_source_is_lost(
+    source: FakeSource, store: BinlogDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dumpfilter.receiver.stream._LEAST_SILENCE", 0.2)
+    made = follower(source, store, "?heartbeat=0.05", stop_never=True, retries=2)
+    with pytest.raises(ConnectionLost, match="silent"):
+        made.run()
+    assert stored(store.directory) == source.files
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_a_stop_ends_a_wait(source: FakeSource, store: BinlogDirectory, away: bool) -> None:
+    if away:
+        source.close()
+    made = follower(source, store, stop_never=True, wait_for_first=True, retries=0, longest_wait=100.0)
+    thread = threading.Thread(target=made.run)
+    thread.start()
+    waited = threading.Event()
+    while not (made.failures if away else made.progress.position == len(source.files["bin.000002"])):
+        waited.wait(0.01)
+    made.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+    if not away:
+        assert stored(store.directory) == source.files
+
+
+@pytest.mark.parametrize("options", ["?from=bin", "?to=../bin.000001", "?from=bin.1x"])
+def test_names_that_are_no_binlogs_are_errors(
+    source: FakeSource, store: BinlogDirectory, options: str
+) -> None:
+    with pytest.raises(OptionError, match="no name of a binlog file"):
+        follower(source, store, options).run()
+
+
+def test_from_cannot_go_before_a_store(source: FakeSource, store: BinlogDirectory) -> None:
+    follower(source, store, "?from=newest").run()
+    assert list(stored(store.directory)) == ["bin.000002"]
+    with pytest.raises(OptionError, match="goes on there"):
+        follower(source, store, "?from=bin.000001").run()
+
+
+def test_the_newest_needs_the_privilege_to_list(source: FakeSource, store: BinlogDirectory) -> None:
+    source.may_list = False
+    with pytest.raises(OptionError, match="REPLICATION CLIENT"):
+        follower(source, store, "?from=newest").run()
