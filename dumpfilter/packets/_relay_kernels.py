@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Compiled loops over a slave's relay log: the origin's positions, and the transactions that Gap events tell."""
+"""Compiled loops over a slave's relay log: the writer's positions, and the transactions that Gap events tell."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Point(NamedTuple):
     sequence: np.ndarray
     """The sequence_number of the newest transaction, with the transactions that Gap events tell."""
     end: np.ndarray
-    """The position in the origin's binlog file."""
+    """The position in the writer's binlog file."""
     time: np.ndarray
     """The time of the newest event of a server, Unix seconds."""
 

@@ -58,6 +58,9 @@ _KNOWS_GTIDS = 4
 _CLIENT_OF_SERVERS = "libmysql"
 """The name of the client library of MySQL's servers (connection attribute ``_client_name``)."""
 
+_CHUNK_SIZE = 1 << 20
+"""The bytes of events after which a chunk ends. With the 256 KiB of gRPC, a dump took 1.4 times the processor time."""
+
 _CHANNEL_ATTRIBUTE = "_client_replication_channel_name"
 _VERSION_ATTRIBUTE = "_client_version"
 
@@ -196,6 +199,7 @@ class ReplicaConnection(Connection):
             slave,
             start.dump,
             DumpOptions(
+                chunk_size=_CHUNK_SIZE,
                 once=bool(request.flags & MysqlFlag.NON_BLOCK),
                 heartbeat_period=context.heartbeat_period(state.heartbeat_seconds),
                 encoding=ReplicaEncoding(

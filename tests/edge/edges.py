@@ -74,7 +74,7 @@ class Follower:
     """The events of the whole transactions, without those that are not in a binlog."""
     errors: list[str] = field(default_factory=list)
     place: str = ""
-    """The origin's file that the newest artificial Rotate event has named."""
+    """The writer's file that the newest artificial Rotate event has named."""
 
     def receive(self, wanted: str, channel: str = "") -> None:
         """Receive until these GTIDs are there."""

@@ -1,4 +1,4 @@
-"""A real replica of a slave's relay log gets what a real replica of the master gets, with the origin's positions."""
+"""A real replica of a slave's relay log gets what a real replica of the master gets, with the writer's positions."""
 
 from __future__ import annotations
 
