@@ -137,6 +137,18 @@ def test_semi_synchronous_transactions_are_on_the_disk_before_they_are_acknowled
     check_equal(server, tmp_path)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_the_ordinary_end_of_a_fetch_that_never_stops(
+    server: MariaDb, tmp_path: Path, launcher: Launcher, number: int
+) -> None:
+    address = url(server, "&from=newest")
+    launcher.start("f", "fetch", address, "--output", str(tmp_path / "s"), "--stop-never")
+    wait_until(lambda: list(tmp_path.glob("s/*.index")), lambda: launcher.log("f"))
+    launcher.kill("f", number)
+    assert launcher.wait("f") == 0, launcher.log("f")
+    assert "1 files in" in launcher.log("f")
+
+
 def test_a_user_without_privileges_is_told_what_to_grant(server: MariaDb, tmp_path: Path) -> None:
     with pytest.raises(SourceRefused, match="GRANT REPLICATION SLAVE, BINLOG MONITOR"):
         fetch(server, tmp_path, user="poor")
