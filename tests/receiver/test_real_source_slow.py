@@ -169,20 +169,30 @@ def test_a_master_follows_the_server_and_outlives_its_errors(
     assert inspect_set(BinlogSet.open(store)).transactions >= 1
 
     server.sql("ALTER USER repl@'%' IDENTIFIED BY 'other'")
-    ((thread,),) = server.sql("SELECT id FROM information_schema.processlist WHERE command = 'Binlog Dump'")
-    server.sql(f"KILL {thread}")
+    server.sql("KILL USER repl")
     wait_until(lambda: "source failed" in launcher.log("master"), lambda: launcher.log("master"))
     assert "Xq7secret" not in launcher.log("master")
     server.sql("ALTER USER repl@'%' IDENTIFIED BY 'Xq7secret'")
     launcher.kill("master", signal.SIGTERM)
     assert launcher.wait("master") == 0
 
-    server.sql(f"FLUSH BINARY LOGS; FLUSH BINARY LOGS; PURGE BINARY LOGS TO '{_later(newest, 2)}'")
+    server.sql("FLUSH BINARY LOGS; FLUSH BINARY LOGS")
+
+    def is_purged() -> bool:
+        # The server keeps a file that a lost connection still reads, or that its storage engine needs after a crash.
+        server.sql(f"PURGE BINARY LOGS TO '{_later(newest, 2)}'")
+        return server.sql("SHOW BINARY LOGS")[0][0] == _later(newest, 2)
+
+    wait_until(is_purged, lambda: str(server.sql("SHOW BINARY LOGS; SHOW PROCESSLIST")))
     with pytest.raises(SourcePurged, match="keep binlogs longer"):
         fetch(server, store)
+    wait_until(lambda: not server.sql(_DUMPS), lambda: str(server.sql("SHOW PROCESSLIST")))
     server.sql("RESET MASTER")
     with pytest.raises(SourceReplaced, match="RESET MASTER"):
         fetch(server, store)
+
+
+_DUMPS = "SELECT id FROM information_schema.processlist WHERE command = 'Binlog Dump'"
 
 
 def _later(name: str, files: int) -> str:
