@@ -1,6 +1,6 @@
 """``python -m tests.real.live_edge mariadb|mysql``: compare replicas beside a slave with replicas at the source.
 
-The workload, the events and the comparison are those of :mod:`tests.real.live`. Each filter has a slave of its own,
+The workload, the events and the comparison are those of :mod:`tests.real.live`. Each filter has its own slave,
 which has the filter, and the replicas behind dumpfilter follow the slave's port. The slaves and their master are killed,
 too.
 """
