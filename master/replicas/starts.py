@@ -64,7 +64,8 @@ def _has_first_transaction(start: DumpStart, store: BinlogStore) -> bool:
 def start_by_position(file: str, position: int, store: BinlogStore) -> ReplicaStart:
     """Return the start for a replica that names a file, empty for the first one, and a position.
 
-    At a slave's relay log the replica names a file of the writer. Raises BinlogMissing, PositionError for a place where no event begins, and SqlError 1236.
+    At a slave's relay log the replica names a file of the writer. Raises BinlogMissing, PositionError for a place where
+    no event begins, and SqlError 1236.
     """
     store.refresh()
     if position < FIRST_EVENT:
