@@ -29,8 +29,10 @@ from dumpfilter.master.lag import BinlogEnd
 from dumpfilter.master.purge import purge
 from dumpfilter.master.register import RegisteredSlave, Unregistered
 from dumpfilter.master.replica_console import (
+    REPLICA_DRIFT,
     REPLICA_FILTERS,
     change_replica_filter,
+    replica_drift_rows,
     replica_filter_rows,
 )
 from dumpfilter.master.replicas.control import ReplicaControl
@@ -138,6 +140,7 @@ _SOURCE = (
 _TABLES = (
     "drains",
     "imposed_filters",
+    "replica_drift",
     "replica_filters",
     "slave_counters",
     "slaves",
@@ -231,6 +234,8 @@ class MasterConsole:
             return Table(_SOURCE, [] if self._source is None else [_source_row(self._source)])
         if name == "slave_counters":
             return Table(_COUNTERS, [_counters_row(record) for record in self._register.counters.records()])
+        if name == "replica_drift":
+            return Table(REPLICA_DRIFT, replica_drift_rows(self._replicas))
         if name == "replica_filters":
             return Table(REPLICA_FILTERS, replica_filter_rows(self._replicas))
         if name == "imposed_filters":

@@ -103,7 +103,7 @@ class IndexedFile:
 
     @functools.cached_property
     def track(self) -> RelayTrack:
-        """The origin's file and positions in this file, which is a slave's relay log."""
+        """The writer's file and positions in this file, which is a slave's relay log."""
         return RelayTrack(self.file)
 
     @property

@@ -354,7 +354,7 @@ def _console_tls(options: MasterOptions) -> TlsSource | None:
 
 
 class _SqlPorts:
-    """What the console and the replication port share: the list of connections, and the statements."""
+    """The parts that the console and the replication port share: the list of connections, and the statements."""
 
     def __init__(
         self, options: MasterOptions, server: MasterServer, reload: Reload, replicas: ReplicaControl | None

@@ -1,7 +1,7 @@
-"""The plans of a dump that serves a slave's relay log to real replicas, with the origin's positions.
+"""The plans of a dump that serves a slave's relay log to real replicas, with the writer's positions.
 
-The origin is the server whose binlog the slave's master reads. The events of a relay log go to a replica as they are,
-with the origin's ``end_log_pos``. Gap events do not go to replicas. In their place a replica gets stand-ins of the
+The writer is the server that wrote the binlog of the slave's master. The events of a relay log go to a replica as they
+are, with the writer's ``end_log_pos``. Gap events do not go to replicas. In their place a replica gets stand-ins of the
 transactions that they tell (:mod:`dumpfilter.packets.relay`).
 """
 
@@ -22,14 +22,14 @@ from dumpfilter.master.placed import PlacedPlan
 from dumpfilter.packets.empties import with_empties
 from dumpfilter.packets.relay import (
     DroppedRun,
-    OriginPlaces,
     StandIns,
+    WriterPlaces,
     dropped_runs,
     last_of_domains,
     mariadb_stand_ins,
     mysql_stand_ins,
-    origin_places,
     pages,
+    writer_places,
 )
 
 _MOST_STAND_INS = 32_768
@@ -40,9 +40,9 @@ _MOST_STAND_INS = 32_768
 class RelayPlan(PlacedPlan):
     """A part of a plan for a relay log, which becomes events for real replicas."""
 
-    origin: tuple[str, int] = ("", 0)
-    """The origin's file and its position after the chunk."""
-    places: OriginPlaces | None = None
+    writer_end: tuple[str, int] = ("", 0)
+    """The writer's file and its position after the chunk."""
+    places: WriterPlaces | None = None
     starts: Sequence[int] = field(default=())
     runs: list[DroppedRun] = field(default_factory=list)
     """The dropped transactions of which the replica gets stand-ins."""
@@ -55,8 +55,8 @@ class RelayPlan(PlacedPlan):
 
     @property
     def told(self) -> tuple[str, int]:
-        """The origin's file and its position after the chunk."""
-        return self.origin
+        """The writer's file and its position after the chunk."""
+        return self.writer_end
 
     @property
     def counts(self) -> Counts:
@@ -104,14 +104,14 @@ class RelayPlan(PlacedPlan):
 def relay_pieces(
     place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan], filter_version: int, *, by_gtid: bool
 ) -> list[PlacedPlan]:
-    """Return the plans of one segment of a relay log, with the origin's positions and the stand-ins.
+    """Return the plans of one segment of a relay log, with the writer's positions and the stand-ins.
 
     ``by_gtid`` says whether the replica names GTIDs, so that dropped transactions need stand-ins. Raises BinlogError.
     """
     source = place.source
     track = source.track
     try:
-        places, after = origin_places(segment, source.read, track.at(segment.start))
+        places, after = writer_places(segment, source.read, track.at(segment.start))
     except BinlogError as error:
         source.check()
         raise error.located(source.name) from error
@@ -125,7 +125,7 @@ def relay_pieces(
     pieces: list[PlacedPlan] = []
     for plan in plans:
         until = int(np.searchsorted(starts, plan.end))
-        told = (track.origin.file, int(places.end[until - 1]) if until else track.at(plan.end).end)
+        told = (track.begin.file, int(places.end[until - 1]) if until else track.at(plan.end).end)
         runs = dropped_runs(plan, segment, position, source.gtid_source) if by_gtid else []
         if segment.format_description.family == "mariadb":
             runs = last_of_domains(
@@ -148,7 +148,7 @@ def _parts(whole: RelayPlan) -> Iterator[RelayPlan]:
         is_last = number == len(runs) - 1
         stop = None if is_last else runs[number + 1][0].place
         moved = [replace(run, place=run.place - begin) for run in page]
-        # A part before the last one ends between two stand-ins, at no position of the origin.
+        # A part before the last one ends between two stand-ins, at no position of the writer.
         part = plan if is_last else replace(plan, resume=whole.resume, resume_bytes=0, counts=Counts())
         yield RelayPlan(
             part,
@@ -156,7 +156,7 @@ def _parts(whole: RelayPlan) -> Iterator[RelayPlan]:
             whole.end,
             whole.resume,
             whole.filter_version,
-            whole.origin,
+            whole.writer_end,
             whole.places,
             whole.starts,
             moved,

@@ -1,4 +1,4 @@
-"""The origin's file and positions in one relay log file, which replicas are told in place of the relay log's."""
+"""The writer's file and positions in one relay log file, which replicas are told in place of the relay log's."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from dumpfilter.index.fileset import BinlogFile
 
 
-class OriginPosition(NamedTuple):
-    """A position in a binlog file of the origin, the server whose binlog the slave's master reads."""
+class WriterPosition(NamedTuple):
+    """A position in a binlog file of the writer, the server that wrote the binlog of the slave's master."""
 
     file: str
-    """The base name of the origin's binlog file."""
+    """The base name of the writer's binlog file."""
     position: int
 
 
 class RelayTrack:
-    """What is known of the origin along one relay log file. Thread-safe.
+    """The facts that are known of the writer along one relay log file. Thread-safe.
 
     A slave begins a relay log file for each binlog file of its master. The first event of the relay log file names the
     master's file, and the position from which the slave received it.
@@ -36,18 +36,18 @@ class RelayTrack:
         self._checksum = fd.checksum
         header = EventHeader.unpack(file.read(file.first_event, HEADER_LENGTH))
         rotate = decode_rotate(fd.body(file.read(file.first_event, header.size)))
-        self.origin = OriginPosition(rotate.name, rotate.position)
-        """The place in the origin's binlog at which the relay log file begins."""
+        self.begin = WriterPosition(rotate.name, rotate.position)
+        """The place in the writer's binlog at which the relay log file begins."""
         self._points = [RelayPoint(file.first_event, 0, rotate.position, fd.header.timestamp)]
         self._lock = threading.Lock()
 
     @property
     def is_whole(self) -> bool:
-        """Whether the relay log file begins with the first event of the origin's file."""
-        return self.origin.position <= self._file.first_event
+        """Whether the relay log file begins with the first event of the writer's file."""
+        return self.begin.position <= self._file.first_event
 
     def at(self, offset: int) -> RelayPoint:
-        """Return what is known of the origin at an offset at which an event begins. Raises BinlogError."""
+        """Return what is known of the writer at an offset at which an event begins. Raises BinlogError."""
         with self._lock:
             number = bisect.bisect_right(self._points, offset, key=lambda point: point.offset)
             point = self._points[number - 1]
@@ -67,6 +67,6 @@ class RelayTrack:
             if number == len(self._points) or self._points[number].offset != point.offset:
                 self._points.insert(number, point)
 
-    def position_at(self, offset: int) -> OriginPosition:
-        """Return the origin's position at an offset of the relay log file. Raises BinlogError."""
-        return OriginPosition(self.origin.file, self.at(offset).end)
+    def position_at(self, offset: int) -> WriterPosition:
+        """Return the writer's position at an offset of the relay log file. Raises BinlogError."""
+        return WriterPosition(self.begin.file, self.at(offset).end)

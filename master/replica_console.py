@@ -33,6 +33,18 @@ REPLICA_FILTERS = (
 )
 """The columns of the table ``dumpfilter.replica_filters``."""
 
+REPLICA_DRIFT = (
+    Column("user"),
+    Column("channel"),
+    Column("server_id", _INTEGER),
+    Column("uuid"),
+    Column("address"),
+    Column("refused", _INTEGER),
+    Column("since", ColumnType.TIMESTAMP),
+    Column("reason"),
+)
+"""The columns of the table ``dumpfilter.replica_drift``."""
+
 _LONGEST_NOTE = 512
 """The longest text of a warning in the servers' protocol, characters."""
 
@@ -102,4 +114,23 @@ def _row(control: ReplicaControl, entry: ReplicaEntry, changed_at: float | None)
         None if entry.adopts or entry.connect is None else str(entry.on_drift),
         len(slaves),
         sum(bool(slave.dump) for slave in slaves),
+    ]
+
+
+def replica_drift_rows(control: ReplicaControl | None) -> list[list[object]]:
+    """Return the rows of the table ``dumpfilter.replica_drift``, one for each replica with drift at the last look."""
+    if control is None:
+        return []
+    return [
+        [
+            told.peer.user,
+            told.peer.channel,
+            told.peer.server_id,
+            told.peer.uuid,
+            str(told.peer.address),
+            int(told.is_refused),
+            datetime.fromtimestamp(told.since, UTC),
+            told.text,
+        ]
+        for told in control.filters.drifting()
     ]

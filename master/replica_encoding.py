@@ -48,7 +48,7 @@ class ReplicaPlan(PlacedPlan):
         events = self.events(window) if self.plan.size else b""
         self.note_commit_time(events)
         if not len(self.empties):
-            yield bytes(events)
+            yield _as_bytes(events)
             return
         source = self.source
         made = with_empties(events, self.empties, source.read, source.file.format_description, window)
@@ -65,6 +65,12 @@ class ReplicaPlan(PlacedPlan):
             low = min(low, int(ranges[:, 0].min()))
             high = max(high, int((ranges[:, 0] + ranges[:, 1]).max()))
         return read_window(self.source, low, high, len(ranges) + len(self.empties))
+
+
+def _as_bytes(events: bytes | memoryview) -> bytes:
+    """Return events as bytes, without a copy if the events were read as one piece."""
+    whole = events.obj if isinstance(events, memoryview) else events
+    return whole if isinstance(whole, bytes) and len(whole) == len(events) else bytes(events)
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,7 @@ class ReplicaEncoding:
         return []
 
     def told(self, place: DumpPlace) -> tuple[str, int]:
-        """Return the file and the position of a place; in a relay log those of the origin."""
+        """Return the file and the position of a place; in a relay log those of the writer."""
         if place.source.file.is_relay_log:
             return place.source.track.position_at(place.position)
         return place.file, place.position

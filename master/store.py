@@ -72,7 +72,7 @@ class BinlogStore:
         newest = self.open_file(self.binlogs.names[-1]).file
         self.format_description = newest.format_description
         self.is_relay_log = newest.is_relay_log
-        """Whether the set is a slave's relay log. Replicas are told the files and positions of the origin's binlog."""
+        """Whether the set is a slave's relay log. Replicas are told the files and positions of the writer's binlog."""
 
     @property
     def family(self) -> Family:

@@ -42,6 +42,7 @@ The server's source calls this byte ``perform_full_authentication`` (sha2_passwo
 """
 
 _NONCE_LENGTH = 20
+_SHA2_LENGTH = 32
 _KEY = secrets.token_bytes(16)
 
 
@@ -166,6 +167,11 @@ def sha2_digest(password: str) -> bytes:
 def is_known_plugin(plugin: str | None) -> bool:
     """Tell whether the console can verify passwords with this authentication plugin of the client."""
     return plugin in (NATIVE, CACHING_SHA2)
+
+
+def plugin_of(response: bytes) -> str:
+    """Return the authentication plugin of a client that does not name its plugin, by the length of its response."""
+    return CACHING_SHA2 if len(response) == _SHA2_LENGTH else NATIVE
 
 
 def plugins_for(password: ConsolePassword, *, preferred: str = NATIVE) -> tuple[str, ...]:

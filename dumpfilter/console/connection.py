@@ -267,6 +267,8 @@ class Connection:
             except MalformedPacket:
                 await self._send_error(server_errors.ER_MALFORMED_PACKET())
             except SqlError as failed:
+                if failed.number == server_errors.ER_NET_PACKET_TOO_LARGE.number:
+                    self._stream.begin_answer()
                 await self._send_error(failed)
                 if failed.number == server_errors.ER_NET_PACKET_TOO_LARGE.number:
                     # The rest of the too large packet is still in the stream, so the next command cannot be found.

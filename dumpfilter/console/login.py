@@ -153,7 +153,7 @@ class Doorkeeper:
         """
         password = self.accounts.password_of(login.user)
         plugins = auth.plugins_for(password, preferred=self.greeting.plugin)
-        plugin, response = login.plugin or auth.NATIVE, login.response
+        plugin, response = login.plugin or auth.plugin_of(login.response), login.response
         if plugin not in plugins or not response:
             # The client may prefer another authentication plugin than the one in the greeting. Then its first response
             # is empty, and the console asks again with the client's plugin.

@@ -10,7 +10,7 @@ import structlog
 
 from dumpfilter.edge.relay_set import ReceivedEnd, RelayWentBack
 from dumpfilter.edge.relay_store import RelayStore
-from dumpfilter.errors import BinlogMissing
+from dumpfilter.errors import BinlogUnreadable
 from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
@@ -20,10 +20,6 @@ log = structlog.get_logger("dumpfilter.slave")
 
 _CLOSE_AFTER = 10.0
 """The time after which the threads of a closed relay log end, seconds. Its dumps have ended long before."""
-
-
-class NothingReceived(BinlogMissing):
-    """The error for a replica of a channel that has no relay log yet."""
 
 
 class ServedChannel:
@@ -73,12 +69,12 @@ class ServedChannel:
                 self._end.position = position
 
     def service(self) -> DumpFilterService:
-        """Return the service over the present relay log. Raises NothingReceived without one, and BinlogError."""
+        """Return the service over the present relay log. Raises BinlogError, a momentary one without a relay log."""
         with self._lock:
             if self._service is None:
                 if self._end is None or self._directory is None:
-                    raise NothingReceived(
-                        "the slave has received nothing from its master yet; try again later"
+                    raise BinlogUnreadable(
+                        "the slave has received nothing from its master yet; try again later", momentary=True
                     )
                 store = RelayStore(self._directory, self._end, is_complete=self._is_complete)
                 self._reader = SharedReader(store, self._loop)

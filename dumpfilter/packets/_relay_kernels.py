@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Compiled loops over a slave's relay log: the origin's positions, and the transactions that Gap events tell."""
+"""Compiled loops over a slave's relay log: the writer's positions, and the transactions that Gap events tell."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ class Point(NamedTuple):
     sequence: np.ndarray
     """The sequence_number of the newest transaction, with the transactions that Gap events tell."""
     end: np.ndarray
-    """The position in the origin's binlog file."""
+    """The position in the writer's binlog file."""
     time: np.ndarray
     """The time of the newest event of a server, Unix seconds."""
 
 
 class Places(NamedTuple):
-    """What is known at the begin and at the end of each transaction of a segment, int64 of shape (n,)."""
+    """The facts that are known at the begin and at the end of each transaction of a segment, int64 of shape (n,)."""
 
     sequence: np.ndarray
     before: np.ndarray

@@ -6,8 +6,8 @@ replica a GTID without the changes:
 
 - MySQL needs the GTID of each dropped transaction. Its stand-in is the transaction's Gtid event as the binlog has it,
   a Query event BEGIN and an Xid event. The Gtid event keeps ``sequence_number`` and ``last_committed``, on which
-  parallel appliers rely. Without BEGIN a replica would have the same GTIDs, but its I/O thread would write two warnings
-  for each stand-in into the error log (10445 and 10590, tried with MySQL 9.7).
+  parallel appliers rely. Without BEGIN a replica would have the same GTIDs. Its I/O thread would then write two
+  warnings for each stand-in into the error log (10445 and 10590, tried with MySQL 9.7).
 - MariaDB needs only the last GTID of each domain. Its stand-in is an empty Gtid event and an Xid event. There is one
   for each domain whose last transaction in a chunk was dropped.
 

@@ -77,7 +77,7 @@ def last_events(events: Bytes) -> tuple[int, int]:
 
     Some events inside a transaction of MariaDB tell none. The position is 0 if no event tells one.
     """
-    last, told = K.last_events(np.frombuffer(events, np.uint8))
+    last, told = K.last_events(as_array(events))
     return int(last), int(told)
 
 

@@ -1,15 +1,15 @@
-"""The origin's places in a slave's relay log, and the transactions that only Gap events tell.
+"""The writer's places in a slave's relay log, and the transactions that only Gap events tell.
 
-The origin is the server whose binlog the slave's master reads. A relay log has the origin's events with the origin's
-``end_log_pos``. A replica that is served from a relay log shall see the origin's files, positions and GTIDs. Where the
-master dropped transactions, the relay log has a Gap event. It tells the GTIDs and the position after the dropped
-transactions, and nothing else of them.
+The writer is the server that wrote the binlog of the slave's master. A relay log has the writer's events with the
+writer's ``end_log_pos``. A replica that is served from a relay log shall see the writer's files, positions and GTIDs.
+Where the master dropped transactions, the relay log has a Gap event. The Gap event tells their GTIDs and the position
+after them, and nothing else.
 
-This module follows the origin's position and ``sequence_number`` through a relay log (:class:`RelayPoint`), and makes
+This module follows the writer's position and ``sequence_number`` through a relay log (:class:`RelayPoint`), and makes
 the stand-ins (:mod:`dumpfilter.packets.empties`) of transactions that Gap events tell. The Gtid event of such a
 stand-in is synthesized:
 
-- ``sequence_number`` is the one that the origin gave. A server numbers the transactions of a file without holes, and
+- ``sequence_number`` is the one that the writer gave. A server numbers the transactions of a file without holes, and
   Gap events tell how many transactions they stand for.
 - ``last_committed`` is 0, because a transaction without changes waits for no other.
 - The times are those of the newest event before the Gap event, so that the lag of a replica stays meaningful.
@@ -58,20 +58,20 @@ _SERIALIZATION_VERSION = 1
 
 
 class RelayPoint(NamedTuple):
-    """What is known of the origin at an offset of a relay log file."""
+    """The facts that are known of the writer at an offset of a relay log file."""
 
     offset: int
     """The offset in the relay log file, bytes."""
     sequence: int = 0
     """The ``sequence_number`` of the transaction before, also of one that a Gap event tells."""
     end: int = 0
-    """The position in the origin's binlog file, bytes."""
+    """The position in the writer's binlog file, bytes."""
     time: int = 0
     """The time of the newest event before, Unix seconds."""
 
 
-class OriginPlaces(NamedTuple):
-    """What is known of the origin at each transaction of a segment of a relay log, int64 of shape (n,).
+class WriterPlaces(NamedTuple):
+    """The facts that are known of the writer at each transaction of a segment of a relay log, int64 of shape (n,).
 
     A Gap event counts as a transaction.
     """
@@ -79,23 +79,23 @@ class OriginPlaces(NamedTuple):
     sequence: Integers
     """The ``sequence_number`` of the transaction before."""
     before: Integers
-    """The position in the origin's binlog file before the transaction."""
+    """The position in the writer's binlog file before the transaction."""
     end: Integers
-    """The position in the origin's binlog file after the transaction, as far as the segment has it."""
+    """The position in the writer's binlog file after the transaction, as far as the segment has it."""
     time: Integers
     """The time of the newest event before the transaction, Unix seconds."""
 
 
 def follow(read: ReadAt, point: RelayPoint, offset: int, *, checksum: bool) -> RelayPoint:
-    """Return what is known of the origin at a later offset of the relay log file, at which an event begins.
+    """Return what is known of the writer at a later offset of the relay log file, at which an event begins.
 
     ``read`` reads the file. Raises BinlogCorrupt, without a file, when no event begins at the offset.
     """
     return _walk(read, point, offset, _NO_STARTS, checksum)[1]
 
 
-def origin_places(segment: Segment, read: ReadAt, point: RelayPoint) -> tuple[OriginPlaces, RelayPoint]:
-    """Return what is known of the origin at each transaction of a segment, and after the segment.
+def writer_places(segment: Segment, read: ReadAt, point: RelayPoint) -> tuple[WriterPlaces, RelayPoint]:
+    """Return what is known of the writer at each transaction of a segment, and after the segment.
 
     ``read`` reads the relay log file, and ``point`` is what is known before the segment. Raises BinlogCorrupt, without
     a file, when the file does not have the segment's events.
@@ -106,9 +106,9 @@ def origin_places(segment: Segment, read: ReadAt, point: RelayPoint) -> tuple[Or
 
 def _walk(
     read: ReadAt, point: RelayPoint, stop: int, starts: Integers, checksum: bool
-) -> tuple[OriginPlaces, RelayPoint]:
+) -> tuple[WriterPlaces, RelayPoint]:
     state = K.Point(*(np.array([value], np.int64) for value in point))
-    places = OriginPlaces(*(np.zeros(len(starts), np.int64) for _ in OriginPlaces._fields))
+    places = WriterPlaces(*(np.zeros(len(starts), np.int64) for _ in WriterPlaces._fields))
     size = _READ_SIZE
     while (at := int(state.offset[0])) < stop:
         data = np.frombuffer(read(at, min(size, stop - at)), np.uint8)
@@ -267,7 +267,7 @@ class StandIns:
 
 def mysql_stand_ins(
     runs: list[DroppedRun],
-    places: OriginPlaces,
+    places: WriterPlaces,
     fd: FormatDescription,
     gtid_of: Callable[[int], bytes],
 ) -> StandIns:
@@ -314,7 +314,7 @@ def mysql_stand_ins(
     return StandIns(Empties(place, end, gtid_offset=offset, gtid_size=size), b"".join(parts))
 
 
-def mariadb_stand_ins(runs: list[DroppedRun], places: OriginPlaces, fd: FormatDescription) -> StandIns:
+def mariadb_stand_ins(runs: list[DroppedRun], places: WriterPlaces, fd: FormatDescription) -> StandIns:
     """Return the stand-ins for a MariaDB replica, which needs the last GTID of each domain (:func:`last_of_domains`).
 
     A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end

@@ -50,7 +50,11 @@ MOMENTARY_ERRORS = frozenset(
 """The numbers of the servers' errors that pass by themselves."""
 
 _ACCESS_ERRORS = frozenset({1044, 1045, 1142, 1227, 1698, 3118, 4031, 4151})
+_ACCESS_DENIED = 1045
+"""The number of the error for a wrong password. MariaDB also uses it for a missing privilege."""
+
 _NO_SUCH_PRIVILEGE = 1227
+_PRIVILEGE_ERRORS = frozenset({1044, 1142, _NO_SUCH_PRIVILEGE})
 
 
 class _RefusedPlugin:
@@ -112,11 +116,13 @@ class SourceConnection:
             arguments["ssl_disabled"] = mode is TlsMode.DISABLED or bool(url.socket)
         else:
             arguments["ssl"] = context
+        self._is_logged_in = False
         self._client = _Client(**arguments)
         try:
             self._client.connect()
         except Exception as error:
             raise self._explained(error) from None
+        self._is_logged_in = True
 
     @property
     def is_encrypted(self) -> bool:
@@ -186,7 +192,7 @@ class SourceConnection:
         if number in MOMENTARY_ERRORS:
             return ConnectionLost(f"{where}: {said} ({number})")
         cure = ""
-        if number in (_NO_SUCH_PRIVILEGE, 1044, 1142):
+        if number in _PRIVILEGE_ERRORS or (number == _ACCESS_DENIED and self._is_logged_in):
             cure = (
                 f"; grant what is missing: GRANT REPLICATION SLAVE, {_PRIVILEGE_TO_LIST[self.is_mariadb]} ON *.* TO "
                 f"{self._user}"
@@ -238,7 +244,7 @@ _PRIVILEGE_TO_LIST = {False: "REPLICATION CLIENT", True: "BINLOG MONITOR"}
 def _tls_cure(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"the source's certificate is not accepted: {error.verify_message}; give the CA that signed it (?ca=FILE), "
+            f"the source's certificate is not accepted: {error.verify_message.rstrip('.')}; give the CA that signed it (?ca=FILE), "
             "or say tls=verify-ca if the certificate does not name the host"
         )
     return ssl_reason(error)

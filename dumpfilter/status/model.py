@@ -104,6 +104,8 @@ class MasterStatus:
     """The registered slaves that the asker may know. None if the asker may not know any."""
     drains: list[dict[str, Any]] | None = None
     """The drains in force, or None if the console was not asked."""
+    drift: list[dict[str, Any]] | None = None
+    """The real replicas whose own filters are wider than those of the master, or None if the console was not asked."""
     source: dict[str, Any] | None = None
     """The running server that the master follows, as its console tells. None if it follows none."""
     problems: list[str] = field(default_factory=list)
@@ -123,6 +125,8 @@ class MasterStatus:
                 f"the source {self.source.get('address')} is not received ({self.source.get('state')})"
                 f"{f': {error}' if error else ''}"
             )
+        for drifting in self.drift or ():
+            yield f"replica {drifting.get('server_id')} of user {drifting.get('user')}: {drifting.get('reason')}"
         for slave in self.slaves or ():
             if slave.dumping and most.exceeded(slave.lag_bytes, slave.lag_seconds):
                 yield f"{slave} lags behind by {_lag(slave.lag_bytes, slave.lag_seconds)}"

@@ -146,14 +146,16 @@ def _ask_console(status: MasterStatus, login: ConsoleLogin) -> None:
             "SELECT * FROM dumpfilter.slaves",
             "SELECT * FROM dumpfilter.drains",
             "SELECT * FROM dumpfilter.source",
+            "SELECT * FROM dumpfilter.replica_drift",
         ],
     )
-    (version, *_), logs, slaves, drains, source = answers
+    (version, *_), logs, slaves, drains, source, drift = answers
     status.server_version = text(version, "version")
     _take_files(status, [(text(row, "Log_name"), number(row, "File_size")) for row in logs])
     status.slaves = [_slave(row) for row in slaves]
     status.drains = drains
     status.source = source[0] if source else None
+    status.drift = drift
 
 
 def _slave(row: Mapping[str, Any]) -> SlaveOfMaster:

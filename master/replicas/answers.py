@@ -57,6 +57,8 @@ class Source:
     server_uuid: str
     has_checksums: Callable[[], bool]
     """Tell whether the newest events end in a checksum. The function may read binlogs."""
+    row_metadata: Callable[[], str]
+    """Return ``binlog_row_metadata``. The function may read binlogs."""
     gtid_mode: Callable[[], str]
     """Return MySQL's ``gtid_mode``. The function may read binlogs."""
     gtid_position: Callable[[str, int], str | None]
@@ -69,6 +71,8 @@ class Source:
             return fixed[name]
         if name == "binlog_checksum":
             return "CRC32" if self.has_checksums() else "NONE"
+        if name == "binlog_row_metadata":
+            return self.row_metadata()
         if self.family == "mariadb":
             # The id belongs to events without GTIDs, from servers before MariaDB 10.0.
             return 0 if name == "gtid_domain_id" else None

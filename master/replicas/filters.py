@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -54,6 +55,17 @@ class ChosenFilter:
     filter: ReplicationFilter
 
 
+@dataclass(frozen=True)
+class ToldDrift:
+    """A warning about a replica whose own filter is wider than its filter on the master, or cannot be compared."""
+
+    peer: ReplicaPeer
+    text: str
+    is_refused: bool
+    since: float
+    """The Unix time of the first look that showed this, seconds."""
+
+
 class ReplicaFilters:
     """The passwords and filters of real replicas, from the tables ``[[replica]]``. Thread-safe.
 
@@ -66,8 +78,8 @@ class ReplicaFilters:
         self._read = read
         self.changes = FilterChanges()
         """The filters that operators changed on the console."""
-        self._told: OrderedDict[tuple[str, str, int, str], str] = OrderedDict()
-        """The warning that each replica got last, by user, channel, server id and UUID."""
+        self._told: OrderedDict[tuple[str, str, int, str], ToldDrift] = OrderedDict()
+        """The warning that each replica with drift got last, by user, channel, server id and UUID."""
         self._adopted: OrderedDict[tuple[str, str, int, str], ReplicationFilter] = OrderedDict()
         """The filter of its own that each replica had last."""
 
@@ -109,6 +121,11 @@ class ReplicaFilters:
     def used(self, entry: ReplicaEntry) -> ReplicationFilter | None:
         """Return the filter for the replicas of an entry, or None when the master adopts each replica's own."""
         return self.changes.filter_of(entry) or entry.filter
+
+    def asks(self, peer: ReplicaPeer) -> bool:
+        """Tell whether the master connects to a replica to choose its filter."""
+        entry = self.find(peer.user, peer.channel, peer.server_id, peer.address)
+        return entry is not None and entry.connect is not None
 
     def filter_for(self, peer: ReplicaPeer) -> ChosenFilter:
         """Return the filter for a replica that wants a dump. The call may connect to the replica, and take seconds.
@@ -178,18 +195,29 @@ class ReplicaFilters:
         if connect is None or not (connect.port or peer.port):
             return NONE
         try:
-            return drift_of(self._read(connect, peer), used)
+            drift = drift_of(self._read(connect, peer), used)
         except FilterUnreadable as error:
             return Drift(
                 f"the replica's own filter cannot be compared with its filter on the master: {error}"
             )
+        if not drift.text:
+            with self._lock:
+                self._told.pop(_key(peer), None)
+        return drift
+
+    def drifting(self) -> list[ToldDrift]:
+        """Return the warnings about replicas whose last look showed drift. The newest comes last."""
+        with self._lock:
+            return list(self._told.values())
 
     def warn(self, entry: ReplicaEntry, peer: ReplicaPeer, drift: Drift) -> None:
         """Warn of drift on both sides. Raises ReplicaRefused with the text that the replica logs."""
         refuses = drift.is_sure and entry.on_drift is OnDrift.REFUSE
         with self._lock:
-            is_known = self._told.get(_key(peer)) == drift.text
-            _remember(self._told, _key(peer), drift.text)
+            known = self._told.get(_key(peer))
+            is_known = known is not None and known.text == drift.text
+            if not is_known:
+                _remember(self._told, _key(peer), ToldDrift(peer, drift.text, refuses, time.time()))
         if refuses or not is_known:
             log.warning("drift", **_fields(peer), reason=drift.text, refused=refuses)
             _audit("drift", peer, drift.text, refused=int(refuses))

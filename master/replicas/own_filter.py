@@ -47,7 +47,7 @@ class OwnFilter:
     doubts: tuple[str, ...]
     """The texts that can be read in several ways, such as ``REPLICATE_IGNORE_DB=a,b``."""
     not_dropped: tuple[str, ...]
-    """Those of the doubtful texts whose rules drop nothing in ``sure``."""
+    """The doubtful texts whose rules drop nothing in ``sure``."""
     server_version: str
 
 

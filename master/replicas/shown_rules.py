@@ -36,7 +36,7 @@ class ShownRules:
     doubts: tuple[str, ...] = ()
     """The texts with several readings, such as ``REPLICATE_IGNORE_DB=a,b``. Without any, both sets of rules agree."""
     not_dropped: tuple[str, ...] = ()
-    """Those of the doubtful texts whose rules drop nothing in ``sure``."""
+    """The doubtful texts whose rules drop nothing in ``sure``."""
 
 
 def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool) -> ShownRules:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
 from dumpfilter.binlog.gtid import MariadbGtidSet
+from dumpfilter.binlog.rows import Cursor, TableMap, decode_table_map
 from dumpfilter.errors import BinlogMissing, BinlogUnreadable, PositionError
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.replicas.answers import Source
-from dumpfilter.master.replicas.origin_starts import relay_start
+from dumpfilter.master.replicas.relay_starts import relay_start
 from dumpfilter.master.store import BinlogStore, add_transactions
+
+_COLUMN_NAMES = 4
+"""The kind of the metadata field with the columns' names (``COLUMN_NAME`` in MySQL's source)."""
 
 _NO_GTID = -1
 """The GTID source of a transaction without a GTID, in the column ``txn_source`` of segments."""
@@ -22,6 +29,7 @@ def source_of(store: BinlogStore, server_uuid: str) -> Source:
         server_id=fd.header.server_id,
         server_uuid=server_uuid,
         has_checksums=lambda: newest_has_checksums(store),
+        row_metadata=lambda: row_metadata(store),
         gtid_mode=lambda: gtid_mode(store),
         gtid_position=lambda file, position: gtid_position(store, file, position),
     )
@@ -30,6 +38,37 @@ def source_of(store: BinlogStore, server_uuid: str) -> Source:
 def newest_has_checksums(store: BinlogStore) -> bool:
     """Tell whether the events of the newest binlog file end in a checksum."""
     return store.open_file(store.binlogs.names[-1]).file.format_description.checksum
+
+
+def row_metadata(store: BinlogStore) -> str:
+    """Return ``binlog_row_metadata`` of the server: FULL if the newest Table_map event has the columns' names.
+
+    Programs ask for the variable, to know whether the binlog tells them the names.
+    """
+    for name in reversed(store.binlogs.names):
+        segment = store.segment_at(name, store.first_position(name))
+        if segment is None:
+            continue
+        (maps,) = np.nonzero(segment.type == EventType.TABLE_MAP)
+        if maps.size:
+            at, size = int(segment.offset[maps[-1]]), int(segment.size[maps[-1]])
+            event = store.open_file(name).read(at, size)
+            fd = segment.format_description
+            body = event[HEADER_LENGTH : size - (CHECKSUM_LENGTH if fd.checksum else 0)]
+            table = decode_table_map(body, fd.post_header_length(EventType.TABLE_MAP))
+            return "FULL" if _has_names(table) else "MINIMAL"
+    return "MINIMAL"
+
+
+def _has_names(table: TableMap) -> bool:
+    """Tell whether a Table_map event has the names of the columns in its optional metadata."""
+    fields = Cursor(table.optional, "Table_map")
+    while fields.left:
+        kind = fields.integer(1, "the kind of a metadata field")
+        if kind == _COLUMN_NAMES:
+            return True
+        fields.take(fields.packed("the length of a metadata field"), "a metadata field")
+    return False
 
 
 def gtid_mode(store: BinlogStore) -> str:

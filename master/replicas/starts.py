@@ -1,7 +1,7 @@
 """The place in the binlog at which the dump for a real replica begins.
 
 A replica names GTIDs, or a file and a position. The position may lie inside a transaction, because a replica counts
-single events: a connection that was lost inside a transaction goes on behind the last event that the replica has.
+single events. After a connection was lost inside a transaction, the replica asks for what follows its last event.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dumpfilter.errors import PositionError
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.dump_start import DumpStart, GtidsPurged, start_after, start_at
 from dumpfilter.master.replicas.failures import before_begin, beyond_end, purged
-from dumpfilter.master.replicas.origin_starts import relay_start
+from dumpfilter.master.replicas.relay_starts import relay_start
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.options.defaults import FIRST_EVENT
 
@@ -30,7 +30,7 @@ class ReplicaStart:
     wanted: int = 0
     """The position from which the replica wants events. It lies behind that of ``dump`` inside a transaction."""
     asked: int | None = None
-    """The position in the replica's own words, in the binlog of the origin. None: it is ``wanted``."""
+    """The position in the replica's own words, in the binlog of the writer. None: it is ``wanted``."""
     has_first_transaction: bool = False
     """Whether the replica has the first transaction of the file in which the dump begins."""
 
@@ -64,7 +64,7 @@ def _has_first_transaction(start: DumpStart, store: BinlogStore) -> bool:
 def start_by_position(file: str, position: int, store: BinlogStore) -> ReplicaStart:
     """Return the start for a replica that names a file, empty for the first one, and a position.
 
-    At a slave's relay log the replica names a file of the origin.
+    At a slave's relay log the replica names a file of the writer.
 
     Raises BinlogMissing, PositionError for a place where no event begins, and SqlError 1236.
     """

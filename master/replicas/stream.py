@@ -16,14 +16,12 @@ from dumpfilter.master.dump import Reached
 from dumpfilter.master.replicas.positions import KnownPosition
 from dumpfilter.master.replicas.starts import ReplicaStart
 from dumpfilter.packets.control import format_description, rotate
-from dumpfilter.packets.framing import frame
+from dumpfilter.packets.framing import NOTHING, frame
 
 IDLE_SECONDS = 0.05
 """The time without events after which a replica is told its right position."""
 BUSY_SECONDS = 1.0
 """The time between two corrections of a replica's position while events follow one another."""
-
-LARGEST_V1_POSITION = 0xFFFFFFFF
 
 _INLINE = 4 << 20
 """The size up to which events become packets in the event loop. Larger ones would keep other replicas waiting."""
@@ -88,7 +86,6 @@ class ReplicaStream:
         """The file and position that the replica has been sent up to."""
         self._is_boundary = True
         """Whether no transaction is open at this position."""
-        """Whether the replica has got the Rotate event at the end of a file, and expects another file."""
         self._has_checksums = False
         self._told_at = -BUSY_SECONDS
         self.is_waiting = False
@@ -153,11 +150,15 @@ class ReplicaStream:
         if not self._skips:
             self._position.begin(reached.file, reached.end)
             return message
-        start = self._options.start
-        wanted = start.wanted if start.asked is None else start.asked
-        self._position.begin(reached.file, wanted)
-        head = rotate(reached.file, wanted, self._options.server_id, self._options.checksum)
+        self._position.begin(reached.file, self._wanted)
+        head = rotate(reached.file, self._wanted, self._options.server_id, self._options.checksum)
         return head + format_description(description, is_whole_file=False)
+
+    @property
+    def _wanted(self) -> int:
+        """The position from which the replica wants events, in its own words."""
+        start = self._options.start
+        return start.wanted if start.asked is None else start.asked
 
     async def _send_new(self, message: bytes) -> None:
         """Send the part of a message that the replica does not have yet."""
@@ -166,8 +167,6 @@ class ReplicaStream:
         if not message:
             return
         self._position.count(message, checksum=self._has_checksums)
-        if not self._options.annotations:
-            message = without_annotations(message)
         await self._send_events(message)
 
     def _without_known(self, message: bytes) -> bytes:
@@ -179,7 +178,7 @@ class ReplicaStream:
         at = 0
         while at < len(message):
             head = EventHeader.unpack(message, at)
-            if head.end_log_pos > self._options.start.wanted:
+            if head.end_log_pos > self._wanted:
                 self._skips = 0
                 break
             at += head.size
@@ -200,10 +199,11 @@ class ReplicaStream:
         if not events:
             return
         number = self._packets.sequence
+        left_out = NOTHING if self._options.annotations else EventType.ANNOTATE_ROWS
         if len(events) <= _INLINE:
-            packets, after = frame(events, number)
+            packets, after = frame(events, number, left_out=left_out)
         else:
-            packets, after = await asyncio.to_thread(frame, events, number)
+            packets, after = await asyncio.to_thread(frame, events, number, left_out=left_out)
         await self._packets.send_framed(packets, after)
         self.sent += len(events)
 
@@ -222,18 +222,6 @@ def _task(messages: AsyncGenerator[bytes]) -> asyncio.Task[bytes | None]:
         return await anext(messages, None)
 
     return asyncio.create_task(following())
-
-
-def without_annotations(events: bytes) -> bytes:
-    """Return events without those of the type Annotate_rows."""
-    kept = []
-    at = 0
-    while at < len(events):
-        header = EventHeader.unpack(events, at)
-        if header.type != EventType.ANNOTATE_ROWS:
-            kept.append(events[at : at + header.size])
-        at += header.size
-    return b"".join(kept)
 
 
 def state_text(family: Family, *, is_waiting: bool) -> str:

@@ -1,4 +1,4 @@
-"""A real replica of a slave's relay log gets what a real replica of the master gets, with the origin's positions."""
+"""A real replica of a slave's relay log gets what a real replica of the master gets, with the writer's positions."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_replica_of_the_slave_gets_the_same(tmp_path: Path, name: str, options
         is_last = number + 1 == len(mine) or bool(mine[number + 1].raw)
         assert one.end == other.end or (one.end < other.end and not is_last)
     assert here.reached[-1][0] == there.reached[-1][0]
-    # Where both have sent the same events, both have told the same places.
+    # Both have told the same places after the same events.
     places = {count: place for place, count in there.reached}
     assert all(places[count].file == place.file for place, count in here.reached if count in places)
     assert here.counts.bytes_gtid > 0 or there.counts.bytes_gtid == 0

@@ -33,8 +33,8 @@ from dumpfilter.packets.relay import (
     last_of_domains,
     mariadb_stand_ins,
     mysql_stand_ins,
-    origin_places,
     pages,
+    writer_places,
 )
 from dumpfilter.slave.threads.gtids import gtid_of
 from tests.dump.plans import scanned
@@ -74,7 +74,7 @@ def through_relay(
     for segment in file.segments:
         begin, resume = thread.position, thread.resume
         assert begin is not None
-        places, after = origin_places(segment, file.file.read, point)
+        places, after = writer_places(segment, file.file.read, point)
         assert after == follow(file.file.read, point, segment.end, checksum=fd.checksum)
         point = after
         starts = segment.offset[segment.txn_event[:-1]].tolist()
@@ -229,7 +229,7 @@ VERSIONS = {
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("checksum", [False, True])
 def test_a_gtid_event_is_that_of_the_server(version: str, checksum: bool) -> None:
-    """A replica gets the fields that the origin's version writes, and no others."""
+    """A replica gets the fields that the writer's version has, and no others."""
     fd = replace(_description(), server_version=version, checksum=checksum)
     events, length = GtidSynthesis(fd).gtids((b"u" * 16, ""), 7, 3, 21, 1_700_000_000, 4711)
     assert isinstance(length, int)

@@ -1,6 +1,6 @@
 """``python -m tests.real.judge mariadb|mysql``: ask real replicas about every recorded case, and count the answers.
 
-For each case three replicas, one after the other, take the recording to its end:
+For each case three replicas take the recording to its end, one after the other.
 
 - *source*: the replica filters for itself, at a real server that has the recording's binlogs;
 - *both*: the replica filters for itself, and dumpfilter filters for it;

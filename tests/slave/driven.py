@@ -28,7 +28,7 @@ from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.console import SlaveConsole
-from dumpfilter.slave.slave import Slave, SlaveOptions
+from dumpfilter.slave.slave import Slave, SlaveOptions, Watching
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.sql.parser import parse_statement
@@ -138,6 +138,7 @@ class Driven:
     server_id: int = 1001
     more: Mapping[str, Any] = field(default_factory=dict)
     history: dict[str, list[Since]] = field(default_factory=dict)
+    watching: Watching = field(default_factory=Watching)
 
     def __post_init__(self) -> None:
         self.open()
@@ -145,7 +146,7 @@ class Driven:
     def open(self) -> None:
         self.filters = filters_of(self.options)
         slave_options = SlaveOptions(self.directory, self.server_id, alone=True, **self.more)
-        self.slave = Slave(slave_options, self.filters)
+        self.slave = Slave(slave_options, self.filters, watching=self.watching)
         self.warnings = self.slave.open()
         self.console = SlaveConsole(self.slave)
         for name in self.channels:

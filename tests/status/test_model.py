@@ -101,3 +101,12 @@ def test_a_slave_that_does_not_run() -> None:
 def test_json() -> None:
     for status in (MasterStatus(slaves=[slave_of_master()]), SlaveStatus(channels=[ChannelStatus("a")])):
         assert json.loads(json.dumps(status.as_dict()))["role"] in ("master", "slave")
+
+
+def test_a_source_that_is_not_received_is_a_problem() -> None:
+    status = MasterStatus(source={"address": "mysql://db1/", "state": "connecting", "last_error": "no route"})
+    status.judge(MaxLag())
+    assert status.problems == ["the source mysql://db1/ is not received (connecting): no route"]
+    status = MasterStatus(source={"address": "mysql://db1/", "state": "receiving", "last_error": "no route"})
+    status.judge(MaxLag())
+    assert status.problems == []

@@ -87,7 +87,8 @@ def serving(
     server.start()
     filters = ReplicaFilters(entries or [entry(user, rules) for user, rules in USERS.items()])
     replicas = ReplicaServer(
-        server,
+        lambda: server.service,
+        server.gate.places,
         filters,
         MasterConsole(server.service),
         tls=tls or temporary_tls("127.0.0.1"),

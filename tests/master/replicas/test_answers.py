@@ -8,13 +8,16 @@ from dumpfilter.master.replicas.answers import MAX_VARIABLES, Handshake, Source
 from dumpfilter.sql.result import OK
 from dumpfilter.sql.server_errors import SqlError
 
-MYSQL = Source("mysql", "9.7.4", 11, "6ccd", lambda: True, lambda: "ON", lambda file, position: None)
+MYSQL = Source(
+    "mysql", "9.7.4", 11, "6ccd", lambda: True, lambda: "FULL", lambda: "ON", lambda file, position: None
+)
 MARIADB = Source(
     "mariadb",
     "10.11.6-MariaDB",
     12,
     "",
     lambda: False,
+    lambda: "MINIMAL",
     lambda: "",
     lambda file, position: f"{file}/{position}",
 )
@@ -49,6 +52,7 @@ MARIADB_REPLICA = [
 ]
 PROGRAMS = [
     ("SELECT VERSION()", "9.7.4"),
+    ("SHOW VARIABLES LIKE 'BINLOG_ROW_METADATA';", "FULL"),
     ("SHOW GLOBAL VARIABLES LIKE 'BINLOG_CHECKSUM'", "CRC32"),
     ("SELECT @@GLOBAL.binlog_checksum as checksum", "CRC32"),
     ("select @@version;", "9.7.4"),

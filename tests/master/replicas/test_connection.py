@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pymysql
@@ -335,6 +336,16 @@ def test_a_filtered_mysql_replica_learns_the_right_position(tmp_path: Path) -> N
                 replica.dump_gtid(NOTHING)
                 heads = [header(event) for event in replica.events()]
             assert [head.end_log_pos for head in heads if head.type == EventType.HEARTBEAT] == expected
+
+
+def test_no_heartbeat_follows_the_rotate_event_of_a_file(mysql: Serving) -> None:
+    """The replica expects the next file, and refuses a heartbeat with the name of the file that has ended."""
+    with mysql.connect("shop").greet(uuid=UUID) as replica:
+        replica.dump_gtid(NOTHING)
+        heads = [header(event) for event in replica.events()]
+    for head, following in pairwise(heads):
+        if head.type == EventType.ROTATE and not head.flags & LOG_EVENT_ARTIFICIAL_F:
+            assert following.type == EventType.ROTATE
 
 
 def test_a_mariadb_replica_with_all_gtids_learns_the_right_position(mariadb: Serving) -> None:

@@ -95,6 +95,12 @@ def test_drift_is_told_to_both_sides_and_then_the_replica_is_served() -> None:
     with capture_logs() as logs:
         assert rules(filters) == ["do-db=a"]
     assert not logs
+    (told,) = filters.drifting()
+    assert (told.peer, told.is_refused) == (PEER, False)
+    assert told.text in str(caught.value)
+    own.rules = ("do-db=a",)
+    assert rules(filters) == ["do-db=a"]
+    assert not filters.drifting()
     own.rules = ("do-db=a", "do-db=c")
     with pytest.raises(ReplicaRefused, match="'c'"):
         filters.filter_for(PEER)

@@ -73,6 +73,8 @@ class Chain:
             server.sql("SET SESSION sql_log_bin = 0")
             for database in DATABASES:
                 server.run(f"CREATE DATABASE {database}", f"CREATE TABLE {database}.t (a INT PRIMARY KEY)")
+            if server is self.replica:
+                server.run("CREATE DATABASE none", "CREATE TABLE none.t (a INT PRIMARY KEY)")
             server.sql("SET SESSION sql_log_bin = 1")
         self._rows = 0
         launcher.directory = directory
@@ -168,6 +170,20 @@ def test_the_replicas_own_filter_is_adopted(chain: Chain) -> None:
     chain.attach("adopted", "do-db=hr")
     assert chain.applied(chain.write()) == {"hr"}
     assert chain.rules("adopted") == "--replicate-do-db=hr"
+    for rules, kept in (
+        (["wild-do-table=sh%.t"], {"shop"}),
+        (["ignore-table=hr.t", "ignore-db=logs"], {"shop"}),
+        (["do-table=hr.t", "do-table=shop.t"], {"shop", "hr"}),
+        (["ignore-table=hr.t", "ignore-table=shop.t"], {"logs"}),
+        (["wild-do-table=%.t", "rewrite-db=hr->none", "wild-ignore-table=none.%"], {"shop", "hr", "logs"}),
+    ):
+        chain.attach("adopted", *rules)
+        row = chain.write()
+        if "rewrite-db" in " ".join(rules):
+            kept = kept - {"hr"}
+            assert chain.replica.sql(f"SELECT COUNT(*) FROM none.t WHERE a = {row}") == [(1,)]
+        assert chain.applied(row) == kept, rules
+    chain.attach("adopted", "do-db=hr")
     # The connection stays, so that the master must ask.
     chain.replica.stop_replica("SQL_THREAD")
     chain.replica.set_filter(["--replicate-do-db=logs"])

@@ -1,6 +1,6 @@
-"""The place in a slave's relay log at which the dump for a MariaDB replica begins, from a place in the origin's binlog.
+"""The place in a slave's relay log at which the dump for a MariaDB replica begins, from a place in the writer's binlog.
 
-The origin is the server whose binlog the slave's master reads. A replica of a slave knows the origin's files and
+The writer is the server that wrote the binlog of the slave's master. A replica of a slave knows the writer's files and
 positions only.
 """
 
@@ -14,7 +14,7 @@ from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.errors import BinlogUnreadable, PositionError
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.packets.relay import follow, origin_places
+from dumpfilter.packets.relay import follow, writer_places
 
 
 class RelayStart(NamedTuple):
@@ -28,9 +28,9 @@ class RelayStart(NamedTuple):
 
 
 def relay_start(file: str, position: int, store: BinlogStore) -> RelayStart:
-    """Return the place in a relay log that belongs to a place in the origin's binlog.
+    """Return the place in a relay log that belongs to a place in the writer's binlog.
 
-    An empty ``file`` stands for the first one. Of several relay log files for one file of the origin the newest that
+    An empty ``file`` stands for the first one. Of several relay log files for one file of the writer the newest that
     begins before the position counts. Raises PositionError for a place that the slave has not received, and
     BinlogUnreadable (momentary) for one that the slave will receive.
     """
@@ -56,14 +56,14 @@ def relay_start(file: str, position: int, store: BinlogStore) -> RelayStart:
 
 
 def _holding(file: str, position: int, store: BinlogStore) -> IndexedFile:
-    """Return the newest relay log file for a file of the origin that begins at a position or before."""
+    """Return the newest relay log file for a file of the writer that begins at a position or before."""
     known = []
     for name in reversed(store.binlogs.names):
         indexed = store.open_file(name)
-        origin = indexed.track.origin
-        if origin.file == file and (origin.position <= position or indexed.track.is_whole):
+        begin = indexed.track.begin
+        if begin.file == file and (begin.position <= position or indexed.track.is_whole):
             return indexed
-        known.append(f"{origin.file} from {origin.position} on")
+        known.append(f"{begin.file} from {begin.position} on")
     raise PositionError(
         f"the slave's relay log does not have this place of its master's binlog; it has {', '.join(reversed(known))}. "
         "Use CHANGE MASTER TO MASTER_USE_GTID=slave_pos, or seed the replica from a backup",
@@ -73,15 +73,15 @@ def _holding(file: str, position: int, store: BinlogStore) -> IndexedFile:
 
 
 def _transaction_at(indexed: IndexedFile, position: int, store: BinlogStore) -> tuple[int, int] | None:
-    """Return the first transaction or Gap event that ends behind a position of the origin, or None without one.
+    """Return the first transaction or Gap event that ends behind a position of the writer, or None without one.
 
-    The result is its begin in the relay log, and the origin's position there.
+    The result is its begin in the relay log, and the writer's position there.
     """
     track = indexed.track
     at = indexed.file.first_event
     begun: tuple[int, int] | None = None
     while (segment := store.segment_of(indexed, at)) is not None:
-        places, after = origin_places(segment, indexed.read, track.at(segment.start))
+        places, after = writer_places(segment, indexed.read, track.at(segment.start))
         track.note(after)
         starts = segment.offset[segment.txn_event[:-1]]
         number = int(np.searchsorted(places.end, position, side="right"))
@@ -95,7 +95,7 @@ def _transaction_at(indexed: IndexedFile, position: int, store: BinlogStore) -> 
 
 
 def _behind(indexed: IndexedFile, begin: int, position: int) -> int:
-    """Return the position in the relay log behind the last event that ends at a position of the origin or before."""
+    """Return the position in the relay log behind the last event that ends at a position of the writer or before."""
     checksum = indexed.file.format_description.checksum
     point = indexed.track.at(begin)
     while True:

@@ -1,0 +1,91 @@
+"""``dumpfilter fetch``, and the commands that read a running server."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.index.fileset import BinlogSet
+from tests.commands.in_process import run
+from tests.receiver.fake_source import FakeSource, small_set
+from tests.receiver.test_reception import stored
+from tests.support import DATA
+
+
+@pytest.fixture
+def source() -> Iterator[FakeSource]:
+    """A server with two small files."""
+    made = FakeSource(small_set())
+    yield made
+    made.close()
+
+
+def test_fetch_stores_and_says_where_it_ends(source: FakeSource, tmp_path: Path) -> None:
+    done = run("fetch", source.url, "--output", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"2 files in {tmp_path}, to bin.000002 at " in done.stderr
+    assert stored(tmp_path) == source.files
+
+
+@pytest.mark.parametrize(("option", "value"), [("--to", "bin.000001"), ("--from", "bin.000002")])
+def test_from_and_to(source: FakeSource, tmp_path: Path, option: str, value: str) -> None:
+    assert run("fetch", source.url, "--output", tmp_path, option, value).returncode == 0
+    assert list(stored(tmp_path)) == [value]
+
+
+@pytest.mark.parametrize(
+    ("address", "code", "text"),
+    [
+        ("mysql://u:Xq7secret@h/", 2, "password-file"),
+        ("bin.index", 2, "begins with mysql://"),
+        ("mysql://u@127.0.0.1:1/", 3, "cannot be reached"),
+        ("mysql://u@127.0.0.1:1/?to=x", 3, "cannot be reached"),
+    ],
+)
+def test_errors_are_one_line(tmp_path: Path, address: str, code: int, text: str) -> None:
+    done = run("fetch", address, "--output", tmp_path / "s")
+    assert done.returncode == code
+    assert text in done.stderr
+    assert "Xq7secret" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_commands_read_a_running_server(
+    source: FakeSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = BinlogSet.open(DATA / "oracle" / "mysql-row")
+    source.files = {name: recorded.path(name).read_bytes() for name in recorded.names}
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    done = run("inspect", f"{source.url}?from=newest")
+    assert done.returncode == 0, done.stderr
+    assert recorded.names[-1] in done.stdout
+    done = run("explain", source.url, "--replicate-do-db=shop", "--json")
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == [], "the fetched files are temporary"
+    done = run("inspect", source.url, "--store", tmp_path / "kept")
+    assert done.returncode == 0, done.stderr
+    assert list(stored(tmp_path / "kept")) == recorded.names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["inspect", "x.index", "--store", "y"], "goes with the address"),
+        (["inspect", "mysql://u@h/", "mysql://u@i/"], "name one server"),
+        (["master", "mysql://u@h/"], "--store=DIRECTORY is missing"),
+        (["master", "x.index", "--store", "y"], "goes with the address"),
+        (["master", "mysql://u@h/", "x.index", "--store", "y"], "name one server"),
+        (["master", "mysql://u@h/?to=b.000001", "--store", "y"], "leave out to=b.000001"),
+    ],
+)
+def test_wrong_combinations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], text: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert list(tmp_path.iterdir()) == []

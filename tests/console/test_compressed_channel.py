@@ -1,0 +1,130 @@
+"""Compressed connections: packets of both algorithms, in both directions."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from mysql_mimic.types import Capabilities
+
+from dumpfilter.console.compressed_channel import (
+    MAX_COMPRESSED_COMMAND,
+    Codec,
+    CompressedChannel,
+    Zlib,
+    Zstd,
+    codec_of,
+)
+from dumpfilter.sql.server_errors import SqlError
+
+CODECS = [Zlib(), Zstd(3), Zstd(0), Zstd(200)]
+_IDS = ["zlib", "zstd", "zstd-default", "zstd-too-high"]
+
+
+class Pipe:
+    """A connection in memory: what is written can be read."""
+
+    def __init__(self, data: bytes = b"") -> None:
+        self.data = bytearray(data)
+
+    async def readexactly(self, n: int) -> bytes:
+        if len(self.data) < n:
+            raise asyncio.IncompleteReadError(bytes(self.data), n)
+        taken = bytes(self.data[:n])
+        del self.data[:n]
+        return taken
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+
+    def close(self) -> None:
+        self.data.clear()
+
+
+def channel(codec: Codec, pipe: Pipe) -> CompressedChannel:
+    return CompressedChannel(pipe, pipe, codec)
+
+
+def through(codec: Codec, *messages: bytes) -> tuple[bytes, int]:
+    """Send messages, and return what the other side reads, and the number of bytes on the wire."""
+
+    async def run() -> tuple[bytes, int]:
+        pipe = Pipe()
+        sender, receiver = channel(codec, pipe), channel(codec, pipe)
+        for message in messages:
+            sender.write(memoryview(message))
+        await sender.drain()
+        wire = len(pipe.data)
+        assert sender.sent == wire
+        assert sender.sent_before == sum(map(len, messages))
+        return await receiver.readexactly(sum(map(len, messages))), wire
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=_IDS)
+def test_what_is_sent_arrives(codec: Codec) -> None:
+    messages = [b"short", b"x" * 100_000, bytes(3 << 20)]
+    found, wire = through(codec, *messages)
+    assert found == b"".join(messages)
+    assert wire < 20_000
+
+
+@pytest.mark.parametrize("codec", CODECS[:2], ids=_IDS[:2])
+def test_what_does_not_shrink_is_sent_as_it_is(codec: Codec) -> None:
+    message = bytes(range(60))
+    found, wire = through(codec, message)
+    assert found == message
+    assert wire == len(message) + 7
+
+
+def received(codec: Codec, packet: bytes, n: int = 1) -> bytes:
+    return asyncio.run(channel(codec, Pipe(packet)).readexactly(n))
+
+
+def packet(content: bytes, before: int, number: int = 0) -> bytes:
+    return len(content).to_bytes(3, "little") + bytes([number]) + before.to_bytes(3, "little") + content
+
+
+@pytest.mark.parametrize("codec", CODECS[:2], ids=_IDS[:2])
+def test_lies_end_the_connection(codec: Codec) -> None:
+    content = codec.compress(b"x" * 1000)
+    assert received(codec, packet(content, 1000), 1000) == b"x" * 1000
+    for lie in (
+        packet(content, 999),
+        packet(content, 1001),
+        packet(b"nonsense" * 9, 100),
+        packet(content, 1000, 5),
+    ):
+        with pytest.raises(ConnectionError):
+            received(codec, lie)
+    with pytest.raises(SqlError):
+        received(codec, packet(content, MAX_COMPRESSED_COMMAND + 1))
+    with pytest.raises(ConnectionError):
+        received(codec, packet(codec.compress(bytes(64 << 20)), 1000))
+
+
+def test_the_sequence_numbers_continue_those_of_the_client() -> None:
+    async def run() -> None:
+        pipe = Pipe(packet(b"a", 0) + packet(b"b", 0, 1))
+        both = channel(Zlib(), pipe)
+        assert await both.readexactly(2) == b"ab"
+        both.begin_answer()
+        both.write(b"c")
+        both.write(b"d")
+        await both.drain()
+        assert pipe.data[3] == 2
+        assert pipe.data[8 + 3] == 3
+
+    asyncio.run(run())
+
+
+def test_zlib_is_preferred() -> None:
+    zlib, zstd = Capabilities.CLIENT_COMPRESS, Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM
+    names = [
+        codec and codec.name for codec in (codec_of(c, 3) for c in (zlib | zstd, zlib, zstd, Capabilities(0)))
+    ]
+    assert names == ["zlib", "zlib", "zstd", None]

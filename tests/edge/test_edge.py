@@ -1,0 +1,285 @@
+"""A slave serves what it received: replicas get each transaction once, whatever the slave does meanwhile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
+from dumpfilter.edge.edge import Edge, EdgeOptions
+from dumpfilter.errors import OptionError
+from dumpfilter.slave.state.relay_log import read_index
+from tests.edge.edges import USER, Edged, Follower, edged
+from tests.master.replicas.serving import UUID as REPLICA_UUID
+from tests.master.replicas.serving import Replica
+from tests.master.test_relay_plans import Streamed
+from tests.slave.driven import UUID, Master, serving, wait_until
+from tests.slave.growing import GrowingCopy
+from tests.support import DATA
+
+MYSQL = DATA / "oracle" / "mysql-row"
+SHOP = "--replicate-do-db=shop"
+ALL = f"{UUID}:1-74"
+
+
+@pytest.fixture(scope="module")
+def master() -> Iterator[Master]:
+    with serving(MYSQL) as running:
+        yield running
+
+
+def follow(edge: Edged, master: Master, channel: str = "", **options: str) -> None:
+    edge.driven.follow(master, channel, **{"SOURCE_AUTO_POSITION": "1"} | options)
+    edge.driven.sql(f"START REPLICA IO_THREAD FOR CHANNEL '{channel}'")
+
+
+def same_events(follower: Follower, rules: list[str]) -> None:
+    """Check that a client got the events that a replica of the master gets, but for the stand-ins."""
+    there = {raw for _, raw, _ in Streamed(MYSQL, rules).events}
+    kept = [event for event in follower.events if event in there]
+    assert len(kept) > 50
+    assert follower.order == [f"{UUID}:{number}" for number in range(1, 75)]
+
+
+def test_a_replica_gets_what_the_slave_has_received(master: Master, tmp_path: Path) -> None:
+    with edged(tmp_path / "slave", SHOP) as edge:
+        follow(edge, master)
+        edge.driven.catch_up(master, executed=False)
+        follower = Follower(edge)
+        follower.receive(ALL)
+        same_events(follower, [SHOP])
+        assert follower.place == "bin.000002"
+        assert not follower.errors
+
+
+def test_a_replica_may_come_before_the_slave_has_received_anything(master: Master, tmp_path: Path) -> None:
+    with edged(tmp_path / "slave", SHOP) as edge:
+        with pytest.raises(pymysql.err.OperationalError, match="has received nothing from its master yet"):
+            edge.connect()
+        follow(edge, master)
+        follower = Follower(edge)
+        follower.receive(ALL)
+        assert follower.order == [f"{UUID}:{number}" for number in range(1, 75)]
+
+
+def test_replicas_follow_while_the_slave_receives(tmp_path: Path) -> None:
+    """The master dies in the middle of a transaction, the slave stops and goes on, and files rotate."""
+    copy = GrowingCopy(MYSQL, tmp_path / "binlog", seed=5)
+    with serving(tmp_path / "binlog") as running, edged(tmp_path / "slave", SHOP) as edge:
+        follow(edge, running)
+        follower = Follower(edge)
+        for number in range(1, 75):
+            copy.more(1)
+            if number % 20 == 0:
+                running.stop()
+                copy.more(1)
+                running.start()
+            if number % 15 == 0:
+                edge.driven.sql("STOP REPLICA IO_THREAD")
+                edge.driven.sql("START REPLICA IO_THREAD")
+        copy.more(10)
+        follower.receive(ALL)
+        same_events(follower, [SHOP])
+
+
+def test_a_replica_gets_each_transaction_once_when_the_filter_changes(master: Master, tmp_path: Path) -> None:
+    """The slave goes back, and the replica has transactions that the slave receives again."""
+    with edged(tmp_path / "slave", SHOP) as edge:
+        follow(edge, master)
+        edge.driven.catch_up(master, executed=False)
+        follower = Follower(edge)
+        follower.receive(f"{UUID}:1-30")
+        late = Follower(edge)
+        late.receive(f"{UUID}:1-3")
+        with edge.connect() as waiting:
+            waiting.greet(uuid=REPLICA_UUID.replace("6", "7"))
+            waiting.register(8)
+            waiting.dump_gtid(encode_previous_gtids(MysqlGtidSet.parse(ALL)), flags=0, server_id=8)
+            waiting.event()
+            edge.driven.sql("CHANGE REPLICATION FILTER REPLICATE_DO_DB = (hr)")
+            with pytest.raises(pymysql.err.MySQLError, match="discards this part of its relay log"):
+                list(waiting.events())
+        edge.driven.catch_up(master, executed=False)
+        for client in (follower, late):
+            client.receive(ALL)
+            assert client.order == [f"{UUID}:{number}" for number in range(1, 75)]
+        narrow = {raw for _, raw, _ in Streamed(MYSQL, ["--replicate-do-db=hr"]).events}
+        assert sum(event in narrow for event in late.events) > 20
+
+
+def test_a_reset_slave_begins_anew(master: Master, tmp_path: Path) -> None:
+    with edged(tmp_path / "slave", SHOP) as edge:
+        follow(edge, master)
+        edge.driven.catch_up(master, executed=False)
+        follower = Follower(edge)
+        follower.receive(f"{UUID}:1-30")
+        edge.driven.sql("STOP REPLICA")
+        edge.driven.sql("RESET REPLICA")
+        with pytest.raises(pymysql.err.OperationalError, match="has received nothing"):
+            edge.connect()
+        edge.driven.sql("START REPLICA IO_THREAD")
+        follower.receive(ALL)
+        assert follower.order == [f"{UUID}:{number}" for number in range(1, 75)]
+
+
+def test_a_damaged_relay_log_is_received_again(master: Master, tmp_path: Path) -> None:
+    with edged(tmp_path / "slave") as edge:
+        follow(edge, master)
+        edge.driven.catch_up(master, executed=False)
+        follower = Follower(edge)
+        follower.receive(f"{UUID}:1-10")
+        path = tmp_path / "slave" / "relay-bin.000002"
+        with path.open("r+b") as file:
+            file.seek(3000)
+            file.write(b"damage")
+        edge.driven.sql("START REPLICA SQL_THREAD")
+        edge.driven.catch_up(master)
+        follower.receive(ALL)
+        assert follower.order == [f"{UUID}:{number}" for number in range(1, 75)]
+
+
+def test_a_slave_that_began_inside_a_file_knows_the_gtids_before_from_the_next_file(
+    master: Master, tmp_path: Path
+) -> None:
+    with edged(tmp_path / "slave") as edge:
+        start = {"SOURCE_LOG_FILE": "'bin.000001'", "SOURCE_LOG_POS": "2337"}
+        follow(edge, master, SOURCE_AUTO_POSITION="0", **start)
+        edge.driven.catch_up(master, executed=False)
+        with edge.connect() as replica:
+            replica.greet(uuid=REPLICA_UUID)
+            replica.register(7)
+            replica.dump_gtid(encode_previous_gtids(MysqlGtidSet()))
+            with pytest.raises(pymysql.err.MySQLError, match="purged required binary logs") as error:
+                replica.event()
+            assert error.value.args[0] == 1236
+            assert f"{UUID}:1-" in error.value.args[1]
+        before = error.value.args[1].partition(f"{UUID}:1-")[2].partition("'")[0]
+        follower = Follower(edge, MysqlGtidSet.parse(f"{UUID}:1-{before}"))
+        follower.receive(ALL)
+        assert follower.order == [f"{UUID}:{number}" for number in range(int(before) + 1, 75)]
+
+
+def test_a_slave_in_the_middle_of_its_first_file_refuses_replicas(tmp_path: Path) -> None:
+    copy = GrowingCopy(MYSQL, tmp_path / "binlog", seed=5)
+    copy.more(15)
+    with serving(tmp_path / "binlog") as running, edged(tmp_path / "slave") as edge:
+        start = {"SOURCE_LOG_FILE": "'bin.000001'", "SOURCE_LOG_POS": "2337"}
+        follow(edge, running, SOURCE_AUTO_POSITION="0", **start)
+        edge.driven.catch_up(running, executed=False)
+        with edge.connect() as replica:
+            replica.greet(uuid=REPLICA_UUID)
+            replica.register(7)
+            replica.dump_gtid(encode_previous_gtids(MysqlGtidSet()))
+            with pytest.raises(pymysql.err.MySQLError, match="does not know which GTIDs came before"):
+                replica.event()
+
+
+def test_a_mysql_replica_needs_gtids(master: Master, tmp_path: Path) -> None:
+    with edged(tmp_path / "slave") as edge:
+        follow(edge, master)
+        edge.driven.catch_up(master, executed=False)
+        with Replica(edge.port(), USER, attributes={"_client_name": "libmysql"}) as replica:
+            replica.greet(uuid=REPLICA_UUID)
+            replica.register(7)
+            replica.dump("bin.000001", 4)
+            with pytest.raises(pymysql.err.MySQLError, match="SOURCE_AUTO_POSITION=1"):
+                replica.event()
+
+
+def test_the_second_filter_drops_more(master: Master, tmp_path: Path) -> None:
+    with edged(
+        tmp_path / "slave", "--replicate-do-db=shop", rules='"replicate-ignore-table=shop.orders"'
+    ) as edge:
+        follow(edge, master)
+        follower = Follower(edge)
+        follower.receive(ALL)
+        assert follower.order == [f"{UUID}:{number}" for number in range(1, 75)]
+        assert not any(b"\x04shop\x00\x06orders" in event for event in follower.events)
+
+
+def test_each_channel_has_a_port(master: Master, tmp_path: Path) -> None:
+    with edged(tmp_path / "slave", "--replicate-do-db=m1:hr", ports={"m1": 0, "M2": 0}) as edge:
+        follow(edge, master, "m1")
+        follow(edge, master, "m2")
+        for channel in ("m1", "m2"):
+            edge.driven.catch_up(master, channel, executed=False)
+            follower = Follower(edge)
+            follower.receive(ALL, channel)
+            assert follower.order == [f"{UUID}:{number}" for number in range(1, 75)]
+        assert any(b"\x02hr\x00" in event for event in follower.events)
+
+
+def test_the_console_shows_the_replicas(master: Master, tmp_path: Path) -> None:
+    with edged(tmp_path / "slave") as edge:
+        follow(edge, master)
+        edge.driven.catch_up(master, executed=False)
+        with edge.connect() as replica:
+            replica.greet(uuid=REPLICA_UUID)
+            replica.register(7, b"here", 3307)
+            replica.dump_gtid(encode_previous_gtids(MysqlGtidSet.parse(ALL)), flags=0)
+            replica.event()
+            result = edge.driven.sql("SHOW REPLICAS")
+            assert [row[:3] for row in result.rows] == [(7, "here", 3307)]
+            ((number, user, *_, command, _, _, _),) = edge.directory.processes()
+            assert (user, command) == (USER, "Binlog Dump GTID")
+            assert edge.directory.kill(number, query_only=False)
+            with pytest.raises(pymysql.err.MySQLError):
+                list(replica.events())
+
+
+def test_relay_logs_expire_when_nobody_reads_them(master: Master, tmp_path: Path) -> None:
+    directory = tmp_path / "slave"
+    with edged(directory, relay_log_expire_seconds=1000.0) as edge:
+        follow(edge, master)
+        edge.driven.catch_up(master, executed=False)
+        for name in read_index(directory):
+            os.utime(directory / name, (1, 1))
+        channel = edge.driven.slave.get("").channel
+        channel.expire_relay_log(1000)
+        assert read_index(directory)[0] == "relay-bin.000001", "the applier needs all"
+        edge.driven.sql("START REPLICA SQL_THREAD")
+        edge.driven.catch_up(master)
+        edge.driven.sql("STOP REPLICA SQL_THREAD")
+        with edge.connect() as replica:
+            replica.greet(uuid=REPLICA_UUID)
+            replica.register(7)
+            replica.dump_gtid(encode_previous_gtids(MysqlGtidSet()), flags=0)
+            replica.event()
+            needed = edge.edge.needed_relay_log("")
+            assert needed is not None
+            channel.expire_relay_log(1000, needed)
+            assert read_index(directory)[0] == needed
+        channel.expire_relay_log(1000)
+        assert read_index(directory) == ["relay-bin.000003"]
+        assert sorted(path.name for path in directory.glob("relay-bin.0*")) == ["relay-bin.000003"]
+
+        def refused() -> bool:
+            with edge.connect() as late:
+                late.greet(uuid=REPLICA_UUID)
+                late.register(7)
+                late.dump_gtid(encode_previous_gtids(MysqlGtidSet()))
+                try:
+                    late.event()
+                except pymysql.err.MySQLError as error:
+                    return "purged required binary logs" in str(error)
+            return False
+
+        wait_until(refused)
+        edge.driven.sql("STOP REPLICA")
+        edge.driven.restart()
+        edge.driven.sql("START REPLICA")
+        edge.driven.catch_up(master)
+
+
+def test_a_configuration_without_replicas_is_refused(tmp_path: Path) -> None:
+    config = tmp_path / "edge.toml"
+    config.write_text("")
+    with pytest.raises(OptionError, match="no replica could log in"):
+        Edge(EdgeOptions(ports={"": 0}, config=config))
+    config.write_text('[[user]]\nname = "a"\npassword_hash = "x"\n')
+    with pytest.raises(OptionError):
+        Edge(EdgeOptions(ports={"": 0}, config=config))

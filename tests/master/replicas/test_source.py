@@ -1,0 +1,62 @@
+"""The facts about the server that wrote a binlog set, from recordings of real servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from dumpfilter.master.replicas.source import gtid_position, source_of
+from dumpfilter.master.store import BinlogStore
+from tests.master.replicas.serving import MARIADB, MYSQL
+from tests.support import DATA, binlogs_in
+
+
+def test_a_mysql_server() -> None:
+    source = source_of(BinlogStore(MYSQL), "6ccd")
+    assert (source.family, source.server_uuid) == ("mysql", "6ccd")
+    assert source.version.startswith("9.7.")
+    assert source.has_checksums()
+    assert source.gtid_mode() == "ON"
+    assert source.row_metadata() == "FULL"
+    assert source.variable("gtid_domain_id") is None
+
+
+def test_a_mariadb_server() -> None:
+    source = source_of(BinlogStore(MARIADB), "6ccd")
+    assert source.family == "mariadb"
+    assert source.row_metadata() == "FULL"
+    assert source.variable("gtid_domain_id") == 0
+    assert source.variable("gtid_mode") is None
+    assert source.variable("server_uuid") is None
+
+
+@pytest.mark.parametrize(
+    ("recording", "gtid_mode", "row_metadata"),
+    [("mysql57-no-gtid", "OFF", "MINIMAL"), ("mysql80-row", "ON", "FULL"), ("mysql-types", "ON", "MINIMAL")],
+)
+def test_the_newest_transactions_tell_the_servers_options(
+    recording: str, gtid_mode: str, row_metadata: str
+) -> None:
+    source = source_of(BinlogStore(DATA / "recordings" / recording), "")
+    assert (source.gtid_mode(), source.row_metadata()) == (gtid_mode, row_metadata)
+
+
+def test_mariadbs_gtid_position() -> None:
+    store = BinlogStore(MARIADB)
+    file = binlogs_in(MARIADB)[0]
+    assert gtid_position(store, file.name, 4) == ""
+    segment = store.segment_at(file.name, store.first_position(file.name))
+    assert segment is not None
+    with_gtid = [number for number, source in enumerate(segment.txn_source.tolist()) if source >= 0]
+    for number in (with_gtid[0], with_gtid[5], with_gtid[-1]):
+        end = int(segment.offset[segment.txn_event[number + 1]])
+        expected = f"0-11-{segment.txn_number[number]}"
+        assert gtid_position(store, file.name, end) == expected
+        assert gtid_position(store, file.name, end - 1) != expected
+    assert gtid_position(store, "bin.000099", 4) is None
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_later_files_begin_with_the_position_of_the_file_before(number: int) -> None:
+    store = BinlogStore(MARIADB)
+    before, file = binlogs_in(MARIADB)[number - 1 : number + 1]
+    assert gtid_position(store, file.name, 4) == gtid_position(store, before.name, before.stat().st_size)

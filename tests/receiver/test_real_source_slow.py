@@ -1,0 +1,178 @@
+"""Receiving from a real MariaDB: files byte for byte the server's, through kills, rotations, purges and resets."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.errors import SourcePurged, SourceRefused, SourceReplaced
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.inspection import inspect_set
+from dumpfilter.receiver.follow import Follower, FollowOptions
+from dumpfilter.receiver.store import BinlogDirectory, Sync
+from dumpfilter.receiver.url import parse_source_url
+from tests.mariadb import MariaDb
+from tests.slave.driven import wait_until
+from tests.slave.processes import Launcher
+from tools.kill_receiver import different, kill_receivers
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
+    """A server with a binlog, a replication user, and a table."""
+    root = tmp_path_factory.mktemp("m")
+    made = MariaDb(root, f"--log-bin={root}/d/bin", "--max-allowed-packet=64M", "--binlog-format=ROW")
+    made.sql("DROP USER IF EXISTS ''@localhost")
+    made.sql("CREATE USER repl@'%' IDENTIFIED BY 'Xq7secret'")
+    made.sql(
+        "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO repl@'%'; CREATE USER poor@'%' IDENTIFIED BY 'Xq7secret'"
+    )
+    made.sql(
+        "CREATE DATABASE shop; CREATE TABLE shop.orders (id INT PRIMARY KEY AUTO_INCREMENT, note LONGBLOB)"
+    )
+    yield made
+    made.close()
+
+
+def url(server: MariaDb, options: str = "", user: str = "repl") -> str:
+    """Return the server's address."""
+    ((_, port),) = server.sql("SHOW VARIABLES LIKE 'port'")
+    password = server.root / "password"
+    password.write_text("Xq7secret\n")
+    return f"mysql://{user}@127.0.0.1:{port}/?password-file={password}{options}"
+
+
+def fetch(server: MariaDb, directory: Path, options: str = "", user: str = "repl") -> None:
+    """Fetch to the end of the newest file."""
+    store = BinlogDirectory(directory)
+    try:
+        Follower(parse_source_url(url(server, options, user)), store).run()
+    finally:
+        store.close()
+
+
+def check_equal(server: MariaDb, directory: Path) -> None:
+    """Fetch the rest, and check that the files are equal. MariaDB writes checkpoint events some time after a flush."""
+
+    def is_equal() -> bool:
+        fetch(server, directory)
+        return different(directory, server.root / "d") == []
+
+    wait_until(is_equal, lambda: str(different(directory, server.root / "d")))
+
+
+def insert(server: MariaDb, size: int) -> None:
+    """Write a row of this size."""
+    server.sql(f"INSERT INTO shop.orders (note) VALUES (REPEAT('x', {size}))")
+
+
+def test_the_files_are_byte_for_byte_the_servers(server: MariaDb, tmp_path: Path) -> None:
+    insert(server, 10)
+    # With a row of 16777215 - 61 bytes or so, the packet has the greatest length.
+    for size in (16_777_100, 16_777_170, 20_000_000):
+        insert(server, size)
+    server.sql("FLUSH BINARY LOGS; SET GLOBAL binlog_checksum = NONE")
+    insert(server, 17_000_000)
+    server.sql("SET GLOBAL binlog_checksum = CRC32; SET GLOBAL log_bin_compress = ON")
+    insert(server, 5000)
+    server.sql("SET GLOBAL log_bin_compress = OFF; FLUSH BINARY LOGS")
+    check_equal(server, tmp_path)
+    assert len(list(tmp_path.glob("bin.0*"))) == 5
+    insert(server, 10)
+    check_equal(server, tmp_path)
+
+
+def test_a_killed_receiver_loses_nothing(server: MariaDb, tmp_path: Path) -> None:
+    writing = True
+
+    def write() -> None:
+        number = 0
+        while writing:
+            number += 1
+            insert(server, 2_000_000 if number % 5 == 0 else 1000)
+            if number % 8 == 0:
+                server.sql("FLUSH BINARY LOGS")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        kill_receivers(url(server, "&from=newest"), tmp_path / "s", kills=3, longest=0.3)
+    finally:
+        writing = False
+        writer.join()
+    check_equal(server, tmp_path / "s")
+
+
+def test_semi_synchronous_transactions_are_on_the_disk_before_they_are_acknowledged(
+    server: MariaDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.sql(
+        "SET GLOBAL rpl_semi_sync_master_timeout = 60000; SET GLOBAL rpl_semi_sync_master_enabled = ON"
+    )
+    synced = []
+    monkeypatch.setattr("dumpfilter.receiver.binlog_file.os.fdatasync", lambda handle: synced.append(handle))
+    store = BinlogDirectory(tmp_path, sync=Sync.TRANSACTION)
+    follower = Follower(
+        parse_source_url(url(server, "&semi-sync=yes&from=newest")), store, FollowOptions(stop_never=True)
+    )
+    thread = threading.Thread(target=follower.run)
+    thread.start()
+    try:
+        wait_until(lambda: server.sql("SHOW STATUS LIKE 'Rpl_semi_sync_master_clients'")[0][1] == "1")
+        before = len(synced)
+        insert(server, 10)
+        insert(server, 10)
+        assert server.sql("SHOW STATUS LIKE 'Rpl_semi_sync_master_yes_tx'")[0][1] == "2"
+        assert server.sql("SHOW STATUS LIKE 'Rpl_semi_sync_master_no_tx'")[0][1] == "0"
+        assert len(synced) >= before + 2
+    finally:
+        follower.stop()
+        thread.join()
+        store.close()
+        server.sql("SET GLOBAL rpl_semi_sync_master_enabled = OFF")
+    check_equal(server, tmp_path)
+
+
+def test_a_user_without_privileges_is_told_what_to_grant(server: MariaDb, tmp_path: Path) -> None:
+    with pytest.raises(SourceRefused, match="GRANT REPLICATION SLAVE, BINLOG MONITOR"):
+        fetch(server, tmp_path, user="poor")
+    with pytest.raises(SourceRefused, match="check the user"):
+        fetch(server, tmp_path / "n", user="nobody")
+
+
+def test_a_master_follows_the_server_and_outlives_its_errors(
+    server: MariaDb, tmp_path: Path, launcher: Launcher
+) -> None:
+    """The server is purged and begins its binlogs anew at the end of the test, since no store survives this."""
+    store = tmp_path / "store"
+    launcher.start_master(url(server, "&from=newest&heartbeat=0.5"), "--store", str(store))
+    insert(server, 12_345)
+    server.sql("FLUSH BINARY LOGS")
+    newest = server.sql("SHOW MASTER STATUS")[0][0]
+    wait_until((store / newest).exists, lambda: launcher.log("master"))
+    assert inspect_set(BinlogSet.open(store)).transactions >= 1
+
+    server.sql("ALTER USER repl@'%' IDENTIFIED BY 'other'")
+    ((thread,),) = server.sql("SELECT id FROM information_schema.processlist WHERE command = 'Binlog Dump'")
+    server.sql(f"KILL {thread}")
+    wait_until(lambda: "source failed" in launcher.log("master"), lambda: launcher.log("master"))
+    assert "Xq7secret" not in launcher.log("master")
+    server.sql("ALTER USER repl@'%' IDENTIFIED BY 'Xq7secret'")
+    launcher.kill("master", signal.SIGTERM)
+    assert launcher.wait("master") == 0
+
+    server.sql(f"FLUSH BINARY LOGS; FLUSH BINARY LOGS; PURGE BINARY LOGS TO '{_later(newest, 2)}'")
+    with pytest.raises(SourcePurged, match="keep binlogs longer"):
+        fetch(server, store)
+    server.sql("RESET MASTER")
+    with pytest.raises(SourceReplaced, match="RESET MASTER"):
+        fetch(server, store)
+
+
+def _later(name: str, files: int) -> str:
+    base, _, number = name.rpartition(".")
+    return f"{base}.{int(number) + files:06}"
