@@ -256,6 +256,7 @@ def test_a_filter_that_was_changed_on_the_console_outlives_the_master(tmp_path: 
     changed = Filter.from_options(["--replicate-do-db=b"])
     filters.changes.set(mine, changed, now=1.0)
     # The master is killed.
+    keeper._stop.set()
     keeper._directory.close()
     keeper, filters = run([mine])
     used = filters.used(mine)
