@@ -133,7 +133,8 @@ SLAVES = gauge(
 )
 CALLS = gauge(
     "dumpfilter_master_calls",
-    "Calls under way, by kind. Dumps have the kind dump, watches of gRPC's health service the kind watch.",
+    "Calls under way, by kind. Dumps have the kind dump, watches of gRPC's health service the kind watch. Connections of "
+    "the replication port, also those that dump, have the kind replica_connection.",
     ("kind",),
 )
 CALLS_LIMIT = gauge(

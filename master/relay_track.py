@@ -24,7 +24,7 @@ class WriterPosition(NamedTuple):
 
 
 class RelayTrack:
-    """The knowledge of the writer along one relay log file. Thread-safe.
+    """The facts that are known of the writer along one relay log file. Thread-safe.
 
     A slave begins a relay log file for each binlog file of its master. The first event of the relay log file names the
     master's file, and the position from which the slave received it.

@@ -28,7 +28,8 @@ Higher levels take many times the CPU time for a few percent.
 """
 
 _DEFAULT_ZSTD_LEVEL = 3
-_ZLIB_LEVEL = 6
+_ZLIB_LEVEL = 3
+"""The level of zlib. Servers use 6, which takes almost three times the CPU time for an eighth fewer bytes."""
 _PIECE = 1 << 20
 """The most bytes that are compressed to one packet."""
 _LEAST = 50
@@ -67,7 +68,7 @@ class Codec(Protocol):
 
 
 class Zlib:
-    """The compression with zlib, at the level that servers use."""
+    """The compression with zlib."""
 
     name = "zlib"
 

@@ -74,7 +74,7 @@ class Point(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The writer's places at the begin and at the end of each transaction of a segment, int64 of shape (n,)."""
+    """The facts that are known at the begin and at the end of each transaction of a segment, int64 of shape (n,)."""
 
     sequence: np.ndarray
     before: np.ndarray

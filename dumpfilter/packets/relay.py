@@ -58,7 +58,7 @@ _SERIALIZATION_VERSION = 1
 
 
 class RelayPoint(NamedTuple):
-    """The knowledge of the writer at an offset of a relay log file."""
+    """The facts that are known of the writer at an offset of a relay log file."""
 
     offset: int
     """The offset in the relay log file, bytes."""
@@ -71,7 +71,7 @@ class RelayPoint(NamedTuple):
 
 
 class WriterPlaces(NamedTuple):
-    """The knowledge of the writer at each transaction of a segment of a relay log, int64 of shape (n,).
+    """The facts that are known of the writer at each transaction of a segment of a relay log, int64 of shape (n,).
 
     A Gap event counts as a transaction.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import uuid as uuids
 from typing import Any
 
@@ -24,7 +25,7 @@ from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.master.replicas import failures
 from dumpfilter.master.replicas.answers import Handshake, SessionState
 from dumpfilter.master.replicas.context import ReplicaContext
-from dumpfilter.master.replicas.filters import ReplicaPeer
+from dumpfilter.master.replicas.filters import ChosenFilter, ReplicaPeer
 from dumpfilter.master.replicas.positions import ReadPosition, SummedPosition
 from dumpfilter.master.replicas.requests import (
     DumpRequest,
@@ -166,7 +167,7 @@ class ReplicaConnection(Connection):
         gtids = request.gtid_set
         if state.connect_state is not None and context.family == "mariadb":
             gtids = parse_connect_state(state.connect_state)
-        slave = await context.reader.serve(lambda: self._register(request, state))
+        slave = await self._registered(request, state)
         try:
             await self._serve_registered(request, slave, gtids)
         finally:
@@ -271,8 +272,31 @@ class ReplicaConnection(Connection):
         name = self._login.attributes.get("_client_name", _CLIENT_OF_SERVERS)
         return self._context.family == "mysql" and bool(state.uuid) and name == _CLIENT_OF_SERVERS
 
-    def _register(self, request: DumpRequest, state: SessionState) -> RegisteredSlave:
+    async def _registered(self, request: DumpRequest, state: SessionState) -> RegisteredSlave:
         """Enter the replica into the register, with its filter. Raises DumpfilterError."""
+        context = self._context
+        applicant = self._applicant(request, state)
+        while True:
+            chosen = await context.choose_filter(applicant)
+            slave = await context.reader.serve(functools.partial(self._register, applicant, chosen))
+            if context.filters.is_current(chosen):
+                break
+            # The filter changed between the choice and the entry into the register.
+            with contextlib.suppress(NotRegistered):
+                context.register.remove(slave.slave_id)
+        audit(
+            "replica",
+            account=applicant.user,
+            peer=slave.peer,
+            result="ok",
+            server_id=applicant.server_id,
+            channel=self._channel,
+            rules=" ".join(map(str, chosen.filter.rules)),
+        )
+        return slave
+
+    def _applicant(self, request: DumpRequest, state: SessionState) -> ReplicaPeer:
+        """Return the facts that choose the replica's filter. Raises Drained for a replica that was sent away."""
         context, session = self._context, self.session
         assert session is not None
         server_id = request.server_id or self._registration.server_id
@@ -280,45 +304,33 @@ class ReplicaConnection(Connection):
         peer = context.peer_of(self._stream)
         host = printable(self._registration.host)
         context.drains.check(Applicant(server_id, uuid, session.user, host, peer, self._channel))
-        chosen = context.filters.filter_for(
-            ReplicaPeer(
-                user=session.user,
-                channel=self._channel,
-                server_id=server_id,
-                address=peer_address(peer),
-                uuid=uuid,
-                host=self._registration.host,
-                port=self._registration.port,
-                family=context.family,
-            )
-        )
-        slave = context.register.add(
+        return ReplicaPeer(
+            user=session.user,
+            channel=self._channel,
             server_id=server_id,
+            address=peer_address(peer),
             uuid=uuid,
-            host=host,
+            host=self._registration.host,
             port=self._registration.port,
+            family=context.family,
+        )
+
+    def _register(self, applicant: ReplicaPeer, chosen: ChosenFilter) -> RegisteredSlave:
+        """Enter the replica into the register with a filter. Raises DumpfilterError."""
+        context, user = self._context, applicant.user
+        peer = context.peer_of(self._stream)
+        return context.register.add(
+            server_id=applicant.server_id,
+            uuid=applicant.uuid,
+            host=printable(applicant.host),
+            port=applicant.port,
             channel=self._channel,
             rule_filter=chosen.filter,
-            user=session.user,
-            secret=context.secret_of(session.user, self._channel, uuid),
+            user=user,
+            secret=context.secret_of(user, self._channel, applicant.uuid),
             client=Client(peer, MYSQL_PROTOCOL, printable(self._program)),
-            imposed=imposed_on(context.imposed, server_id=server_id, user=session.user, peer=peer),
+            imposed=imposed_on(context.imposed, server_id=applicant.server_id, user=user, peer=peer),
         )
-        if not context.filters.is_current(chosen):
-            # The filter changed between the choice and the entry into the register.
-            with contextlib.suppress(NotRegistered):
-                context.register.remove(slave.slave_id)
-            return self._register(request, state)
-        audit(
-            "replica",
-            account=session.user,
-            peer=peer,
-            result="ok",
-            server_id=server_id,
-            channel=self._channel,
-            rules=" ".join(map(str, chosen.filter.rules)),
-        )
-        return slave
 
     @property
     def _program(self) -> str:

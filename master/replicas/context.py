@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.console.wire import PacketStream
@@ -13,7 +15,7 @@ from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.limits import Places
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.replicas.answers import Source
-from dumpfilter.master.replicas.filters import ReplicaFilters
+from dumpfilter.master.replicas.filters import ChosenFilter, ReplicaFilters, ReplicaPeer
 from dumpfilter.master.replicas.source import source_of
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import Reader
@@ -21,12 +23,18 @@ from dumpfilter.master.store import BinlogStore
 
 
 class ReplicaContext:
-    """The parts of a master that the connections of its replicas use."""
+    """The parts of a master that the connections of its replicas use.
 
-    def __init__(self, service: DumpFilterService, places: Places, filters: ReplicaFilters) -> None:
+    The threads ``askers`` ask replicas for their own filters. A replica that does not answer delays nothing else.
+    """
+
+    def __init__(
+        self, service: DumpFilterService, places: Places, filters: ReplicaFilters, askers: ThreadPoolExecutor
+    ) -> None:
         self.service = service
         self._key = secrets.token_bytes(32)
         self.filters = filters
+        self._askers = askers
         self.places = places
         self.reader: Reader = service.reader
         self.store: BinlogStore = service.store
@@ -52,6 +60,14 @@ class ReplicaContext:
     def imposed(self) -> Sequence[ImposedFilter]:
         """The filters of the configuration that the operator imposes on slaves."""
         return self.service.config.imposed
+
+    async def choose_filter(self, peer: ReplicaPeer) -> ChosenFilter:
+        """Return the filter for a replica, which may take seconds. Raises ReplicaRefused."""
+        if not self.filters.asks(peer):
+            return await self.reader.serve(lambda: self.filters.filter_for(peer))
+        return await asyncio.get_running_loop().run_in_executor(
+            self._askers, lambda: self.filters.filter_for(peer)
+        )
 
     def filters_for(self, slave: RegisteredSlave) -> bool:
         """Tell whether a slave may be sent less than the whole binlog."""

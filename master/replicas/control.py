@@ -13,7 +13,8 @@ from dumpfilter.filter import ReplicationFilter, make_filter
 from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.master.imposed import peer_address
-from dumpfilter.master.register import Register, RegisteredSlave, Unregistered
+from dumpfilter.master.limits import Overloaded
+from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave, Unregistered
 from dumpfilter.master.replica_entry import ReplicaEntry, ReplicaPeer
 from dumpfilter.master.replicas.filters import ReplicaFilters, ReplicaRefused, same_filters
 from dumpfilter.printable import printable
@@ -83,7 +84,7 @@ class ReplicaControl:
         self.filters.changes.set(entry, new, now=time.time())
         slaves = self.replicas_of(entry)
         for slave in slaves:
-            self._register.change_filter(slave.slave_id, new)
+            self._change(slave, new)
         return Changed(entry, old, new, slaves, *_compared(old, new))
 
     def take_over(self, entries: Sequence[ReplicaEntry]) -> None:
@@ -119,8 +120,18 @@ class ReplicaControl:
             if used is None or same_filters(used, slave.filter):
                 continue
             old_filter = slave.filter
-            self._register.change_filter(slave.slave_id, used)
+            self._change(slave, used)
             self._note("change of filter", slave, "ok", widening(old_filter, used, slave))
+
+    def _change(self, slave: RegisteredSlave, new: ReplicationFilter) -> None:
+        """Change the filter of a replica. A dump ends when its new filter is too large for the register."""
+        try:
+            self._register.change_filter(slave.slave_id, new)
+        except NotRegistered:
+            log.debug("the replica left before its filter changed", server_id=slave.server_id)
+        except Overloaded as error:
+            failed = error
+            self._register.remove_all(lambda one: failed if one.slave_id == slave.slave_id else None)
 
     def replicas_of(self, entry: ReplicaEntry) -> list[RegisteredSlave]:
         """Return the registered replicas whose filter comes from an entry."""
@@ -157,7 +168,7 @@ class ReplicaControl:
         if used is None:
             own = self.filters.adopt(entry, peer)
             if not same_filters(own, slave.filter):
-                self._register.change_filter(slave.slave_id, own)
+                self._change(slave, own)
                 self._note("change of the adopted filter", slave, "ok")
             return
         drift = self.filters.look(entry, peer, used)

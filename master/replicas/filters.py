@@ -122,6 +122,11 @@ class ReplicaFilters:
         """Return the filter for the replicas of an entry, or None when the master adopts each replica's own."""
         return self.changes.filter_of(entry) or entry.filter
 
+    def asks(self, peer: ReplicaPeer) -> bool:
+        """Tell whether the master connects to a replica to choose its filter."""
+        entry = self.find(peer.user, peer.channel, peer.server_id, peer.address)
+        return entry is not None and entry.connect is not None
+
     def filter_for(self, peer: ReplicaPeer) -> ChosenFilter:
         """Return the filter for a replica that wants a dump. The call may connect to the replica, and take seconds.
 

@@ -39,6 +39,8 @@ REPLICA_CAPABILITIES = (
 """The capabilities that the port announces. Only MySQL knows compression with zstd."""
 
 _STATEMENT_THREADS = 8
+_MOST_ASKED = 8
+"""The most replicas that are asked for their own filters at once."""
 _MARIADB_PREFIX = "5.5.5-"
 """The beginning of the version that MariaDB announces, because old replicas refuse a source of version 10."""
 
@@ -68,6 +70,7 @@ class ReplicaServer:
         self._service = service
         self._places = places
         self._context: ReplicaContext | None = None
+        self._askers = ThreadPoolExecutor(_MOST_ASKED, "replica-filter")
         self._executor = executor
         self._pool = ThreadPoolExecutor(_STATEMENT_THREADS, "replica-statement")
         self._limits = Limits()
@@ -91,6 +94,7 @@ class ReplicaServer:
         """Close the connections of all replicas. Call this in the master's loop."""
         await self.port.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self._askers.shutdown(wait=False, cancel_futures=True)
 
     def take_over_accounts(self) -> None:
         """Use the accounts of the filters' present configuration. Any thread can call this method."""
@@ -126,7 +130,7 @@ class ReplicaServer:
         """Return what the connections of the present service share. Call this in the master's loop."""
         service = self._service()
         if self._context is None or self._context.service is not service:
-            self._context = ReplicaContext(service, self._places, self.filters)
+            self._context = ReplicaContext(service, self._places, self.filters, self._askers)
         return self._context
 
     def _greeting(self) -> Greeting:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from dumpfilter.binlog.events import GTID_INDEX_MAGIC, LOG_EVENT_RELAY_LOG_F, EventType
 from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids, parse_gtid_set
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.writer import make_event
 from dumpfilter.errors import (
     BinlogCorrupt,
     BinlogError,
@@ -24,8 +25,9 @@ from dumpfilter.errors import (
     BinlogUnsupported,
 )
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader, ends_with_rotation, find_index
-from dumpfilter.index.previous_gtids import previous_gtids
+from dumpfilter.index.previous_gtids import gtids_before, previous_gtids
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.slave.state.relay_log import header_bytes
 from tests.strategies import CHECKSUMMED, DIALECTS, MadeBinlog, _Builder, binlogs, query_body
 from tests.support import DATA, MemoryFile, segments
 
@@ -262,6 +264,26 @@ class TestWholeSets:
         damaged[len(EMPTY) + 9 : len(EMPTY) + 13] = bytes(4)
         with pytest.raises(BinlogCorrupt, match="length"):
             previous_gtids(MemoryFile(bytes(damaged)))
+
+    def test_gtids_before_a_relay_log_file(self) -> None:
+        """A slave names in the head of a relay log file what it had received before."""
+        uuid = "00000000-0000-0000-0000-000000000001"
+        origin = {"master_uuid": "m", "retrieved": f"{uuid}:1-3:7"}
+        description = MemoryFile(EMPTY).format_description
+        head = header_bytes("bin.000001", 900, description.raw, origin)
+        assert str(previous_gtids(MemoryFile(head))) == f"{uuid}:1-3:7"
+        logged = parse_gtid_set(f"{uuid}:1-5", "mysql")
+        assert isinstance(logged, MysqlGtidSet)
+        event = make_event(
+            EventType.PREVIOUS_GTIDS, encode_previous_gtids(logged), checksum=description.checksum
+        )
+        assert str(previous_gtids(MemoryFile(head + event))) == f"{uuid}:1-5:7"
+        assert [str(gtids) for gtids in gtids_before(MemoryFile(head + event))] == [
+            f"{uuid}:1-5",
+            f"{uuid}:1-3:7",
+        ]
+        nothing = header_bytes("bin.000001", 900, description.raw, {"master_uuid": "m", "retrieved": ""})
+        assert previous_gtids(MemoryFile(nothing)) is None
 
 
 class TestGrowing:

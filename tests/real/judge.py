@@ -160,8 +160,9 @@ def _judge_case(
         else:
             upstream = behind.upstream(case)
         own = kept_on_replica(case.rules) if way == "master" else case.rules
+        replica = replicas.for_case(case)
         try:
-            got = run(replicas.for_case(case), upstream, case, own, by_file=by_file)
+            got = run(replica, upstream, case, own, by_file=by_file)
         except (pymysql.Error, Died, AssertionError) as error:
             verdicts.add(
                 case, way, "failed", [f"{type(error).__name__}: {error}"], time.monotonic() - started

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import name_collation_of
+from dumpfilter.binlog.reader import iter_events
 from tests.mariadb import mariadb_version
 from tests.oracle.recordings import Recording, all_recordings
 from tests.oracle.replaying import NEEDS, comparable
@@ -123,9 +125,14 @@ def recorded_end(case: Case) -> Ended:
 
 
 def set_end(recording: Recording) -> Place:
-    """Return the end of a recording's binlog set."""
-    last = recording.files[-1]
-    return Place(last.name, last.stat().st_size)
+    """Return the place to which a recording's binlog set leads. A Rotate event at the end leads to the next file."""
+    path = recording.files[-1]
+    with path.open("rb") as file:
+        *_, last = iter_events(file, file=path.name)
+    if last.type == EventType.ROTATE:
+        body = bytes(last.body)
+        return Place(body[8:].decode(), int.from_bytes(body[:8], "little"))
+    return Place(path.name, path.stat().st_size)
 
 
 def real_source(servers: Servers, recording: Recording, name: str = "source") -> RealServer:

@@ -40,3 +40,11 @@ def test_a_wait_is_ended_from_another_thread() -> None:
     thread.start()
     assert end.wait(None, 60) == (HERE, False)
     thread.join()
+
+
+def test_a_listener_hears_each_position() -> None:
+    heard: list[RelayPosition | None] = []
+    end = RelayEnd(heard.append)
+    for position in (HERE, FURTHER, HERE, None):
+        end.publish(position)
+    assert heard == [HERE, FURTHER, HERE, None]

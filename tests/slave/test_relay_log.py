@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from dumpfilter.binlog.events import EventHeader
 from dumpfilter.binlog.gap_events import Head, parse_gap_event
 from dumpfilter.errors import OutputError, RelayLogDamaged, StateCorrupt
+from dumpfilter.slave.state import durable
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, header_bytes, read_head, read_index
 from tests.slave.receiving import write_recording
 
@@ -115,3 +118,39 @@ def test_a_file_that_cannot_be_put_into_the_index_receives_nothing(tmp_path, mas
         log.rotate(file.name, 4, file.format_description, {})
     log.close()
     assert read_index(tmp_path) == ["relay-bin.000001", "relay-bin.000002"]
+
+
+def test_old_files_expire_in_order(tmp_path, masters):
+    log = write_recording(tmp_path, masters.recorded("mysql-row"))
+    names = read_index(tmp_path)
+    assert log.expire(names[-1], written_before=0) == []
+    os.utime(tmp_path / names[1], (1, 1))
+    assert log.expire(names[-1], written_before=10) == [], "the first file is new"
+    os.utime(tmp_path / names[0], (1, 1))
+    assert log.expire(names[0], written_before=10) == [], "somebody needs the first file"
+    assert log.expire("relay-bin.000099", written_before=10) == names[:2]
+    assert log.expire("relay-bin.000099", written_before=1e12) == [], "the newest file stays"
+    assert read_index(tmp_path) == list(log.files) == names[2:]
+    assert sorted(path.name for path in tmp_path.glob("relay-bin.0*")) == names[2:]
+    end = log.position
+    log.recover(end)
+    assert log.position == end
+
+
+def test_a_crash_while_files_expire_leaves_files_that_nobody_names(tmp_path, masters, monkeypatch):
+    log = write_recording(tmp_path, masters.recorded("mysql-row"))
+    names, end = read_index(tmp_path), log.position
+    for name in names[:2]:
+        os.utime(tmp_path / name, (1, 1))
+
+    def crash(path):
+        raise OutputError(f"{path}: the machine is gone")
+
+    monkeypatch.setattr(durable, "remove", crash)
+    with pytest.raises(OutputError):
+        log.expire(names[2], written_before=10)
+    monkeypatch.undo()
+    again = RelayLog(tmp_path)
+    again.recover(end)
+    assert again.files == (names[2],)
+    assert sorted(path.name for path in tmp_path.glob("relay-bin.0*")) == names[2:]

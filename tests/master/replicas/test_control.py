@@ -13,7 +13,7 @@ from dumpfilter.filter import FilterSemantics, RuleKind, make_filter, make_rule
 from dumpfilter.filter.compare import Beyond
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.master.register import MYSQL_PROTOCOL, Client, Register, RegisteredSlave
+from dumpfilter.master.register import MOST_DUMPING_WEIGHT, MYSQL_PROTOCOL, Client, Register, RegisteredSlave
 from dumpfilter.master.replica_entry import OnDrift, ReplicaEntry
 from dumpfilter.master.replicas.control import ReplicaControl, peer_of
 from dumpfilter.master.replicas.filters import ReplicaFilters
@@ -30,8 +30,14 @@ def clause(kind: RuleKind, *values: str) -> FilterClause:
 class Served:
     """A register with real replicas that receive events."""
 
-    def __init__(self, entries: Sequence[ReplicaEntry], own: Own | None = None) -> None:
-        self.register = Register(Subjects())
+    def __init__(
+        self,
+        entries: Sequence[ReplicaEntry],
+        own: Own | None = None,
+        *,
+        most_weight: int = MOST_DUMPING_WEIGHT,
+    ) -> None:
+        self.register = Register(Subjects(), most_dumping_weight=most_weight)
         self.filters = ReplicaFilters(entries, read=own or Own())
         self.control = ReplicaControl(self.filters, self.register)
 
@@ -182,3 +188,24 @@ def test_only_replicas_whose_filter_can_be_read_are_watched() -> None:
     assert served.control.watched() == [watched]
     served.register.end_dump(watched, watched.dump)
     assert not served.control.watched()
+
+
+def test_a_filter_that_is_too_large_ends_the_dump() -> None:
+    served = Served([entry("r", ["--replicate-do-db=a"])], most_weight=100_000)
+    slave, other = served.dump(), served.dump(server_id=8)
+    large = clause(RuleKind.DO_DB, *(f"database{number}" for number in range(1000)))
+    served.control.change(served.control.choose("r"), [large])
+    assert slave not in served.register.all()
+    assert "the bound" in str(slave.ended_by)
+    # The filter of a dump that is alone is never too large.
+    assert len(rules(other)) == 1000
+
+
+def test_a_replica_that_has_just_left_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = Served([entry("r", [])])
+    slave = served.dump()
+    listed = served.register.all()
+    served.register.remove(slave.slave_id)
+    monkeypatch.setattr(served.register, "all", lambda: listed)
+    served.control.change(served.control.choose("r"), [clause(RuleKind.DO_DB, "a")])
+    assert rules(served.dump()) == ["do-db=a"]

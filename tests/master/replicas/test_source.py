@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from dumpfilter.binlog.events import EventHeader, EventType
-from dumpfilter.binlog.writer import make_event
 from dumpfilter.master.replicas.source import gtid_position, source_of
 from dumpfilter.master.store import BinlogStore
 from tests.master.replicas.serving import MARIADB, MYSQL
-from tests.support import binlogs_in
+from tests.support import DATA, binlogs_in
 
 
 def test_a_mysql_server() -> None:
@@ -27,26 +23,21 @@ def test_a_mysql_server() -> None:
 def test_a_mariadb_server() -> None:
     source = source_of(BinlogStore(MARIADB), "6ccd")
     assert source.family == "mariadb"
-    assert source.row_metadata() == "MINIMAL"
+    assert source.row_metadata() == "FULL"
     assert source.variable("gtid_domain_id") == 0
     assert source.variable("gtid_mode") is None
     assert source.variable("server_uuid") is None
 
 
-def test_a_server_without_gtids(tmp_path: Path) -> None:
-    data = binlogs_in(MYSQL)[0].read_bytes()
-    at = 4
-    made = data[:4]
-    while at < len(data):
-        head = EventHeader.unpack(data, at)
-        event = data[at : at + head.size]
-        if head.type == EventType.GTID:
-            event = make_event(EventType.ANONYMOUS_GTID, event[19:-4], server_id=head.server_id)
-        made += event
-        at += head.size
-    (tmp_path / "bin.000001").write_bytes(made)
-    (tmp_path / "bin.index").write_text("./bin.000001\n")
-    assert source_of(BinlogStore(tmp_path / "bin.index"), "").gtid_mode() == "OFF"
+@pytest.mark.parametrize(
+    ("recording", "gtid_mode", "row_metadata"),
+    [("mysql57-no-gtid", "OFF", "MINIMAL"), ("mysql80-row", "ON", "FULL"), ("mysql-types", "ON", "MINIMAL")],
+)
+def test_the_newest_transactions_tell_the_servers_options(
+    recording: str, gtid_mode: str, row_metadata: str
+) -> None:
+    source = source_of(BinlogStore(DATA / "recordings" / recording), "")
+    assert (source.gtid_mode(), source.row_metadata()) == (gtid_mode, row_metadata)
 
 
 def test_mariadbs_gtid_position() -> None:

@@ -1,0 +1,59 @@
+"""A relay log is read up to the published position, and never again after the slave has gone back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.edge.relay_set import ReceivedEnd, RelaySet, RelayWentBack
+from dumpfilter.edge.relay_store import RelayStore
+from dumpfilter.slave.state.relay_log import RelayPosition
+from tests.master.test_relay_plans import receive
+
+
+@pytest.fixture(scope="module")
+def relay_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("relay")
+    receive("mysql-row", directory, ["--replicate-do-db=shop"])
+    return directory
+
+
+def test_files_and_bytes_end_at_the_position(relay_dir: Path) -> None:
+    end = ReceivedEnd(RelayPosition("relay-bin.000001", 700))
+    found = RelaySet(relay_dir, end)
+    assert found.names == ["relay-bin.000001"]
+    assert found.size("relay-bin.000001") == 700
+    whole = (relay_dir / "relay-bin.000001").stat().st_size
+    with found.file("relay-bin.000001") as file:
+        assert file.size == 700
+        assert len(file.read_up_to(600, 500)) == 100
+        assert file.read_up_to(800, 10) == b""
+        before = found.growth()
+        end.position = RelayPosition("relay-bin.000002", 300)
+        assert found.growth() != before
+        assert found.refresh()
+        assert found.names == ["relay-bin.000001", "relay-bin.000002"]
+        assert file.size == whole
+        assert found.size("relay-bin.000002") == 300
+
+
+def test_a_closed_relay_log_cannot_be_read(relay_dir: Path) -> None:
+    end = ReceivedEnd(RelayPosition("relay-bin.000003", 200))
+    store = RelayStore(relay_dir, end, is_complete=True)
+    indexed = store.open_file("relay-bin.000002")
+    assert store.segment_of(indexed, indexed.file.first_event) is not None
+    indexed.check()
+    end.close()
+    store.give_up(RelayWentBack())
+    with pytest.raises(RelayWentBack) as error:
+        indexed.check()
+    assert error.value.momentary
+    for attempt in (
+        lambda: indexed.read(4, 10),
+        lambda: store.segment_of(indexed, indexed.file.first_event),
+        lambda: store.open_file("relay-bin.000001").file.read(4, 10),
+    ):
+        with pytest.raises(RelayWentBack):
+            attempt()
+    store.close()
