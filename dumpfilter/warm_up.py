@@ -27,6 +27,7 @@ from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.packets.empties import find_empties, with_empties
 from dumpfilter.packets.framing import count_events, frame
+from dumpfilter.packets.relay import GtidSynthesis, RelayPoint, dropped_runs, writer_places
 from dumpfilter.receiver.binlog_file import find_end
 from dumpfilter.receiver.deframing import Deframer
 from dumpfilter.split_set.restore import restore
@@ -82,7 +83,11 @@ def _write_packets(made: GeneratedSet, family: str) -> None:
         thread.start_file(segment.start, read)
         plans = thread.plan(segment)
         found = find_empties(plans, segment, segment.start, segment.start, read, gtid_source)
+        writer_places(segment, read, RelayPoint(segment.start))
+        if family == "mysql":
+            GtidSynthesis(fd).gtids((bytes(16), ""), 1, 1, 1, 0, 0)
         for plan, empties in zip(plans, found, strict=True):
+            dropped_runs(plan, segment, segment.start, gtid_source)
             events = render(plan, reader.data, reader.data_offset, read, fd)
             frame(with_empties(events, empties, read, fd), 1)
         count_events(reader.data)

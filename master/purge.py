@@ -14,6 +14,7 @@ from pathlib import Path
 from dumpfilter.binlog.writer import create_new
 from dumpfilter.errors import BinlogError
 from dumpfilter.index.fileset import BinlogSet, gtid_index_of
+from dumpfilter.index.index_file import INDEX_CHANGES
 from dumpfilter.master.identity import keep_uuid
 from dumpfilter.master.writers import writer_of
 from dumpfilter.sql.result import Note
@@ -75,7 +76,8 @@ def purge(
     try:
         _check_inside(index, paths)
         keep_uuid(binlogs)
-        _take_out(index, set(going))
+        with INDEX_CHANGES:
+            _take_out(index, set(going))
         binlogs.refresh()
         for path in paths:
             gtid_index_of(path).unlink(missing_ok=True)

@@ -29,6 +29,8 @@ from dumpfilter.statement import Statement, StatementKind, TableLists, TableName
 MOST_STATES = 10_000
 """The most combinations of states that a comparison visits, which take about a second."""
 _MOST_PATTERN_BITS = 20_000
+_MOST_REMEMBERED = 256
+"""The most results of comparisons that are remembered."""
 
 S = TypeVar("S", bound=Hashable)
 
@@ -75,8 +77,21 @@ def passes_beyond(one: ReplicationFilter, other: ReplicationFilter) -> Differenc
         return _NOTHING
     if not isinstance(one, Filter) or not isinstance(other, Filter) or one.names != other.names:
         return _UNKNOWN
+    if _ordered(one) == _ordered(other):
+        return _NOTHING
+    return _compared(one.rules, other.rules, one.names)
+
+
+def _ordered(side: Filter) -> tuple[frozenset[Rule], tuple[Rule, ...]]:
+    """Return the rules so that equal filters have equal ones. Only the order of rewrite rules counts."""
+    return frozenset(side.rules), tuple(rule for rule in side.rules if rule.kind is RuleKind.REWRITE_DB)
+
+
+@functools.lru_cache(_MOST_REMEMBERED)
+def _compared(one: tuple[Rule, ...], other: tuple[Rule, ...], names: NameRules) -> Difference:
+    # A master compares the same two filters again and again, each time that it looks at a replica.
     try:
-        return _Comparison(one, other).result()
+        return _Comparison(Filter(one, names=names), Filter(other, names=names)).result()
     except _TooManyError:
         return _UNKNOWN
 

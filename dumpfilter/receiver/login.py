@@ -244,7 +244,7 @@ _PRIVILEGE_TO_LIST = {False: "REPLICATION CLIENT", True: "BINLOG MONITOR"}
 def _tls_cure(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"the source's certificate is not accepted: {error.verify_message.rstrip('.')}; give the CA that signed it (?ca=FILE), "
-            "or say tls=verify-ca if the certificate does not name the host"
+            f"the source's certificate is not accepted: {error.verify_message.rstrip('.')}; give the CA that "
+            "signed it (?ca=FILE), or say tls=verify-ca if the certificate does not name the host"
         )
     return ssl_reason(error)

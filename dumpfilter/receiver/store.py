@@ -184,6 +184,8 @@ class BinlogDirectory:
             if self.policy is not Sync.NONE:
                 made.sync()
             index = self.index or self.directory / f"{base}.index"
+            if not names:
+                self._keep_uuid(index, description)
             with INDEX_CHANGES:
                 # Another thread may have purged files since.
                 lines = [line for line in read_index(index) if line] if self.index else []
@@ -197,6 +199,16 @@ class BinlogDirectory:
             raise
         self.file = made
         return made
+
+    def _keep_uuid(self, index: Path, description: FormatDescription) -> None:
+        """Write the UUID by which slaves of a master recognize the set, in the format of a server's ``auto.cnf``.
+
+        The set of a MySQL server has the server's UUID. The UUID of MariaDB's set is computed from the begin of its
+        first file, so that two stores that begin with the same file have the same UUID.
+        """
+        server_uuid = self.source.server_uuid if self.source is not None else ""
+        found = server_uuid or str(uuid.uuid5(uuid.NAMESPACE_OID, description.raw.hex()))
+        _replace(index.with_suffix(".uuid"), f"[auto]\nserver-uuid={found}\n".encode())
 
     def end_file(self) -> None:
         """Close the open file, because the source has begun another one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ _SILENT_HEARTBEATS = 3
 """The heartbeats that may fail to come before the connection counts as lost."""
 
 _LEAST_SILENCE = 5.0
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,10 @@ def ask_facts(connection: SourceConnection) -> SourceFacts:
     logs = None
     if rows is not None:
         logs = [(str(row[0]), int(row[1])) for row in rows if len(row) > 1 and str(row[1]).isdigit()]
-    return SourceFacts(
-        "mariadb" if is_mariadb else "mysql",
-        version,
-        "" if is_mariadb else found.get("server_uuid") or "",
-        logs,
-    )
+    server_uuid = found.get("server_uuid") or ""
+    if is_mariadb or not _UUID.fullmatch(server_uuid):
+        server_uuid = ""
+    return SourceFacts("mariadb" if is_mariadb else "mysql", version, server_uuid, logs)
 
 
 def begin_stream(

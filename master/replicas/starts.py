@@ -48,7 +48,7 @@ def start_by_gtids(have: GtidSet, store: BinlogStore) -> ReplicaStart:
     except PositionError:
         before = store.previous_gtids(store.binlogs.names[0])
         raise purged(store.family, "" if before is None else str(before - have)) from None
-    return ReplicaStart(start, start.position, _has_first_transaction(start, store))
+    return ReplicaStart(start, start.position, has_first_transaction=_has_first_transaction(start, store))
 
 
 def _has_first_transaction(start: DumpStart, store: BinlogStore) -> bool:
@@ -65,16 +65,15 @@ def _has_first_transaction(start: DumpStart, store: BinlogStore) -> bool:
 def start_by_position(file: str, position: int, store: BinlogStore) -> ReplicaStart:
     """Return the start for a replica that names a file, empty for the first one, and a position.
 
-    At a slave's relay log the replica names a file of the writer.
-
-    Raises BinlogMissing, PositionError for a place where no event begins, and SqlError 1236.
+    At a slave's relay log the replica names a file of the writer. Raises BinlogMissing, PositionError for a place where
+    no event begins, and SqlError 1236.
     """
     store.refresh()
     if position < FIRST_EVENT:
         raise before_begin(store.family)
     if store.is_relay_log:
         place = relay_start(file, position, store)
-        return ReplicaStart(DumpStart(place.file, place.boundary), place.wanted, position)
+        return ReplicaStart(DumpStart(place.file, place.boundary), place.wanted, asked=position)
     start = start_at(file or store.binlogs.names[0], position, store)
     indexed = store.open_file(start.file)
     if position > indexed.file.size:

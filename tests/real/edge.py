@@ -47,7 +47,7 @@ class Edge:
         self._launcher.start(
             self.name,
             *("slave", "--master", f"127.0.0.1:{master}", "--relay-dir", str(self.relay_dir)),
-            *("--server-id", "77", "--connect-retry", "0.1", "--summary", "none"),
+            *("--server-id", str(self.port), "--connect-retry", "0.1", "--summary", "none"),
             *("--replica-port", str(self.port), "--replica-port-file", str(note)),
             *("--config", str(self._directory / "edge.toml")),
             *self._options,

@@ -1,7 +1,7 @@
 """``python -m tests.real.live_edge mariadb|mysql``: compare replicas beside a slave with replicas at the source.
 
-The workload, the events and the comparison are those of :mod:`tests.real.live`. Each filter has a slave of its own, which
-has the filter, and the replicas behind dumpfilter follow the slave's port. The slaves and their master are killed, too.
+The workload, the events and the comparison are those of :mod:`tests.real.live`. Each filter has its own slave, and the
+replicas behind dumpfilter follow the slave's port. The slaves and their master are killed, too.
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ class RealServer:
         self.run(
             "SET SESSION sql_log_bin = 0",
             f"CREATE USER IF NOT EXISTS {name} IDENTIFIED BY '{REPLICATION_PASSWORD}'",
-            f"GRANT REPLICATION SLAVE ON *.* TO {name}",
+            f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {name}",
             "SET SESSION sql_log_bin = 1",
         )
 
@@ -503,7 +503,8 @@ class RealMySql(RealServer):
             place = f"SOURCE_AUTO_POSITION=0, SOURCE_LOG_FILE='{start.file}', SOURCE_LOG_POS={start.position}"
         self.sql(
             f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={port}, SOURCE_USER='{user}', "
-            f"SOURCE_PASSWORD='{password}', SOURCE_CONNECT_RETRY=1, GET_SOURCE_PUBLIC_KEY=1, {place}{options}"
+            f"SOURCE_PASSWORD='{password}', SOURCE_CONNECT_RETRY=1, SOURCE_RETRY_COUNT=1000, "
+            f"GET_SOURCE_PUBLIC_KEY=1, {place}{options}"
         )
 
     def set_filter(self, rules: Sequence[str]) -> None:

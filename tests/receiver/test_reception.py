@@ -324,7 +324,7 @@ def test_a_lie_is_a_typed_error_and_nothing_is_written_elsewhere(
         receive(source, inside)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 1500
-    allowed = {"dumpfilter-source.json", "dumpfilter-source.lock", "bin.index", *source.files}
+    allowed = {"dumpfilter-source.json", "dumpfilter-source.lock", "bin.index", "bin.uuid", *source.files}
     assert _everything_under(tmp_path) <= {"a", "a/b", *(f"a/b/{name}" for name in allowed)}
     for name, data in (stored(inside) if (inside / "bin.index").exists() else {}).items():
         assert source.files[name].startswith(data) or lie in (

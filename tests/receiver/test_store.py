@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.errors import DirectoryBusy, OutputError, SourceReplaced, SourceStreamDamaged, StateCorrupt
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.master.identity import uuid_of
 from dumpfilter.receiver.store import SOURCE_FILE, BinlogDirectory, check_binlog_name
-from tests.receiver.fake_source import UUID, description_event
+from tests.receiver.fake_source import UUID, description_event, event_at
 
 HEAD = description_event()
 DESCRIPTION = FormatDescription.parse(HEAD)
@@ -143,3 +146,17 @@ def test_a_full_disk_leaves_whole_events(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.undo()
     store.close()
     assert (tmp_path / "bin.000001").read_bytes() == before
+
+
+@pytest.mark.parametrize(("family", "uuid"), [("mysql", UUID), ("mariadb", "")])
+def test_the_set_has_one_uuid_for_ever(tmp_path: Path, family: str, uuid: str) -> None:
+    """The UUID of a set without a file for it depends on the first file, which may be purged or still be short."""
+    store = BinlogDirectory(tmp_path)
+    store.recognize(family, uuid, "mysql://db1:3306/")  # type: ignore[arg-type]
+    file = store.begin_file("bin.000001", HEAD, DESCRIPTION)
+    first = uuid_of(BinlogSet.open(tmp_path))
+    assert first == (uuid or first)
+    file.append(memoryview(event_at(file.position, EventType.XID, bytes(8))))
+    store.begin_file("bin.000002", HEAD, DESCRIPTION)
+    assert uuid_of(BinlogSet.open(tmp_path)) == first
+    store.close()
