@@ -124,7 +124,7 @@ def without_stand_ins(events: list[Event]) -> tuple[list[bytes], list[tuple[str,
     return kept, dropped
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     made=BINLOGS,
     first=rules(),
