@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -16,7 +16,8 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import Counts, DumpThread
 from dumpfilter.dump.chunk import WHOLE_SEGMENT
 from dumpfilter.dump.conditions import ANY, EXACTLY, ONE
-from dumpfilter.dump.tallied import StandIns, Tallied, merge
+from dumpfilter.dump.stand_ins import StandIns
+from dumpfilter.dump.tallied import Tallied, merge
 from dumpfilter.dump.tally import Tally
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
@@ -71,6 +72,19 @@ class Figures:
             int(found.undecided[sent & found.unsure(own)].sum()),
             found.stand_ins_for(own, number) if origin is None else NO_STAND_INS,
         )
+
+
+def check_sums(got: Sequence[Figures], expected: Sequence[Figures], found: Tallied) -> None:
+    """Check the sums of a tally. MariaDB's stand-ins may be fewer than the tally tells, if a transaction is sent."""
+    assert [replace(one, stand_ins=NO_STAND_INS) for one in got] == [
+        replace(one, stand_ins=NO_STAND_INS) for one in expected
+    ]
+    for one, true in zip(got, expected, strict=True):
+        if found.stretches.domains and true.transactions:
+            assert one.stand_ins.number >= true.stand_ins.number
+            assert one.stand_ins.nbytes >= true.stand_ins.nbytes
+        else:
+            assert one.stand_ins == true.stand_ins
 
 
 class Both:
@@ -134,12 +148,12 @@ class Both:
         """Check that the tally's sums are those of the dump threads, and return the merged result."""
         found = merge([*self.found, self.tally.take()])
         expected = list(map(Figures.of_counts, self.counts, self.stand_ins))
-        assert self.sums(found) == expected
+        check_sums(self.sums(found), expected, found)
         folded = found.folded([found.flags(flags) for flags, _ in self.filters])
-        assert self.sums(folded) == expected
+        check_sums(self.sums(folded), expected, folded)
         if not found.given_only:
             own = [Figures.of_tally(found, flags, origin, None) for flags, origin in self.filters]
-            assert own == expected, "without being known beforehand"
+            check_sums(own, expected, found)
         return found
 
     def sums(self, found: Tallied) -> list[Figures]:
