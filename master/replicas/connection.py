@@ -229,7 +229,7 @@ class ReplicaConnection(Connection):
                     start,
                     family=context.family,
                     is_replica=self._is_replica(state),
-                    is_filtered=context.filters_for(slave),
+                    is_filtered=context.filters_for(slave) or context.store.is_relay_log,
                     server_id=source_id,
                     left_out=NOTHING if annotations else EventType.ANNOTATE_ROWS,
                 ),

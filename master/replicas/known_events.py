@@ -95,7 +95,7 @@ class ToldPosition:
         while at < len(events):
             head = EventHeader.unpack(events, at)
             if not head.end_log_pos:
-                raise no_such_part(self._start.dump.file, self._start.told)
+                raise no_such_part(self._start.file, self._start.told)
             if head.end_log_pos > self._start.told:
                 return events[at:]
             at += head.size
@@ -136,7 +136,7 @@ class ComputedPosition:
         start = self._start
         size = HEADER_LENGTH + _XID_LENGTH + (CHECKSUM_LENGTH if start.checksum else 0)
         if self._at != start.begun or start.told != start.end - size:
-            raise no_such_part(start.dump.file, start.told)
+            raise no_such_part(start.file, start.told)
         return make_event(
             EventType.XID,
             bytes(_XID_LENGTH),

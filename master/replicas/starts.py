@@ -40,6 +40,8 @@ class ReplicaStart:
     """
     checksum: bool = False
     """Whether the events of the file in which the dump begins end in a checksum. Known inside a transaction only."""
+    file: str = ""
+    """The file that the replica named. Known inside a transaction only."""
     has_first_transaction: bool = False
     """Whether the replica has the first transaction of the file in which the dump begins."""
 
@@ -94,7 +96,7 @@ def start_by_position(
     if store.is_relay_log:
         place = relay_start(file, position, store)
         start = DumpStart(place.file, place.boundary)
-        return _inside(start, position, place.begun, place.end, store)
+        return _inside(start, file, position, place.begun, place.end, store)
     start = start_at(file or store.binlogs.names[0], position, store)
     indexed = store.open_file(start.file)
     if position > indexed.file.size:
@@ -109,12 +111,13 @@ def start_by_position(
         earlier = store.segment_of(indexed, segment.start - 1)
         assert earlier is not None, "a segment that continues a transaction has one before"
         segment = earlier
-    return _inside(DumpStart(start.file, boundary), start.position, boundary, end, store)
+    return _inside(DumpStart(start.file, boundary), start.file, start.position, boundary, end, store)
 
 
-def _inside(start: DumpStart, told: int, begun: int, end: int, store: BinlogStore) -> ReplicaStart:
+def _inside(start: DumpStart, file: str, told: int, begun: int, end: int, store: BinlogStore) -> ReplicaStart:
+    """Return the start of a dump, whose ``end`` is 0 if the replica has no part of a transaction."""
     checksum = bool(end) and store.open_file(start.file).file.format_description.checksum
-    return ReplicaStart(start, told, begun, end, checksum)
+    return ReplicaStart(start, told, begun, end, checksum, file)
 
 
 def _transaction_before(segment: Segment, position: int) -> int | None:

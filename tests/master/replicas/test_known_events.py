@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pymysql
 import pytest
 
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from tests.master.replicas.serving import MARIADB, Replica, Serving, entry, header, serving
+from tests.master.test_relay_plans import receive
 from tests.support import DATA
 
 MARIADB_118 = DATA / "oracle" / "mariadb118-row"
@@ -27,11 +29,19 @@ FILE_AT = 19 + 8
 Transaction = tuple[bytes, ...]
 
 
-@pytest.fixture(scope="module", params=[MARIADB, MARIADB_118], ids=["10.11", "11.8"])
-def served(request: pytest.FixtureRequest) -> Iterator[Serving]:
-    with serving(
-        request.param, [entry(user, rules) for user, rules in {**FILTERS, **NONE}.items()]
-    ) as server:
+@pytest.fixture(
+    scope="module",
+    params=[(MARIADB, False), (MARIADB_118, False), (MARIADB_118, True)],
+    ids=["10.11", "11.8", "11.8 at a slave"],
+)
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    binlogs, is_at_slave = request.param
+    if is_at_slave:
+        # The slave's own filter drops events inside transactions, too.
+        directory = tmp_path_factory.mktemp("relay")
+        receive(binlogs.name, directory, ["--replicate-ignore-table=shop.customers"])
+        binlogs = directory
+    with serving(binlogs, [entry(user, rules) for user, rules in {**FILTERS, **NONE}.items()]) as server:
         yield server
 
 
@@ -145,15 +155,16 @@ def test_a_place_that_the_stream_does_not_have_is_refused(served: Serving) -> No
         place, _ = inside_of(replica)
         before = Place(place.file, place.position - 1)
         assert "MASTER_USE_GTID=slave_pos" in refusal(replica, before)
-        assert f"{before.position} of {place.file}" in refusal(replica, before)
+        assert f" {before.position} of {place.file}" in refusal(replica, before)
     # Another filter drops the transaction that the replica has begun.
     with served.connect("none").greet(family="mariadb") as replica:
         replica.register(7)
         assert "another filter" in refusal(replica, place)
 
 
-def test_a_program_names_a_position_of_the_binlog(served: Serving) -> None:
-    with served.connect("all").greet(family="mariadb") as program:
+@pytest.mark.parametrize("binlogs", [MARIADB, MARIADB_118], ids=["10.11", "11.8"])
+def test_a_program_names_a_position_of_the_binlog(binlogs: Path) -> None:
+    with serving(binlogs) as served, served.connect("all").greet(family="mariadb") as program:
         place, events = inside_of(program)
         everything = dump(program, Place())
         assert dump(program, place)[2:] == everything[len(events) :]
@@ -162,14 +173,16 @@ def test_a_program_names_a_position_of_the_binlog(served: Serving) -> None:
             program.event()
 
 
-def test_a_transaction_that_lacks_only_its_end_gets_the_end(served: Serving) -> None:
+@pytest.mark.parametrize("binlogs", [MARIADB, MARIADB_118], ids=["10.11", "11.8"])
+def test_a_transaction_that_lacks_only_its_end_gets_the_end(binlogs: Path) -> None:
     """The same position is that of a stand-in of which the replica has the Gtid event only."""
-    with served.connect("all").greet(family="mariadb") as replica:
-        replica.register(7)
-        place, events = inside_of(replica, EventType.WRITE_ROWS_V1)
-    with served.connect("none").greet(family="mariadb") as replica:
-        replica.register(7)
-        both = Received.of([*events, *dump(replica, place)])
+    with serving(binlogs, [entry("none", NONE["none"]), entry("all", [])]) as served:
+        with served.connect("all").greet(family="mariadb") as replica:
+            replica.register(7)
+            place, events = inside_of(replica, EventType.WRITE_ROWS_V1)
+        with served.connect("none").greet(family="mariadb") as replica:
+            replica.register(7)
+            both = Received.of([*events, *dump(replica, place)])
     assert not both.open
     (group,) = (group for group in both.changes if events[-1] in group)
     assert group[-2] == events[-1]
