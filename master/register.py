@@ -165,6 +165,11 @@ class RegisteredSlave:
     """The slave's entry in the book of counters, from its first dump on."""
     file: str = ""
     position: int = 0
+    other_filter_until: tuple[str, int] | None = None
+    """The binlog file and position up to which another filter chose the slave's events; None if it is not known.
+
+    A registration that replaces another one goes on with what the register knew.
+    """
     registered_at: float = field(default_factory=time.time)
     last_seen_at: float = field(default_factory=time.time)
     dump: int = 0
@@ -193,6 +198,11 @@ class RegisteredSlave:
     def server_id_key(self) -> tuple[str, str, int]:
         """User, channel and server id, which belong to one slave that dumps."""
         return self.user, self.channel, self.server_id
+
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """The binlog file and position that the slave's dumps have reached; None before the first one."""
+        return (self.file, self.position) if self.file else self.other_filter_until
 
     @property
     def flags(self) -> TableFlags:
@@ -312,6 +322,7 @@ class Register:
             old = self._owned.get(slave.owned_key)
             if old is not None:
                 self._forget(old)
+                slave.other_filter_until = old.place if old.flags is not flags else old.other_filter_until
             self._slaves[slave.slave_id] = slave
             self._owned[slave.owned_key] = slave
             self._become_idle(slave)
@@ -430,6 +441,7 @@ class Register:
                 self._check_weight(slave, change)
                 self._weigh(slave, change.weight)
             slave.change = change
+            slave.other_filter_until = slave.place
             slave.notify()
             if slave_id in self._idle:
                 self._become_idle(slave)
@@ -451,6 +463,7 @@ class Register:
             for slave in self._slaves.values():
                 flags = self._flags(slave.filter, slave.imposed)
                 slave.change = replace(slave.change, flags=flags, version=slave.filter_version + 1)
+                slave.other_filter_until = slave.place
                 slave.notify()
 
     def _flags(self, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]) -> TableFlags:

@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 from mysql_mimic import packets
 
+from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.console.connection import Com, Connection, Doing
 from dumpfilter.console.wire import ClientGone, Login
@@ -26,6 +27,7 @@ from dumpfilter.master.replicas import failures
 from dumpfilter.master.replicas.answers import Handshake, SessionState
 from dumpfilter.master.replicas.context import ReplicaContext
 from dumpfilter.master.replicas.filters import ChosenFilter, ReplicaPeer
+from dumpfilter.master.replicas.known_events import known_events
 from dumpfilter.master.replicas.positions import ReadPosition, SummedPosition
 from dumpfilter.master.replicas.requests import (
     DumpRequest,
@@ -39,6 +41,7 @@ from dumpfilter.master.replicas.requests import (
 )
 from dumpfilter.master.replicas.starts import ReplicaStart, start_by_gtids, start_by_position
 from dumpfilter.master.replicas.stream import ReplicaStream, StreamOptions, state_text
+from dumpfilter.packets.framing import NOTHING
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
 from dumpfilter.sql.result import Result
@@ -188,11 +191,14 @@ class ReplicaConnection(Connection):
                 raise failures.needs_gtids()
 
         check()
-        start = await context.reader.serve(lambda: self._start(request, gtids))
+        start = await context.reader.serve(lambda: self._start(request, state, gtids))
+        if start.is_inside and self._is_other_filters(start, slave):
+            raise failures.no_such_part(request.file, request.position)
         is_mysql = context.family == "mysql"
         v2 = is_mysql and bool(request.flags & MysqlFlag.HEARTBEAT_V2)
         source_id = context.source.server_id
         knows_checksum = state.checksum not in (None, "NONE")
+        annotations = is_mysql or bool(request.flags & MariadbFlag.ANNOTATE_ROWS)
         dump = Dump(
             context.reader,
             context.register,
@@ -218,14 +224,21 @@ class ReplicaConnection(Connection):
             else ReadPosition(source_id),
             StreamOptions(
                 source_id,
-                start,
+                start.told,
+                known_events(
+                    start,
+                    family=context.family,
+                    is_replica=self._is_replica(state),
+                    is_filtered=context.filters_for(slave) or context.store.is_relay_log,
+                    server_id=source_id,
+                    left_out=NOTHING if annotations else EventType.ANNOTATE_ROWS,
+                ),
                 heartbeats=bool(state.heartbeat_seconds),
                 v2=v2,
                 # Replicas say how often they want heartbeats, and programs do not.
                 corrections=state.heartbeat_seconds is not None,
                 checksum=knows_checksum,
-                is_filtered=context.filters_for(slave),
-                annotations=is_mysql or bool(request.flags & MariadbFlag.ANNOTATE_ROWS),
+                annotations=annotations,
             ),
             check,
         )
@@ -233,7 +246,7 @@ class ReplicaConnection(Connection):
             "replica dump begins",
             **self._fields(request),
             file=start.dump.file,
-            position=start.wanted,
+            position=start.told,
             by_gtids=gtids is not None,
         )
         try:
@@ -250,11 +263,24 @@ class ReplicaConnection(Connection):
         # Servers send an EOF packet here even to clients that do not expect EOF packets any more.
         await self._stream.send(bytes(packets.make_eof(self._capabilities, self._status())))
 
-    def _start(self, request: DumpRequest, gtids: GtidSet | None) -> ReplicaStart:
-        store = self._context.store
+    def _start(self, request: DumpRequest, state: SessionState, gtids: GtidSet | None) -> ReplicaStart:
+        context = self._context
         if gtids is not None:
-            return start_by_gtids(gtids, store)
-        return start_by_position(request.file, request.position, store)
+            return start_by_gtids(gtids, context.store)
+        is_computed = context.family == "mariadb" and self._is_replica(state)
+        return start_by_position(request.file, request.position, context.store, is_computed=is_computed)
+
+    def _is_other_filters(self, start: ReplicaStart, slave: RegisteredSlave) -> bool:
+        """Tell whether another filter chose the events that the replica has of the dump's first transaction."""
+        until = slave.other_filter_until
+        names = self._context.store.binlogs.names
+        if until is None or until[0] not in names or not slave.server_id:
+            return False
+        return (names.index(until[0]), until[1]) > (names.index(start.dump.file), start.dump.position)
+
+    def _is_replica(self, state: SessionState) -> bool:
+        """Tell whether the client is a replica. A replica wants heartbeats, or registers with its server id."""
+        return state.heartbeat_seconds is not None or bool(self._registration.server_id)
 
     def _check_client(self, state: SessionState) -> None:
         """Raise SqlError for a client that cannot understand the events of the binlog."""

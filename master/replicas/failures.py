@@ -111,6 +111,15 @@ def needs_gtids() -> SqlError:
     )
 
 
+def no_such_part(file: str, position: int) -> SqlError:
+    """Return the error for a replica that has a part of a transaction, after which the stream cannot go on."""
+    return fatal(
+        f"the slave has a part of a transaction, up to {position} of {file}, and the source now sends other events of "
+        "this transaction, for example because of another filter. To receive the transaction anew, say STOP SLAVE, "
+        "CHANGE MASTER TO MASTER_USE_GTID=slave_pos, START SLAVE"
+    )
+
+
 def no_until() -> SqlError:
     """Return the error for a MariaDB replica that wants the source to stop at a GTID."""
     return fatal(

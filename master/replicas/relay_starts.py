@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.errors import BinlogUnreadable, PositionError
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.packets.relay import follow, writer_places
+from dumpfilter.packets.relay import writer_places
+
+_UNKNOWN_END = -1
+"""The position behind a transaction of which the relay log does not have the end yet."""
 
 
 class RelayStart(NamedTuple):
@@ -23,8 +25,13 @@ class RelayStart(NamedTuple):
     file: str
     boundary: int
     """The position between two transactions, bytes."""
-    wanted: int
-    """The position behind the last event that the replica has. It lies inside the transaction after the boundary."""
+    begun: int
+    """The writer's position at the boundary."""
+    end: int = 0
+    """The writer's position behind the transaction of which the replica has a part; 0 if the replica has none.
+
+    It is negative for a transaction that the slave is still receiving.
+    """
 
 
 def relay_start(file: str, position: int, store: BinlogStore) -> RelayStart:
@@ -37,13 +44,13 @@ def relay_start(file: str, position: int, store: BinlogStore) -> RelayStart:
     names = store.binlogs.names
     if not file:
         first = store.first_position(names[0])
-        return RelayStart(names[0], first, first)
+        return RelayStart(names[0], first, position)
     indexed = _holding(file, position, store)
     found = _transaction_at(indexed, position, store)
     if found is not None:
-        begin, before = found
-        wanted = begin if position <= before else _behind(indexed, begin, position)
-        return RelayStart(indexed.name, begin, wanted)
+        return (
+            RelayStart(indexed.name, *found) if found[1] < position else RelayStart(indexed.name, *found[:2])
+        )
     size = indexed.file.size
     if store.file_after(indexed.name) is None and position > indexed.track.at(size).end:
         raise BinlogUnreadable(
@@ -52,7 +59,7 @@ def relay_start(file: str, position: int, store: BinlogStore) -> RelayStart:
             position=position,
             momentary=True,
         )
-    return RelayStart(indexed.name, size, size)
+    return RelayStart(indexed.name, size, position)
 
 
 def _holding(file: str, position: int, store: BinlogStore) -> IndexedFile:
@@ -72,10 +79,10 @@ def _holding(file: str, position: int, store: BinlogStore) -> IndexedFile:
     )
 
 
-def _transaction_at(indexed: IndexedFile, position: int, store: BinlogStore) -> tuple[int, int] | None:
+def _transaction_at(indexed: IndexedFile, position: int, store: BinlogStore) -> tuple[int, int, int] | None:
     """Return the first transaction or Gap event that ends behind a position of the writer, or None without one.
 
-    The result is its begin in the relay log, and the writer's position there.
+    The result is its begin in the relay log, and the writer's positions before and behind it.
     """
     track = indexed.track
     at = indexed.file.first_event
@@ -86,21 +93,17 @@ def _transaction_at(indexed: IndexedFile, position: int, store: BinlogStore) -> 
         starts = segment.offset[segment.txn_event[:-1]]
         number = int(np.searchsorted(places.end, position, side="right"))
         if number < len(starts):
-            is_first = number == 0 and segment.continues
-            return begun if is_first else (int(starts[number]), int(places.before[number]))
-        if segment.open and not (segment.continues and len(starts) == 1):
+            if number or not segment.continues:
+                begun = int(starts[number]), int(places.before[number])
+            assert begun is not None, "a segment that continues a transaction has one before"
+            is_open = segment.open and number == len(starts) - 1
+            return (*begun, _UNKNOWN_END if is_open else int(places.end[number]))
+        if not segment.open:
+            begun = None
+        elif not (segment.continues and len(starts) == 1):
             begun = int(starts[-1]), int(places.before[-1])
         at = segment.end
-    return None
-
-
-def _behind(indexed: IndexedFile, begin: int, position: int) -> int:
-    """Return the position in the relay log behind the last event that ends at a position of the writer or before."""
-    checksum = indexed.file.format_description.checksum
-    point = indexed.track.at(begin)
-    while True:
-        size = EventHeader.unpack(indexed.read(point.offset, HEADER_LENGTH)).size
-        following = follow(indexed.read, point, point.offset + size, checksum=checksum)
-        if following.end > position:
-            return point.offset
-        point = following
+    if begun is None or position > track.at(at).end:
+        return None
+    # The slave is still receiving the transaction, and the replica has everything of it up to here.
+    return (*begun, _UNKNOWN_END)

@@ -91,7 +91,7 @@ def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:
     """Return MariaDB's GTID position at a place in a binlog file, or None for a file that the set does not have."""
     try:
         if store.is_relay_log:
-            file, position, _ = relay_start(file, position, store)
+            file, position, *_ = relay_start(file, position, store)
         found = store.previous_gtids(file)
     except (BinlogMissing, PositionError, BinlogUnreadable):
         return None

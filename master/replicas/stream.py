@@ -13,8 +13,8 @@ from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.master.dump import Reached
+from dumpfilter.master.replicas.known_events import KnownEvents
 from dumpfilter.master.replicas.positions import KnownPosition
-from dumpfilter.master.replicas.starts import ReplicaStart
 from dumpfilter.packets.control import format_description, rotate
 from dumpfilter.packets.framing import NOTHING, frame
 
@@ -46,15 +46,16 @@ class StreamOptions:
 
     server_id: int
     """The id of the server that wrote the binlog."""
-    start: ReplicaStart
+    told: int = 0
+    """The position that the replica named, if it has a part of the transaction with which the dump begins."""
+    known: KnownEvents | None = None
+    """The events of this transaction that the replica has already. None if the dump begins between transactions."""
     heartbeats: bool = True
     """Whether the replica wants heartbeats."""
     v2: bool = False
     """Whether the replica knows heartbeats of version 2."""
     corrections: bool = True
     """Whether the replica's position may be corrected. Programs would take a correction for a part of the binlog."""
-    is_filtered: bool = False
-    """Whether the dump may lack events, so that their lengths do not tell where the replica's part begins."""
     checksum: bool = True
     """Whether the replica expects a checksum in the first event."""
     annotations: bool = True
@@ -80,8 +81,8 @@ class ReplicaStream:
         self._position = position
         self._options = options
         self._check = check
-        self._skips = options.start.skips
-        """The number of bytes of the binlog that the replica has already, inside the dump's first transaction."""
+        self._known = options.known
+        """The events that the replica has already. None as soon as it lacks all that follow."""
         self._place = "", 0
         """The file and position that the replica has been sent up to."""
         self._is_boundary = True
@@ -130,12 +131,16 @@ class ReplicaStream:
     @property
     def _is_wrong(self) -> bool:
         """Whether the replica knows a wrong position that can be corrected."""
-        return self._options.corrections and self._is_boundary and self._position.is_wrong_at(*self._place)
+        if self._known is not None or not self._is_boundary:
+            return False
+        return self._options.corrections and self._position.is_wrong_at(*self._place)
 
     async def _send(self, message: bytes, reached: Reached) -> None:
         before, self._place = self._place, (reached.file, reached.end)
         self._is_boundary = reached.is_boundary
         self._check()
+        if self._known is not None and before[0] and before != self._place and not message:
+            await self._send_new(message)
         if reached.is_beginning:
             await self._send_events(self._beginning(message, reached))
         elif message:
@@ -147,42 +152,31 @@ class ReplicaStream:
         """Return the events that say where the dump begins in a file."""
         description = _description(message)
         self._has_checksums = description.checksum
-        if not self._skips:
+        if self._known is None:
             self._position.begin(reached.file, reached.end)
             return message
-        self._position.begin(reached.file, self._wanted)
-        head = rotate(reached.file, self._wanted, self._options.server_id, self._options.checksum)
+        self._position.begin(reached.file, self._options.told)
+        head = rotate(reached.file, self._options.told, self._options.server_id, self._options.checksum)
         return head + format_description(description, is_whole_file=False)
-
-    @property
-    def _wanted(self) -> int:
-        """The position from which the replica wants events, in its own words."""
-        start = self._options.start
-        return start.wanted if start.asked is None else start.asked
 
     async def _send_new(self, message: bytes) -> None:
         """Send the part of a message that the replica does not have yet."""
-        if self._skips:
-            message = self._without_known(message)
+        if self._known is not None:
+            message = self._rest(self._known, message)
         if not message:
             return
         self._position.count(message, checksum=self._has_checksums)
         await self._send_events(message)
 
-    def _without_known(self, message: bytes) -> bytes:
-        """Return the events of a message that end behind the position from which the replica wants events."""
-        if not self._options.is_filtered:
-            skipped = min(self._skips, len(message))
-            self._skips -= skipped
-            return message[skipped:]
-        at = 0
-        while at < len(message):
-            head = EventHeader.unpack(message, at)
-            if head.end_log_pos > self._wanted:
-                self._skips = 0
-                break
-            at += head.size
-        return message[at:]
+    def _rest(self, known: KnownEvents, message: bytes) -> bytes:
+        """Return the part of a message that the replica lacks, at the dump's first transaction."""
+        rest = known.rest(message)
+        if rest is None and self._is_boundary:
+            rest = known.at_end()
+        if rest is None:
+            return b""
+        self._known = None
+        return rest
 
     async def _send_heartbeat(self) -> None:
         options = self._options

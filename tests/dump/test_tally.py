@@ -51,11 +51,14 @@ class Figures:
     events: int = 0
     transactions: int = 0
     undecided: int = 0
-    stand_ins: StandIns = NO_STAND_INS
-    """The stand-ins of a real replica. They are left out for a slave that ignores origins, as no real replica does."""
+    stand_ins: StandIns | None = NO_STAND_INS
+    """The stand-ins of a real replica. They are left out for a slave that ignores origins, as no real replica does.
+
+    None: the dump thread does not tell them, because its binlog is a relay log with Gap events.
+    """
 
     @classmethod
-    def of_counts(cls, counts: Counts, stand_ins: StandIns = NO_STAND_INS) -> Figures:
+    def of_counts(cls, counts: Counts, stand_ins: StandIns | None = NO_STAND_INS) -> Figures:
         kept = counts.transactions_read - counts.transactions_dropped
         return cls(counts.bytes_sent, counts.events_sent, kept, counts.events_undecided, stand_ins)
 
@@ -80,6 +83,9 @@ def check_sums(got: Sequence[Figures], expected: Sequence[Figures], found: Talli
         replace(one, stand_ins=NO_STAND_INS) for one in expected
     ]
     for one, true in zip(got, expected, strict=True):
+        if true.stand_ins is None:
+            continue
+        assert one.stand_ins is not None
         if found.stretches.domains and true.transactions:
             assert one.stand_ins.number >= true.stand_ins.number
             assert one.stand_ins.nbytes >= true.stand_ins.nbytes
@@ -99,7 +105,7 @@ class Both:
             for flags, origin in self.filters
         ]
         self.counts = [Counts() for _ in filters]
-        self.stand_ins = [NO_STAND_INS for _ in filters]
+        self.stand_ins: list[StandIns | None] = [NO_STAND_INS for _ in filters]
         self.found: list[Tallied] = []
 
     def file(
@@ -135,11 +141,15 @@ class Both:
             self.counts[number].add(plan.counts)
         if self.filters[number][1] is not None:
             return
+        known = self.stand_ins[number]
+        if known is None or len(segment.dropped.runs):
+            self.stand_ins[number] = None
+            return
         fd = segment.format_description
         empties = find_empties(
             plans, segment, position, resume, file.read, lambda source: self.sources.key(source, fd.family)
         )
-        count, size = self.stand_ins[number]
+        count, size = known
         count += sum(map(len, empties))
         size += sum(one.size(fd.checksum) for one in empties)
         self.stand_ins[number] = StandIns(count, size)

@@ -41,6 +41,12 @@ class Proxy:
         with self._lock:
             self._cut_at = self.forwarded + length
 
+    @property
+    def cut_is_due(self) -> bool:
+        """Whether the length of :meth:`cut_after` is not reached yet."""
+        with self._lock:
+            return self._cut_at is not None
+
     def close(self) -> None:
         """Cut all connections and take no more."""
         # A thread that waits in accept() keeps a closed socket open.

@@ -142,11 +142,15 @@ class RealServer:
         """Return the server's command line."""
         raise NotImplementedError
 
+    def environment(self) -> dict[str, str] | None:
+        """Return the environment of the server's process, or None for that of this process."""
+        return None
+
     def start(self) -> None:
         """Start the server and wait until it answers."""
         self._process = subprocess.Popen(
             self.command(),
-            env={**os.environ, "TMPDIR": str(self.directory / "tmp")} if self.family == "mariadb" else None,
+            env=self.environment(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -387,19 +391,23 @@ class RealMariaDb(RealServer):
     gtids = "@@GLOBAL.gtid_slave_pos"
     log_status = "SHOW MASTER STATUS"
     forget = "RESET MASTER; SET GLOBAL gtid_slave_pos = ''"
+    root: Path | None = None
+    """The file system with the server, into which it is started with chroot. None: the installed server."""
 
     def command(self) -> list[str]:
+        directory = self.directory if self.root is None else Path("/") / self.directory.relative_to(self.root)
         return [
-            shutil.which("mariadbd") or "/usr/sbin/mariadbd",
+            *([] if self.root is None else ["chroot", str(self.root)]),
+            "/usr/sbin/mariadbd" if self.root else shutil.which("mariadbd") or "/usr/sbin/mariadbd",
             "--no-defaults",
             f"--user={USER}",
-            f"--datadir={self.data}",
-            f"--socket={self.directory}/s",
+            f"--datadir={directory}/d",
+            f"--socket={directory}/s",
             f"--port={self.port}",
             "--bind-address=127.0.0.1",
             f"--server-id={self.server_id}",
-            f"--log-error={self.directory}/err.log",
-            f"--pid-file={self.directory}/pid",
+            f"--log-error={directory}/err.log",
+            f"--pid-file={directory}/pid",
             "--log-bin=bin",
             "--log-slave-updates",
             "--skip-slave-start",
@@ -412,6 +420,9 @@ class RealMariaDb(RealServer):
             "--sync-binlog=0",
             *self.options,
         ]
+
+    def environment(self) -> dict[str, str] | None:
+        return None if self.root else {**os.environ, "TMPDIR": str(self.directory / "tmp")}
 
     def written(self) -> str:
         return self.value("@@GLOBAL.gtid_binlog_pos")
@@ -543,6 +554,20 @@ def _by_kind(rules: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
+def install_other(root: Path, data: Path) -> None:
+    """Make the data directory ``data`` of a MariaDB server inside the file system ``root``."""
+    command = [
+        "chroot",
+        str(root),
+        "mariadb-install-db",
+        "--no-defaults",
+        f"--datadir={data}",
+        f"--user={USER}",
+    ]
+    command += ["--skip-test-db", "--auth-root-authentication-method=normal"]
+    subprocess.run(command, check=True, capture_output=True)
+
+
 def as_text(value: str | bytes) -> str:
     """Return a value of a result as text. MariaDB gives some columns as bytes."""
     return value.decode() if isinstance(value, bytes) else value
@@ -568,10 +593,19 @@ def _inside(directory: Path) -> Path:
 class Servers:
     """Makes servers from templates below ``directory`` and stops all of them at the end.
 
-    MySQL's directory must be below :data:`MYSQL_ROOT`. ``ports`` gives each new server a port.
+    MySQL's directory must be below :data:`MYSQL_ROOT`. ``ports`` gives each new server a port. ``mariadb_root`` is a
+    file system with another MariaDB than the installed one, and ``directory`` must then be below it.
     """
 
-    def __init__(self, family: str, directory: Path, ports: Callable[[], int] = free_port) -> None:
+    def __init__(
+        self,
+        family: str,
+        directory: Path,
+        ports: Callable[[], int] = free_port,
+        *,
+        mariadb_root: Path | None = None,
+    ) -> None:
+        self._mariadb_root = mariadb_root
         self.family = family
         self.directory = directory
         self._ports = ports
@@ -581,6 +615,8 @@ class Servers:
         """Return a server with empty data, which is not started."""
         kind: type[RealServer] = RealMySql if self.family == "mysql" else RealMariaDb
         server = kind(self.directory / name, server_id, *options, port=self._ports())
+        if isinstance(server, RealMariaDb):
+            server.root = self._mariadb_root
         shutil.rmtree(server.directory, ignore_errors=True)
         lower = [option for option in options if option.startswith("--lower-case-table-names")]
         shutil.copytree(self._template(*lower), server.directory, symlinks=True)
@@ -616,6 +652,9 @@ class Servers:
             for file in (making / "d").glob("bin.*"):
                 file.unlink()
             (making / "d" / "auto.cnf").unlink()
+        elif self._mariadb_root is not None:
+            data = Path("/") / (making / "d").relative_to(self._mariadb_root)
+            install_other(self._mariadb_root, data)
         else:
             install(making)
         making.rename(template)
