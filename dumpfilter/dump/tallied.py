@@ -113,9 +113,9 @@ class Tallied:
     def stand_ins_for(self, flags: SubjectFlags | None, number: int | None = None) -> StandIns:
         """Return the stand-ins that a real replica gets for the transactions that its filter drops.
 
-        For MariaDB this is an upper bound, reached when the filter drops all transactions or none. The parameters are
-        those of :meth:`sent`. A real replica is sent the transactions of all servers and domains, and ignores some of
-        them itself.
+        For MariaDB this is an upper bound. Its number is exact when the filter drops all transactions or none. The
+        bytes are then exact, too, unless only some binlogs have checksums. The parameters are those of :meth:`sent`. A
+        real replica is sent the transactions of all servers and domains, and ignores some of them itself.
         """
         sent = self.sent(flags, None, number)
         dropped = StandIns(int(self.stand_ins[~sent].sum()), int(self.stand_in_bytes[~sent].sum()))
