@@ -251,6 +251,8 @@ class Dump:
                 continue
             # The binlog ends inside a transaction, whose end may be far away.
             self._drains.check(self._slave)
+            # The messages that follow have no events, also right behind the message with which the dump began.
+            self.reached = self.reached._replace(is_beginning=False)
             if self._once:
                 await self._reader.call(lambda end=place.source: end.check_end(last=True))  # type: ignore[misc]
                 yield self._encoding.end_of_log(place)

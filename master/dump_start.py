@@ -25,16 +25,6 @@ class DumpStart:
     """
 
 
-class GtidsPurged(PositionError):
-    """The error for a slave that lacks GTIDs of binlog files that have been purged."""
-
-    def __init__(self, missing: GtidSet, file: str) -> None:
-        super().__init__(
-            f"the slave lacks GTIDs that the master has purged: {missing}; seed it from a backup", file=file
-        )
-        self.missing = missing
-
-
 def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
     """Return the binlog file and position at which the dump for a slave's request begins.
 
@@ -53,7 +43,10 @@ def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
 
 
 def start_after(have: GtidSet, store: BinlogStore) -> DumpStart:
-    """Return the start of a dump for a slave that has the transactions with these GTIDs. Raises GtidsPurged."""
+    """Return the start of a dump for a slave that has the transactions with these GTIDs.
+
+    Raises PositionError when the slave lacks GTIDs that the master has purged.
+    """
     file = _file_for(have, store)
     return DumpStart(file, store.first_position(file), have)
 
@@ -85,7 +78,7 @@ def check_boundary(start: DumpStart, store: BinlogStore) -> None:
 def _file_for(have: GtidSet, store: BinlogStore) -> str:
     """Return the newest binlog file such that the slave has every GTID of the files before.
 
-    Raises GtidsPurged when the slave lacks GTIDs that the master has purged.
+    Raises PositionError when the slave lacks GTIDs that the master has purged.
     """
     for name in reversed(store.binlogs.names):
         before = store.previous_gtids(name)
@@ -94,4 +87,7 @@ def _file_for(have: GtidSet, store: BinlogStore) -> str:
     first = store.binlogs.names[0]
     missing = store.previous_gtids(first)
     assert missing is not None
-    raise GtidsPurged(missing - have, first)
+    raise PositionError(
+        f"the slave lacks GTIDs that the master has purged: {missing - have}; seed it from a backup",
+        file=first,
+    )

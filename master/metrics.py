@@ -133,8 +133,8 @@ SLAVES = gauge(
 )
 CALLS = gauge(
     "dumpfilter_master_calls",
-    "Calls under way, by kind. Dumps have the kind dump, watches of gRPC's health service the kind watch. Connections of "
-    "the replication port, also those that dump, have the kind replica_connection.",
+    "Calls under way, by kind. Dumps have the kind dump, watches of gRPC's health service the kind watch. Connections "
+    "of the replication port, also those that dump, have the kind replica_connection.",
     ("kind",),
 )
 CALLS_LIMIT = gauge(
@@ -225,7 +225,8 @@ class MasterCollector(Collector):
     """A collector that reads a master's metrics at a scrape.
 
     The register's lock is held only while its list of slaves is copied. Counters are read without a lock, so that the
-    counters of one slave may differ by one chunk.
+    counters of one slave may differ by one chunk. ``replicas`` returns the connections of the replication port and the
+    most that the port accepts, or None without such a port.
     """
 
     def __init__(
@@ -238,6 +239,7 @@ class MasterCollector(Collector):
         caches: Callable[[], Mapping[str, CacheState]],
         *,
         serving: Callable[[], bool],
+        replicas: Callable[[], tuple[int, int] | None] = lambda: None,
         measured: Measurements = MEASURED,
     ) -> None:
         self._store = store
@@ -247,6 +249,7 @@ class MasterCollector(Collector):
         self._drains = drains
         self._caches = caches
         self._serving = serving
+        self._replicas = replicas
         self._measured = measured
 
     def collect(self) -> Iterator[Metric]:
@@ -284,9 +287,11 @@ class MasterCollector(Collector):
             CallKind.DUMP: limits.max_dumps,
             CallKind.WATCH: limits.max_watches,
         }
-        kinds = [({"kind": kind.name.lower()}, kind) for kind in most]
-        yield CALLS.family((labels, self._places.used(kind)) for labels, kind in kinds)
-        yield CALLS_LIMIT.family((labels, most[kind]) for labels, kind in kinds)
+        calls = {kind.name.lower(): (self._places.used(kind), limit) for kind, limit in most.items()}
+        if (replicas := self._replicas()) is not None:
+            calls["replica_connection"] = replicas
+        yield CALLS.family(({"kind": kind}, used) for kind, (used, _) in calls.items())
+        yield CALLS_LIMIT.family(({"kind": kind}, limit) for kind, (_, limit) in calls.items())
         failed = self._measured.failed_calls.counts()
         yield FAILED_CALLS.family(({"reason": reason}, count) for reason, count in failed.items())
 

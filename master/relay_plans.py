@@ -128,9 +128,7 @@ def relay_pieces(
         told = (track.begin.file, int(places.end[until - 1]) if until else track.at(plan.end).end)
         runs = dropped_runs(plan, segment, position, source.gtid_source) if by_gtid else []
         if segment.format_description.family == "mariadb":
-            runs = last_of_domains(
-                runs, segment, int(np.searchsorted(starts, plan.resume)), source.gtid_source
-            )
+            runs = last_of_domains(runs)
         pieces += _parts(RelayPlan(plan, source, end, resume, filter_version, told, places, begins, runs))
         position, end, resume = plan.end, plan.end, plan.resume
     return pieces

@@ -124,6 +124,8 @@ class MasterServer:
         self._decoders = started_pool(_DECODERS, "grpc-decode")
         self._probe: asyncio.Task[None] | None = None
         self._stopped = False
+        self.count_replicas: Callable[[], tuple[int, int]] | None = None
+        """Returns the connections of the replication port and the most of them. None: the master has no such port."""
         self._source = source
         self.reader = SharedReader(store, self._loop)
         self.service = DumpFilterService(
@@ -214,6 +216,7 @@ class MasterServer:
             service.drains,
             self.reader.caches,
             serving=lambda: self.is_serving and not service.stopping,
+            replicas=lambda: None if self.count_replicas is None else self.count_replicas(),
         )
 
     def _tell_drained(self) -> None:

@@ -188,7 +188,7 @@ class Connection:
                 await self._log_in(await self._door.greet())
             await self._serve_commands()
         except TimeoutError:
-            log.info(f"{self._door.port}.login_timeout", connection=self.id, peer=self.peer)
+            log.info("client.login_timeout", port=self._door.port, connection=self.id, peer=self.peer)
         except (ClientGone, Refused):
             pass
         finally:
@@ -199,7 +199,9 @@ class Connection:
                 with contextlib.suppress(asyncio.CancelledError, ClientGone, SqlError):
                     await self._ahead
             if self.session:
-                log.info(f"{self._door.port}.disconnected", connection=self.id, user=self.session.user)
+                log.info(
+                    "client.disconnected", port=self._door.port, connection=self.id, user=self.session.user
+                )
 
     @property
     def doing(self) -> Doing:
@@ -236,7 +238,8 @@ class Connection:
                 raise Refused from unknown
         self.session = session
         log.info(
-            f"{self._door.port}.connected",
+            "client.connected",
+            port=self._door.port,
             connection=self.id,
             user=login.user,
             peer=self.peer,
@@ -252,7 +255,7 @@ class Connection:
                     async with asyncio.timeout(IDLE_SECONDS):
                         data = await self._next_command()
                 except TimeoutError:
-                    log.info(f"{self._door.port}.idle", connection=self.id, peer=self.peer)
+                    log.info("client.idle", port=self._door.port, connection=self.id, peer=self.peer)
                     return
                 self._ahead = None
                 self._stream.begin_answer()
@@ -315,7 +318,9 @@ class Connection:
         except Exception as failed:
             # A defect of the console is logged, and the client's session goes on.
             statement = without_passwords(text, _LOGGED_CHARACTERS)
-            log.exception(f"{self._door.port}.statement_failed", connection=self.id, statement=statement)
+            log.exception(
+                "client.statement_failed", port=self._door.port, connection=self.id, statement=statement
+            )
             raise server_errors.ER_UNKNOWN_ERROR(
                 f"Unknown error: {type(failed).__name__}: {failed}"
             ) from failed

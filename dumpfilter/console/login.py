@@ -129,7 +129,9 @@ class Doorkeeper:
                 await self.stream.start_tls(self.tls.context)
                 answer = await self.stream.read_reply(_LOGIN_PACKET)
             elif self.demands_tls:
-                log.warning(f"{self.port}.tls_demanded", connection=self.connection_id, peer=self.peer)
+                log.warning(
+                    "client.tls_demanded", port=self.port, connection=self.connection_id, peer=self.peer
+                )
                 await self.refuse(ER_SECURE_TRANSPORT_REQUIRED())
                 raise Refused
             return parse_login(answer, self.greeting.capabilities)
@@ -141,7 +143,7 @@ class Doorkeeper:
                 self._say_tls_failed("no login came: the client may not trust the certificate")
             raise
         except (MalformedPacket, SqlError) as failed:
-            log.info(f"{self.port}.bad_handshake", connection=self.connection_id, peer=self.peer)
+            log.info("client.bad_handshake", port=self.port, connection=self.connection_id, peer=self.peer)
             await self.refuse(ER_HANDSHAKE_ERROR())
             raise Refused from failed
 
@@ -194,7 +196,8 @@ class Doorkeeper:
             given = await self._decrypted(given or b"")
         if given is None:
             log.warning(
-                f"{self.port}.password_needs_tls",
+                "client.password_needs_tls",
+                port=self.port,
                 connection=self.connection_id,
                 peer=self.peer,
                 hint="the first login with a caching_sha2_password hash needs TLS",
@@ -219,7 +222,9 @@ class Doorkeeper:
         return await asyncio.to_thread(self.rsa.decrypt, given, self.nonce)
 
     def _say_tls_failed(self, reason: str) -> None:
-        log.warning(f"{self.port}.tls_failed", connection=self.connection_id, peer=self.peer, reason=reason)
+        log.warning(
+            "client.tls_failed", port=self.port, connection=self.connection_id, peer=self.peer, reason=reason
+        )
 
     async def refuse(self, error: SqlError) -> None:
         """Send an error to the client in place of the answer that the login expects."""
@@ -238,7 +243,11 @@ class Doorkeeper:
 
     async def _deny(self, user: str, *, with_password: bool) -> None:
         log.warning(
-            f"{self.port}.access_denied", connection=self.connection_id, user=user[:80], peer=self.peer
+            "client.access_denied",
+            port=self.port,
+            connection=self.connection_id,
+            user=user[:80],
+            peer=self.peer,
         )
         using = "YES" if with_password else "NO"
         error = ER_ACCESS_DENIED_ERROR(user, self.peer, using)

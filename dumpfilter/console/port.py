@@ -228,7 +228,7 @@ class ClientPort:
         peers = Counter(client.connection.peer for _, client in waiting)
         (crowd, _), *_ = peers.most_common(1)
         number, oldest = next((n, client) for n, client in waiting if client.connection.peer == crowd)
-        log.warning(f"{self._settings.name}.too_many_logins", connection=number, peer=crowd)
+        log.warning("client.too_many_logins", port=self._settings.name, connection=number, peer=crowd)
         oldest.task.cancel()
 
     def admit(self, number: int, user: str) -> None:
@@ -238,7 +238,7 @@ class ClientPort:
         )
         reserved = RESERVED_CONNECTIONS if self._is_admin(user) else 0
         if others >= self._settings.max_connections + reserved:
-            log.warning(f"{self._settings.name}.too_many_connections", user=user, others=others)
+            log.warning("client.too_many_connections", port=self._settings.name, user=user, others=others)
             raise ER_CON_COUNT_ERROR()
 
 

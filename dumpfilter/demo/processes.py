@@ -93,12 +93,22 @@ def ending_at_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold back the signals that end a process until the end of the context."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    """Hold back the signals that end a process until the end of the context. Only the main thread may use this.
+
+    A blocked signal would be delivered to another thread, and Python would still interrupt the main thread.
+    """
+    held: list[int] = []
+    before = {
+        number: signal.signal(number, lambda got, _: held.append(got))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for got in held[:1]:
+            signal.raise_signal(got)
 
 
 def _exit(number: int, _: object) -> None:

@@ -1,11 +1,14 @@
 """The sizes of stand-ins: small transactions that leave a real replica with the GTIDs of dropped transactions.
 
-A tally counts them beside the events, because a stand-in is sent exactly when its transaction is dropped. MySQL's
-stand-in is the transaction's own Gtid event, a BEGIN and an Xid event. MariaDB needs a stand-in only for the last
-transaction of a domain in each chunk, an empty Gtid event and an Xid event.
+A tally counts them beside the events. MySQL's stand-in is the transaction's own Gtid event, a BEGIN and an Xid event.
+The master sends it exactly when it drops the transaction. MariaDB's stand-in is an empty Gtid event and an Xid event. A
+run of dropped transactions between two sent ones needs one stand-in for each domain. A tally does not know which
+transactions are neighbours, so it tells only how many stand-ins MariaDB needs at most (:func:`at_most`).
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,13 +33,56 @@ EVENTS: dict[Family, int] = {"mysql": 3, "mariadb": 2}
 """The number of events of a stand-in."""
 
 PIECE = SEGMENT_SIZE
-"""The part of a binlog in which MariaDB's stand-ins are counted once for each domain, bytes.
+"""The part of a binlog at whose end a run of dropped transactions ends for MariaDB's stand-ins, bytes.
 
-A master makes a chunk of so many bytes when the filter drops most of them. A chunk that fills earlier, or that ends
-because the binlog ends there for now, has stand-ins of its own.
+A master makes a chunk of so many bytes when the filter drops most of them. A chunk that ends because the binlog ends
+there for now has stand-ins of its own.
 """
 
 Sizes = npt.NDArray[np.int64]
+
+
+class StandIns(NamedTuple):
+    """The small transactions that leave a real replica with the GTIDs of dropped transactions."""
+
+    number: int
+    nbytes: int
+    """The bytes of their events, without the headers of packets."""
+
+
+class Stretches(NamedTuple):
+    """The numbers of domains in the stretches of a binlog of MariaDB.
+
+    No run of dropped transactions reaches beyond its stretch, whatever the filter. A stretch ends at the end of a piece
+    (:data:`PIECE`), and at events between transactions, which the master sends to every slave.
+    """
+
+    domains: int = 0
+    """The sum, over all stretches, of the number of domains in the stretch. It is 0 for MySQL."""
+    most_domains: int = 0
+    """The largest number of domains in one stretch."""
+
+    def plus(self, other: Stretches) -> Stretches:
+        """Return the numbers for the stretches of both."""
+        return Stretches(self.domains + other.domains, max(self.most_domains, other.most_domains))
+
+
+def at_most(dropped: StandIns, sent: int, stretches: Stretches) -> StandIns:
+    """Return the most stand-ins that a replica of MariaDB gets in place of the dropped transactions.
+
+    Each sent transaction ends a run of dropped ones, and a run has at most one stand-in for each domain of its stretch.
+
+    Parameters:
+        dropped: a stand-in for each dropped transaction.
+        sent: the number of sent transactions.
+        stretches: the domains in which the runs lie.
+    """
+    number = min(dropped.number, stretches.domains + sent * stretches.most_domains)
+    # Stand-ins differ only by their checksums. The most bytes are those with as many checksums as possible.
+    shortest = MARIADB_GTID_LENGTH + XID_LENGTH
+    checksums = EVENTS["mariadb"] * CHECKSUM_LENGTH
+    with_checksums = (dropped.nbytes - dropped.number * shortest) // checksums
+    return StandIns(number, number * shortest + min(number, with_checksums) * checksums)
 
 
 class StandInSizes:
@@ -49,12 +95,20 @@ class StandInSizes:
         self._sources = sources
         self._domains = np.empty(0, np.int64)
         self._of_open = 0
+        self._stretches = Stretches()
 
     def of(self, segment: Segment) -> Sizes:
         """Return the bytes of the stand-in of each transaction of the next segment. 0 means that it needs none."""
         if segment.format_description.family == "mariadb":
-            return self._mariadb(segment)
+            self._stretches = self._stretches.plus(self._stretches_of(segment))
+            size = _with_checksum(segment, MARIADB_GTID_LENGTH) + _with_checksum(segment, XID_LENGTH)
+            return np.where(segment.txn_source >= 0, np.int64(size), 0)
         return self._mysql(segment)
+
+    def take_stretches(self) -> Stretches:
+        """Return the domains in the stretches since the last call of this method."""
+        found, self._stretches = self._stretches, Stretches()
+        return found
 
     def _mysql(self, segment: Segment) -> Sizes:
         n = len(segment.txn_source)
@@ -67,23 +121,18 @@ class StandInSizes:
         self._of_open = int(sizes[-1]) if segment.open and n else 0
         return sizes
 
-    def _mariadb(self, segment: Segment) -> Sizes:
-        sizes = np.zeros(len(segment.txn_source), np.int64)
-        complete = len(sizes) - segment.open
-        which = np.flatnonzero(segment.txn_source[:complete] >= 0)
-        if len(which):
-            end = np.append(segment.offset[segment.txn_event[1:-1]], segment.end)[which]
-            piece = (end - 1 - segment.start) // PIECE
-            # A domain id has 32 bits.
-            keys = piece << 32 | self._domain_of(segment.txn_source[which])
-            # Mostly one domain follows itself, so that few transactions remain to be sorted.
-            ends_run = np.append(keys[1:] != keys[:-1], True)
-            which, keys = which[ends_run], keys[ends_run]
-            # The first entry of each key in the reversed order is the last transaction of a domain in a piece.
-            _, last = np.unique(keys[::-1], return_index=True)
-            gtid = _with_checksum(segment, MARIADB_GTID_LENGTH)
-            sizes[which[::-1][last]] = gtid + _with_checksum(segment, XID_LENGTH)
-        return sizes
+    def _stretches_of(self, segment: Segment) -> Stretches:
+        source = segment.txn_source[: len(segment.txn_source) - segment.open]
+        which = np.flatnonzero(source >= 0)
+        if not len(which):
+            return Stretches()
+        end = np.append(segment.offset[segment.txn_event[1:-1]], segment.end)[which]
+        # Both summands only rise, so each pair of a piece and a number of events between transactions has its own sum.
+        stretch = (end - 1 - segment.start) // PIECE + np.cumsum(source == R.KEPT)[which]
+        # A domain id has 32 bits.
+        keys = np.unique(stretch << 32 | self._domain_of(source[which]))
+        _, domains = np.unique(keys >> 32, return_counts=True)
+        return Stretches(len(keys), int(domains.max()))
 
     def _domain_of(self, sources: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         known = len(self._domains)

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.dump.conditions import ALWAYS, EVERYTHING, EXACTLY, ONE, Conditions, ConditionTable, Mask
+from dumpfilter.dump.stand_ins import StandIns, Stretches, at_most
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subject
@@ -32,14 +34,6 @@ class Origin(NamedTuple):
     domain_id: int | None
     writer: int
     """The server id of the server that wrote the binlog, which may have replicated the transaction from another."""
-
-
-class StandIns(NamedTuple):
-    """The small transactions that leave a real replica with the GTIDs of dropped transactions."""
-
-    number: int
-    nbytes: int
-    """The bytes of their events, without the headers of packets."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +56,8 @@ class Tallied:
 
     This is so if those filters have cut compressed transactions, or if :meth:`folded` has merged conditions.
     """
+    stretches: Stretches
+    """The domains of MariaDB's GTIDs, which say how many stand-ins MariaDB needs at most."""
     condition: npt.NDArray[np.int64]
     """For each unit, the number in ``conditions`` of the condition under which a filter sends its events."""
     origin: npt.NDArray[np.int64]
@@ -75,8 +71,8 @@ class Tallied:
     undecided: npt.NDArray[np.int64]
     """For each unit, the number of events about which a filter may be unable to decide, for example statements."""
     stand_ins: npt.NDArray[np.int64]
-    """For each unit, the number of stand-ins that a real replica gets if the unit is dropped
-    (:mod:`~dumpfilter.dump.stand_ins`). It gets none if the unit is sent."""
+    """For each unit, the number of its transactions that need a stand-in if the unit is dropped
+    (:mod:`~dumpfilter.dump.stand_ins`). A sent unit needs none."""
     stand_in_bytes: npt.NDArray[np.int64]
 
     def flags(self, flags: TableFlags) -> SubjectFlags | None:
@@ -117,11 +113,15 @@ class Tallied:
     def stand_ins_for(self, flags: SubjectFlags | None, number: int | None = None) -> StandIns:
         """Return the stand-ins that a real replica gets for the transactions that its filter drops.
 
-        The parameters are those of :meth:`sent`. A real replica is sent the transactions of all servers and domains,
-        and ignores some of them itself.
+        For MariaDB this is an upper bound. Its number is exact when the filter drops all transactions or none. The
+        bytes are then exact, too, unless only some binlogs have checksums. The parameters are those of :meth:`sent`. A
+        real replica is sent the transactions of all servers and domains, and ignores some of them itself.
         """
-        dropped = ~self.sent(flags, None, number)
-        return StandIns(int(self.stand_ins[dropped].sum()), int(self.stand_in_bytes[dropped].sum()))
+        sent = self.sent(flags, None, number)
+        dropped = StandIns(int(self.stand_ins[~sent].sum()), int(self.stand_in_bytes[~sent].sum()))
+        if not self.stretches.domains:
+            return dropped
+        return at_most(dropped, int(self.transactions[sent].sum()), self.stretches)
 
     def unsure(self, flags: SubjectFlags | None) -> Mask:
         """Tell for each unit whether a filter sends its ``undecided`` events only because it cannot decide about them.
@@ -248,6 +248,7 @@ def _summed(
         origins,
         parts[0].bucket_seconds,
         any(part.given_only for part in parts),
+        reduce(Stretches.plus, (part.stretches for part in parts)),
         condition[first],
         origin[first],
         bucket[first],

@@ -137,6 +137,7 @@ class Tally:
             self._origins.found,
             self._bucket_seconds,
             self._given_only,
+            self._stand_ins.take_stretches(),
             numbers[condition],
             *(units[:, column].copy() for column in range(K.U_ORIGIN, K.UNIT_COLUMNS)),
         )

@@ -90,36 +90,27 @@ def find_dropped(gaps, start, sources, numbers, transaction, place):
 
 
 @njit(cache=True, nogil=True)
-def last_of_domains(transaction, until, sources, domain_of, is_last):
-    """Mark the dropped transactions that no other transaction of their domain follows in the chunk.
+def last_of_domains(transaction, place, sources, domain_of, is_last):
+    """Mark the dropped transactions that no other dropped one of their domain follows at the same place of the chunk.
 
-    ``transaction`` has the numbers of the dropped transactions, ascending. The chunk ends before transaction number
-    ``until`` of the segment. ``domain_of`` has the domain of each GTID source. Return how many were marked.
+    ``transaction`` has the numbers of the dropped transactions, ascending, and ``place`` their places among the events.
+    ``domain_of`` has the domain of each GTID source.
     """
     domains = np.empty(16, np.int64)
     n_domains = np.int64(0)
-    marked = np.int64(0)
-    k = np.int64(transaction.size - 1)
-    t = np.int64(until) - 1
-    while k >= 0 and t >= 0:
-        is_dropped = t == transaction[k]
-        if sources[t] >= 0:
-            domain = domain_of[sources[t]]
-            is_known = False
-            for d in range(n_domains):
-                is_known = is_known or domains[d] == domain
-            if not is_known:
-                if n_domains == domains.size:
-                    domains = np.concatenate((domains, domains))
-                domains[n_domains] = domain
-                n_domains += 1
-                if is_dropped:
-                    is_last[k] = True
-                    marked += 1
-        if is_dropped:
-            k -= 1
-        t -= 1
-    return marked
+    for k in range(transaction.size - 1, -1, -1):
+        if k + 1 < transaction.size and place[k] != place[k + 1]:
+            n_domains = np.int64(0)
+        domain = domain_of[sources[transaction[k]]]
+        is_known = False
+        for d in range(n_domains):
+            is_known = is_known or domains[d] == domain
+        if not is_known:
+            if n_domains == domains.size:
+                domains = np.concatenate((domains, domains))
+            domains[n_domains] = domain
+            n_domains += 1
+            is_last[k] = True
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -8,8 +8,9 @@ replica a GTID without the changes:
   a Query event BEGIN and an Xid event. The Gtid event keeps ``sequence_number`` and ``last_committed``, on which
   parallel appliers rely. Without BEGIN a replica would have the same GTIDs. Its I/O thread would then write two
   warnings for each stand-in into the error log (10445 and 10590, tried with MySQL 9.7).
-- MariaDB needs only the last GTID of each domain. Its stand-in is an empty Gtid event and an Xid event. There is one
-  for each domain whose last transaction in a chunk was dropped.
+- MariaDB needs only the last GTID of each domain. Its stand-in is an empty Gtid event and an Xid event. Each run of
+  dropped transactions between two sent ones has a stand-in for each of its domains. So the replica's GTID position is
+  right at each place, even at one where its applier stops.
 
 A Gtid event is never written without the other events of its stand-in. A real mysqld dies of signal 11 when a Gtid
 event stands alone (tried with MySQL 9.7).
@@ -141,7 +142,7 @@ def find_empties(
         if not len(plan.gaps.runs):
             out.append(NO_EMPTIES)
         elif of_mariadb:
-            out.append(_mariadb(plan, segment, found, gtid_source))
+            out.append(_mariadb(plan.gaps, segment, found, gtid_source))
         else:
             out.append(_mysql(plan.gaps, found))
     return out
@@ -232,23 +233,20 @@ def _mysql(gaps: Gaps, found: _Transactions) -> Empties:
 
 
 def _mariadb(
-    plan: ChunkPlan, segment: Segment, found: _Transactions, gtid_source: Callable[[int], SourceKey]
+    gaps: Gaps, segment: Segment, found: _Transactions, gtid_source: Callable[[int], SourceKey]
 ) -> Empties:
-    transaction, place = found.dropped(plan.gaps)
+    transaction, place = found.dropped(gaps)
     present = np.unique(segment.txn_source[segment.txn_source >= 0])
     keys = np.zeros((int(present[-1]) + 1, 2), np.int64)
     for number in present.tolist():
         keys[number] = gtid_source(number)
-    until = int(np.searchsorted(found.start, plan.resume))
     is_last = np.zeros(len(transaction), np.bool_)
-    if not K.last_of_domains(
-        transaction, until, segment.txn_source, np.ascontiguousarray(keys[:, 0]), is_last
-    ):
-        return NO_EMPTIES
+    K.last_of_domains(transaction, place, segment.txn_source, np.ascontiguousarray(keys[:, 0]), is_last)
+    is_open = found.is_open(transaction) and bool(is_last[0])
     transaction = transaction[is_last]
     of_source = keys[segment.txn_source[transaction]]
     timestamp = segment.time[found.first_event[transaction]].astype(np.int64)
-    if found.is_open(transaction):
+    if is_open:
         timestamp[0] = found.head.timestamp
     return Empties(
         place[is_last],

@@ -204,34 +204,20 @@ def dropped_runs(
     return out
 
 
-def last_of_domains(
-    runs: list[DroppedRun], segment: Segment, until: int, key_of: Callable[[int], SourceKey]
-) -> list[DroppedRun]:
-    """Return the last GTID of each domain (MariaDB) of which no later transaction of the chunk is sent.
-
-    ``until`` is the number of the first transaction of the segment after the chunk.
-    """
-    if not runs:
-        return []
-    newest: dict[object, int] = {}
-    for source in np.unique(segment.txn_source[:until]).tolist():
-        if source >= 0:
-            domain = key_of(source)[0]
-            at = int(np.flatnonzero(segment.txn_source[:until] == source)[-1])
-            newest[domain] = max(newest.get(domain, -1), at)
-    out: dict[object, DroppedRun] = {}
+def last_of_domains(runs: list[DroppedRun]) -> list[DroppedRun]:
+    """Return the last GTID of each domain (MariaDB) among the transactions dropped at one place of the chunk."""
+    out: dict[tuple[int, object], DroppedRun] = {}
     for run in reversed(runs):
-        domain = run.key[0]
-        if domain in out or run.transaction < newest.get(domain, -1):
-            continue
-        out[domain] = DroppedRun(
-            run.place,
-            run.key,
-            run.last,
-            run.last,
-            run.transaction,
-            None if run.before is None else run.before + run.count - 1,
-        )
+        key = run.place, run.key[0]
+        if key not in out:
+            out[key] = DroppedRun(
+                run.place,
+                run.key,
+                run.last,
+                run.last,
+                run.transaction,
+                None if run.before is None else run.before + run.count - 1,
+            )
     return list(reversed(out.values()))
 
 
@@ -325,9 +311,13 @@ def mariadb_stand_ins(runs: list[DroppedRun], places: WriterPlaces, fd: FormatDe
         return StandIns()
     stand_in = E.MARIADB_GTID_LENGTH + E.XID_LENGTH + 2 * (CHECKSUM_LENGTH if fd.checksum else 0)
     end: list[int] = []
-    for number, run in enumerate(runs):
-        later = sum(other.transaction == run.transaction for other in runs[number + 1 :])
+    following = -1
+    later = 0
+    for run in reversed(runs):
+        later = later + 1 if run.transaction == following else 0
+        following = run.transaction
         end.append(int(places.end[run.transaction]) - later * stand_in)
+    end.reverse()
 
     def column(values: list[int]) -> Integers:
         return np.array(values, np.int64)

@@ -320,6 +320,12 @@ class Reception:
         """Take a format description event, which begins a file, or comes again at the begin of a dump inside a file."""
         if not self._named or self._is_described:
             raise self._damaged("a format description event that does not stand at the begin of a file")
+        if self._named_position != FIRST_POSITION and event[-CHECKSUM_LENGTH - 1 : -CHECKSUM_LENGTH] == b"\0":
+            # At the begin of a dump inside a file MariaDB clears the time of creation. Without checksums it does not
+            # compute the event's own checksum again.
+            event = event[:-CHECKSUM_LENGTH] + zlib.crc32(event[:-CHECKSUM_LENGTH]).to_bytes(
+                CHECKSUM_LENGTH, "little"
+            )
         try:
             description = FormatDescription.parse(event)
         except BinlogError as error:

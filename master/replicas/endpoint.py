@@ -75,6 +75,7 @@ def serving_replicas(
     listener = listening_socket("the replication port", endpoint.host, endpoint.port)
     port = int(listener.getsockname()[1])
     server.wait(replicas.open(listener))
+    server.count_replicas = lambda: (len(replicas.port.connections), server.max_connections)
     log.info("replicas.listening", host=endpoint.host, port=port)
     try:
         if endpoint.port_file is not None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import Rule, RuleKind, make_rule
+from dumpfilter.master.limits import MAX_NAME, MAX_RULES, MAX_RULES_TEXT
 
 MOST_PIECES = 40
 """The most texts between commas in rules such as do-db, when commas may belong to names.
@@ -44,6 +45,7 @@ def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool) -> Shown
 
     ``commas_separate`` says that no name has a comma. Raises OptionError for a text that cannot be read at all.
     """
+    _check_size(texts)
     sure: list[Rule] = []
     likely: list[Rule] = []
     doubts: list[str] = []
@@ -78,6 +80,16 @@ def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool) -> Shown
             # MySQL asks wild rules about CREATE DATABASE only without any database rule. No name ends with a space.
             sure.append(make_rule(kind, f"{text} "))
     return ShownRules(tuple(sure), tuple(likely), tuple(doubts), tuple(not_dropped))
+
+
+def _check_size(texts: Mapping[RuleKind, str]) -> None:
+    """Raise OptionError for more rules than a filter may have. The replica may be hostile."""
+    if sum(map(len, texts.values())) > MAX_RULES_TEXT:
+        raise OptionError(f"its rules have more than {MAX_RULES_TEXT} characters together: use wild rules")
+    if sum(text.count(",") + 1 for text in texts.values()) > MAX_RULES:
+        raise OptionError(f"it has more than {MAX_RULES} rules: use wild rules")
+    if any(len(piece) > MAX_NAME for text in texts.values() for piece in text.split(",")):
+        raise OptionError(f"it has a rule of more than {MAX_NAME} characters")
 
 
 def _rules(kind: RuleKind, values: list[str]) -> Iterator[Rule]:

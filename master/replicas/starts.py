@@ -15,7 +15,7 @@ from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.dump.exclusion import Exclusion
 from dumpfilter.errors import PositionError
 from dumpfilter.index.segment import Segment
-from dumpfilter.master.dump_start import DumpStart, GtidsPurged, start_after, start_at
+from dumpfilter.master.dump_start import DumpStart, start_after, start_at
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.replicas.failures import before_begin, beyond_end, purged
 from dumpfilter.master.replicas.relay_starts import relay_start
@@ -61,8 +61,9 @@ def start_by_gtids(have: GtidSet, store: BinlogStore) -> ReplicaStart:
     store.refresh()
     try:
         start = start_after(have, store)
-    except GtidsPurged as error:
-        raise purged(store.family, str(error.missing)) from None
+    except PositionError:
+        before = store.previous_gtids(store.binlogs.names[0])
+        raise purged(store.family, "" if before is None else str(before - have)) from None
     return ReplicaStart(
         start, start.position, start.position, has_first_transaction=_has_first_transaction(start, store)
     )

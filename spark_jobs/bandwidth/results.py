@@ -60,16 +60,20 @@ class RealReplica(_Model):
     """
 
     bytes: int
-    """The bytes that the master's port for real replicas sends: the events that pass, and the stand-ins."""
+    """The bytes that the master's port for real replicas sends: the events that pass, and the stand-ins.
+
+    For MariaDB this is an upper bound, as ``bytes_gtid`` is.
+    """
     bytes_gtid: int
     """The bytes of the stand-ins' events. A stand-in leaves the replica with the GTID of a dropped transaction.
 
-    For MariaDB the number holds for binlogs that are already written. The master sends a stand-in for the last
-    transaction of each domain in each 4 MiB of the binlog, if the filter drops the transaction. A replica that waits at
-    the end of the binlog can get one for each dropped transaction.
+    For MariaDB this is an upper bound, for binlogs that are already written. Each run of dropped transactions between
+    two sent ones has a stand-in for each of its domains. A replica that waits at the end of the binlog can get one for
+    each dropped transaction.
     """
     stand_ins: int
-    """The number of stand-ins. A stand-in is two events."""
+    """The number of stand-ins. A stand-in is three events for MySQL, and two for MariaDB. For MariaDB the number is an
+    upper bound."""
     bytes_from_source: int
     """The bytes that the source's own server sends: all events."""
 

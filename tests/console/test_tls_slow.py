@@ -229,7 +229,7 @@ def reasons(logs: Sequence[Mapping[str, object]]) -> list[object]:
     """Return why handshakes failed, once one has."""
 
     def found() -> list[object]:
-        return [line["reason"] for line in logs if line["event"] == "console.tls_failed"]
+        return [line["reason"] for line in logs if line["event"] == "client.tls_failed"]
 
     wait_until(found)
     return found()
@@ -410,7 +410,7 @@ def test_what_was_sent_before_the_handshake_is_no_login(console: Served) -> None
         while client.receive():
             pass
         assert len(reasons(logs)) == 1
-    assert "console.connected" not in {line["event"] for line in logs}
+    assert "client.connected" not in {line["event"] for line in logs}
     assert alive(console)
 
 
@@ -442,7 +442,7 @@ def test_handshake_that_stops_half_way(console: Served, monkeypatch: pytest.Monk
         client.send(TLS_REQUEST)
         client.bytes(b"\x16\x03\x01\x00\xf4\x01\x00\x00\xf0\x03\x03")
         assert client.receive() == b""
-    assert "console.login_timeout" in {line["event"] for line in logs}
+    assert "client.login_timeout" in {line["event"] for line in logs}
 
 
 # Between packets and bytes
@@ -692,7 +692,7 @@ def test_other_machines_must_use_tls(monkeypatch: pytest.MonkeyPatch, demand_tls
         with pytest.raises(pymysql.err.OperationalError) as caught:
             pymysql.connect(**login, ssl_disabled=True)
         assert caught.value.args[0] == 3159
-        assert "console.tls_demanded" in {line["event"] for line in logs}
+        assert "client.tls_demanded" in {line["event"] for line in logs}
 
 
 def test_clients_of_this_machine_need_no_tls(console: Served) -> None:

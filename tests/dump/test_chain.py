@@ -42,18 +42,17 @@ def gtids(dumped: Dumped) -> set[tuple[object, int]]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(made=binlogs(odd=False), first=rules(), second=rules(), idle=st.booleans(), **SETTINGS)
+@given(made=binlogs(odd=False), first=rules(), second=rules(), **SETTINGS)
 def test_a_chain_has_all_gtids(
     made: MadeBinlog,
     first: list[Rule],
     second: list[Rule],
-    idle: bool,
     chunk_size: int,
     segment_size: int,
 ) -> None:
     """The second slave gets the events that pass both filters, and the GTIDs of all transactions."""
     above = dump(made.data, first, chunk_size=chunk_size)
-    relay = relayed(above, made.fd, idle=idle)
+    relay = relayed(above, made.fd)
     below = dump(relay, second, chunk_size=chunk_size, segment_size=segment_size)
     assert gtids(below) == gtids(above) == set(made.gtids)
     assert len(below.completed) == len(set(below.completed))

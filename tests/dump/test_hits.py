@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections import Counter
 from collections.abc import Sequence
 
@@ -13,7 +12,7 @@ from dumpfilter.binlog.compression import ZSTD
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers, add_run, empty_set
 from dumpfilter.binlog.rows import decode_table_map
-from dumpfilter.dump import ChunkPlan, DumpThread, render
+from dumpfilter.dump import DumpThread, render
 from dumpfilter.errors import BinlogError
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
@@ -201,25 +200,3 @@ def test_what_the_slave_has_is_not_counted() -> None:
     segment = SegmentReader(file, subjects, sources).next()
     assert segment is not None
     assert [plan.hits for plan in thread.plan(segment)] == [{RuleKind.IGNORE_DB: 1}]
-
-
-def test_a_plan_takes_in_the_hits_of_the_next() -> None:
-    builder = _Builder(DIALECTS[0])
-    for _ in range(3):
-        _anonymous(builder)
-        builder.add(T.QUERY, query_body(b"BEGIN"))
-        _insert(builder, 1, "logs", "a")
-        builder.add(T.XID, bytes(8))
-        builder.boundary()
-    file = MemoryFile(bytes(builder.data))
-    subjects, sources = Subjects(), SourceNumbers()
-    thread = DumpThread(TableFlags(IGNORE, subjects), sources)
-    thread.start_file(file.first_event, file.read)
-    reader = SegmentReader(file, subjects, sources, segment_size=1)
-    plans = []
-    while (segment := reader.next()) is not None:
-        plans += thread.plan(segment)
-    assert len(plans) >= 3
-    first, *rest = plans
-    assert all(itertools.starmap(ChunkPlan.absorb, ((first, plan) for plan in rest)))
-    assert first.hits == {RuleKind.IGNORE_DB: 3}

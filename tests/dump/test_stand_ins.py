@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.dump import stand_ins
-from dumpfilter.dump.stand_ins import StandInSizes
+from dumpfilter.dump.stand_ins import StandIns, StandInSizes, Stretches, at_most
+from dumpfilter.dump.tally import Tally
+from dumpfilter.filter import Filter
+from dumpfilter.filter.flags import TableFlags
+from dumpfilter.packets.empties import find_empties
 from tests.dump.plans import ScannedFile, scanned
+from tests.strategies import DIALECTS, T, _Builder, query_body
 from tests.support import DATA, binlogs_in
 
 MYSQL = (
@@ -58,28 +65,128 @@ def test_a_binlog_of_mysql_without_gtids_needs_none() -> None:
 
 
 @pytest.mark.parametrize("path", files(*MARIADB), ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize("segment_size", [1, 1000, 1 << 22])
+def test_each_gtid_of_mariadb_may_need_one(path: Path, segment_size: int) -> None:
+    data = path.read_bytes()
+    file = scanned(data, segment_size)
+    gtids = [header for _, header in events(data) if header.type == EventType.MARIADB_GTID]
+    size = 42 + 31 if file.file.format_description.checksum else 38 + 27
+    assert sizes(file) == [size] * len(gtids)
+
+
+@pytest.mark.parametrize("path", files(*MARIADB), ids=lambda path: f"{path.parent.name}-{path.name}")
 @pytest.mark.parametrize("piece", [1, 600, 1 << 22])
 @pytest.mark.parametrize("segment_size", [1, 1000, 1 << 22])
-def test_mariadb_needs_the_last_of_each_domain(
+def test_stretches_end_at_pieces_and_events_of_the_file(
     path: Path, segment_size: int, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stand_ins, "PIECE", piece)
     data = path.read_bytes()
     file = scanned(data, segment_size)
-    last: dict[tuple[int, int, int], int] = {}
-    starts = [(at, header) for at, header in events(data) if header.type == EventType.MARIADB_GTID]
-    # Events of the file, such as a Rotate event, end the transaction before them.
-    ends = [
-        at
-        for at, header in events(data)
-        if header.type in (EventType.MARIADB_GTID, EventType.ROTATE, EventType.STOP)
-    ]
-    for number, (at, _) in enumerate(starts):
+    of_file = (EventType.ROTATE, EventType.STOP, EventType.BINLOG_CHECKPOINT)
+    domains: dict[tuple[int, int, int], set[int]] = {}
+    found = events(data)
+    starts = [at for at, header in found if header.type == EventType.MARIADB_GTID]
+    breaks = [at for at, header in found if header.type in of_file]
+    for at in starts:
         domain = int.from_bytes(data[at + 27 : at + 31], "little")
-        end = min((end for end in ends if end > at), default=len(data))
+        end = min((one for one in starts + breaks if one > at), default=len(data))
         segment = next(k for k, one in enumerate(file.segments) if end <= one.end)
-        last[segment, (end - 1 - file.segments[segment].start) // piece, domain] = number
-    size = 42 + 31 if file.file.format_description.checksum else 38 + 27
-    assert sizes(file) == [size] * len(last)
-    if piece == segment_size == 1 << 22:
-        assert len(last) == len({domain for _, _, domain in last}) <= 3
+        key = segment, (end - 1 - file.segments[segment].start) // piece, sum(one < at for one in breaks)
+        domains.setdefault(key, set()).add(domain)
+    told = StandInSizes(file.sources)
+    for one in file.segments:
+        told.of(one)
+    each = [len(one) for one in domains.values()]
+    assert told.take_stretches() == Stretches(sum(each), max(each, default=0))
+    assert told.take_stretches() == Stretches()
+
+
+@pytest.mark.parametrize(
+    ("dropped", "sent", "stretches", "number"),
+    [
+        (0, 0, Stretches(), 0),
+        (0, 9, Stretches(3, 2), 0),
+        (9, 0, Stretches(3, 2), 3),
+        (9, 2, Stretches(3, 2), 7),
+        (9, 3, Stretches(3, 2), 9),
+        (9, 4, Stretches(3, 1), 7),
+    ],
+    ids=str,
+)
+def test_a_run_has_a_stand_in_for_each_domain_at_most(
+    dropped: int, sent: int, stretches: Stretches, number: int
+) -> None:
+    for size in (65, 73):
+        told = at_most(StandIns(dropped, dropped * size), sent, stretches)
+        assert told == StandIns(number, number * size)
+
+
+def test_the_longest_stand_ins_may_be_those_that_are_sent() -> None:
+    assert at_most(StandIns(5, 3 * 65 + 2 * 73), 0, Stretches(3, 1)) == StandIns(3, 65 + 2 * 73)
+
+
+ALTERNATING = [domain for _ in range(20) for domain in (None, 0, 1, 0, 1)]
+
+
+def binlog_of(domains: Sequence[int | None]) -> bytes:
+    """Return a binlog of MariaDB with a small transaction for each entry: of a domain, or of domain 0 and to send."""
+    builder = _Builder(next(one for one in DIALECTS if one.family == "mariadb"))
+    for number, domain in enumerate(domains, 1):
+        builder.add(T.MARIADB_GTID, struct.pack("<QIB6x", number, domain or 0, 2))
+        builder.add(T.QUERY, query_body(b"BEGIN"))
+        database = "shop" if domain is None else "logs"
+        builder.add(T.QUERY, query_body(b"INSERT INTO t VALUES (1)", database))
+        builder.add(T.XID, bytes(8))
+        builder.boundary()
+    return bytes(builder.data)
+
+
+def figures(data: bytes, rules: Filter, segment_size: int, chunk_size: int) -> tuple[int, StandIns]:
+    """Return the number of stand-ins that a dump sends, and the stand-ins that a tally tells."""
+    file = scanned(data, segment_size)
+    flags = TableFlags(rules, file.subjects)
+    tally = Tally(file.subjects, file.sources, filters=[(flags, None)])
+    thread = file.thread(flags, chunk_size=chunk_size)
+    number = 0
+    for segment in file.segments:
+        tally.add(segment, file.file.read)
+        position, resume = thread.position, thread.resume
+        assert position is not None
+        plans = thread.plan(segment)
+        found = find_empties(
+            plans, segment, position, resume, file.file.read, lambda n: file.sources.key(n, "mariadb")
+        )
+        number += sum(map(len, found))
+    tallied = tally.take()
+    return number, tallied.stand_ins_for(tallied.flags(flags), 0)
+
+
+FILTERS = (
+    [],
+    ["--replicate-do-db=none"],
+    ["--replicate-do-db=shop"],
+    ["--replicate-ignore-db=shop"],
+    ["--replicate-wild-do-table=%.%s"],
+)
+
+
+@pytest.mark.parametrize("segment_size", [300, 1 << 22])
+@pytest.mark.parametrize("chunk_size", [1, 3000, 1 << 18])
+def test_a_dump_never_has_more_than_told(segment_size: int, chunk_size: int) -> None:
+    of_alternating = binlog_of(ALTERNATING)
+    for data in [of_alternating, *(path.read_bytes() for path in files(*MARIADB))]:
+        for options in FILTERS:
+            number, told = figures(data, Filter.from_options(options), segment_size, chunk_size)
+            assert number <= told.number
+            if options in FILTERS[:2]:
+                assert number == told.number
+
+
+def test_domains_that_alternate_reach_the_bound() -> None:
+    """20 runs with two domains each have 40 stand-ins, more than 20 sent transactions and 2 domains."""
+    number, told = figures(
+        binlog_of(ALTERNATING), Filter.from_options(["--replicate-do-db=shop"]), 1 << 22, 1 << 18
+    )
+    assert number == 40
+    assert told.number == 20 * 2 + 2

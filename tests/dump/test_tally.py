@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -16,7 +16,8 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import Counts, DumpThread
 from dumpfilter.dump.chunk import WHOLE_SEGMENT
 from dumpfilter.dump.conditions import ANY, EXACTLY, ONE
-from dumpfilter.dump.tallied import StandIns, Tallied, merge
+from dumpfilter.dump.stand_ins import StandIns
+from dumpfilter.dump.tallied import Tallied, merge
 from dumpfilter.dump.tally import Tally
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
@@ -50,11 +51,14 @@ class Figures:
     events: int = 0
     transactions: int = 0
     undecided: int = 0
-    stand_ins: StandIns = NO_STAND_INS
-    """The stand-ins of a real replica. They are left out for a slave that ignores origins, as no real replica does."""
+    stand_ins: StandIns | None = NO_STAND_INS
+    """The stand-ins of a real replica. They are left out for a slave that ignores origins, as no real replica does.
+
+    None: the dump thread does not tell them, because its binlog is a relay log with Gap events.
+    """
 
     @classmethod
-    def of_counts(cls, counts: Counts, stand_ins: StandIns = NO_STAND_INS) -> Figures:
+    def of_counts(cls, counts: Counts, stand_ins: StandIns | None = NO_STAND_INS) -> Figures:
         kept = counts.transactions_read - counts.transactions_dropped
         return cls(counts.bytes_sent, counts.events_sent, kept, counts.events_undecided, stand_ins)
 
@@ -73,6 +77,29 @@ class Figures:
         )
 
 
+def check_sums(got: Sequence[Figures], expected: Sequence[Figures], found: Tallied) -> None:
+    """Check the sums of a tally.
+
+    MariaDB's stand-ins may be fewer than the tally tells, if a transaction is sent. They may be shorter, if some
+    binlogs have checksums and others do not.
+    """
+    number, size = int(found.stand_ins.sum()), int(found.stand_in_bytes.sum())
+    have_one_size = size in (number * (38 + 27), number * (42 + 31))
+    assert [replace(one, stand_ins=NO_STAND_INS) for one in got] == [
+        replace(one, stand_ins=NO_STAND_INS) for one in expected
+    ]
+    for one, true in zip(got, expected, strict=True):
+        if true.stand_ins is None:
+            continue
+        assert one.stand_ins is not None
+        if not found.stretches.domains or (have_one_size and not true.transactions):
+            assert one.stand_ins == true.stand_ins
+        else:
+            assert one.stand_ins.nbytes >= true.stand_ins.nbytes
+            assert one.stand_ins.number >= true.stand_ins.number
+            assert true.transactions or one.stand_ins.number == true.stand_ins.number
+
+
 class Both:
     """A tally for several filters, and for comparison a dump thread for each filter."""
 
@@ -85,7 +112,7 @@ class Both:
             for flags, origin in self.filters
         ]
         self.counts = [Counts() for _ in filters]
-        self.stand_ins = [NO_STAND_INS for _ in filters]
+        self.stand_ins: list[StandIns | None] = [NO_STAND_INS for _ in filters]
         self.found: list[Tallied] = []
 
     def file(
@@ -121,11 +148,15 @@ class Both:
             self.counts[number].add(plan.counts)
         if self.filters[number][1] is not None:
             return
+        known = self.stand_ins[number]
+        if known is None or len(segment.dropped.runs):
+            self.stand_ins[number] = None
+            return
         fd = segment.format_description
         empties = find_empties(
             plans, segment, position, resume, file.read, lambda source: self.sources.key(source, fd.family)
         )
-        count, size = self.stand_ins[number]
+        count, size = known
         count += sum(map(len, empties))
         size += sum(one.size(fd.checksum) for one in empties)
         self.stand_ins[number] = StandIns(count, size)
@@ -134,12 +165,12 @@ class Both:
         """Check that the tally's sums are those of the dump threads, and return the merged result."""
         found = merge([*self.found, self.tally.take()])
         expected = list(map(Figures.of_counts, self.counts, self.stand_ins))
-        assert self.sums(found) == expected
+        check_sums(self.sums(found), expected, found)
         folded = found.folded([found.flags(flags) for flags, _ in self.filters])
-        assert self.sums(folded) == expected
+        check_sums(self.sums(folded), expected, folded)
         if not found.given_only:
             own = [Figures.of_tally(found, flags, origin, None) for flags, origin in self.filters]
-            assert own == expected, "without being known beforehand"
+            check_sums(own, expected, found)
         return found
 
     def sums(self, found: Tallied) -> list[Figures]:

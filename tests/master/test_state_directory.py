@@ -14,13 +14,16 @@ from structlog.testing import capture_logs
 
 from dumpfilter.dump import Counts
 from dumpfilter.errors import DirectoryBusy, OptionError
-from dumpfilter.filter import FilterSemantics
+from dumpfilter.filter import Filter, FilterSemantics
 from dumpfilter.master import state_directory
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.drain import Drain, Drains, Kind, Slaves
 from dumpfilter.master.keeper import Keeper
+from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.changes import ChangedFilter, Scope
+from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.state_directory import COUNTERS, DRAINS, StateDirectory
+from tests.master.replicas.serving import entry
 
 RECORDS = [
     SlaveCounts(
@@ -239,3 +242,28 @@ def test_a_full_disk_is_told_once_and_stops_nothing(
     assert [line["event"] for line in logs] == ["state not saved", "state saved again"]
     assert "No space left on device" in logs[0]["reason"]
     assert sorted(os.listdir(tmp_path)) == ["master.lock", COUNTERS]
+
+
+def test_a_filter_that_was_changed_on_the_console_outlives_the_master(tmp_path: Path) -> None:
+    def run(entries: list[ReplicaEntry]) -> tuple[Keeper, ReplicaFilters]:
+        keeper = Keeper(StateDirectory(tmp_path), CounterBook(), Drains())
+        filters = ReplicaFilters(entries)
+        keeper.keep_filters(filters)
+        return keeper, filters
+
+    mine = entry("r", ["--replicate-do-db=a"])
+    keeper, filters = run([mine])
+    changed = Filter.from_options(["--replicate-do-db=b"])
+    filters.changes.set(mine, changed, now=1.0)
+    # The master is killed.
+    keeper._stop.set()
+    keeper._directory.close()
+    keeper, filters = run([mine])
+    used = filters.used(mine)
+    assert used is not None
+    assert used.rules == changed.rules
+    keeper.close()
+    other = entry("r", ["--replicate-do-db=c"])
+    keeper, filters = run([other])
+    assert filters.used(other) is other.filter
+    keeper.close()

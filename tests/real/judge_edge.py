@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -176,4 +177,6 @@ def _judge(
 
 
 if __name__ == "__main__":
+    # The servers must end with this process.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     main()

@@ -86,6 +86,16 @@ def test_the_files_are_byte_for_byte_the_servers(server: MariaDb, tmp_path: Path
     check_equal(server, tmp_path)
 
 
+def test_a_fetch_goes_on_inside_a_file_without_checksums(server: MariaDb, tmp_path: Path) -> None:
+    """MariaDB then sends a format description event whose own checksum is wrong."""
+    server.sql("SET GLOBAL binlog_checksum = NONE")
+    insert(server, 10)
+    fetch(server, tmp_path)
+    insert(server, 10)
+    check_equal(server, tmp_path)
+    server.sql("SET GLOBAL binlog_checksum = CRC32")
+
+
 def test_a_killed_receiver_loses_nothing(server: MariaDb, tmp_path: Path) -> None:
     writing = True
 

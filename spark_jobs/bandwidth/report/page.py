@@ -43,6 +43,7 @@ class _Way:
     bytes: int
     colour: str
     estimated: bool = False
+    at_most: bool = False
 
 
 @dataclass(frozen=True)
@@ -198,15 +199,17 @@ def _ways(results: Results, no_filter: int, master: int) -> list[_Way]:
         ),
     ]
     if len(replicas) == len(slaves):
+        is_mariadb = results.source.family == "mariadb"
+        most = "at most " if is_mariadb else ""
         gtids = human_bytes(sum(one.bytes_gtid for one in replicas))
         at_source = human_bytes(sum(one.bytes_from_source for one in replicas))
         ways.append(
             _Way(
                 "Filter on the master, real replicas",
-                f"in MySQL's protocol, {gtids} for GTIDs of dropped transactions; at the source {at_source}",
+                f"in MySQL's protocol, {most}{gtids} for GTIDs of dropped transactions; at the source {at_source}",
                 sum(one.bytes for one in replicas),
                 "replica",
-                estimated=results.source.family == "mariadb",
+                at_most=is_mariadb,
             )
         )
     return ways

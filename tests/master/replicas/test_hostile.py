@@ -164,7 +164,7 @@ def test_silent_clients_lock_nobody_out(mysql: Serving) -> None:
 
 def test_many_dumps_leave_nothing_behind(mysql: Serving, wait_for: WaitFor) -> None:
     connections = mysql.replicas.port
-    for number in range(40):
+    for number in range(8):
         replica = mysql.connect().greet()
         replica.dump(flags=0, server_id=number % 3)
         replica.event()

@@ -175,7 +175,7 @@ def test_a_program_names_a_position_of_the_binlog(binlogs: Path) -> None:
 
 @pytest.mark.parametrize("binlogs", [MARIADB, MARIADB_118], ids=["10.11", "11.8"])
 def test_a_transaction_that_lacks_only_its_end_gets_the_end(binlogs: Path) -> None:
-    """A replica that has only the Gtid event of a stand-in is at the same position."""
+    """A stand-in of which the replica has only the Gtid event has the same position."""
     with serving(binlogs, [entry("none", NONE["none"]), entry("all", [])]) as served:
         with served.connect("all").greet(family="mariadb") as replica:
             replica.register(7)

@@ -96,3 +96,18 @@ def test_many_rules_need_the_operators_word() -> None:
     with pytest.raises(OptionError, match="commas_separate = true"):
         read_rules({RuleKind.DO_DB: text}, commas_separate=False)
     assert len(read_rules({RuleKind.DO_DB: text}, commas_separate=True).sure) == MOST_PIECES + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (",".join("a" * 10_001), "more than 10000 rules"),
+        ("a" * 1025, "a rule of more than 1024 characters"),
+        ("a" * (1 << 20) + "b", "more than 1048576 characters"),
+    ],
+    ids=["rules", "rule", "text"],
+)
+def test_more_rules_than_a_filter_may_have_are_an_error(text: str, reason: str) -> None:
+    for commas_separate in (True, False):
+        with pytest.raises(OptionError, match=reason):
+            read_rules({RuleKind.IGNORE_DB: text}, commas_separate=commas_separate)

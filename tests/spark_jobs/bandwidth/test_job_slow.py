@@ -160,7 +160,10 @@ def test_real_replicas_need_gtids() -> None:
     ["oracle/mysql-row", "recordings/mysql-tagged", "oracle/mariadb-mixed", "recordings/mariadb118-current"],
 )
 def test_a_real_replica_gets_the_bytes_of_the_figure(name: str) -> None:
-    """The figures have no events of a file's beginning, and 5 bytes of the protocol for each other event."""
+    """The figures have no events of a file's beginning, and 5 bytes of the protocol for each other event.
+
+    MariaDB's figures are an upper bound.
+    """
     slaves = [one for one in SLAVES if one.server_id is None and one.semantics == CLASSIC]
     found = bandwidth(RECORDINGS[name], slaves, shuffled)
     for definition, figures in zip(slaves, found.slaves, strict=True):
@@ -170,7 +173,10 @@ def test_a_real_replica_gets_the_bytes_of_the_figure(name: str) -> None:
             if header.type != EventType.FORMAT_DESCRIPTION and not header.flags & LOG_EVENT_ARTIFICIAL_F
         ]
         assert figures.real_replica is not None
-        assert figures.real_replica.bytes == sum(sent), definition.name
+        if found.source.family == "mysql" or not figures.master_side.transactions:
+            assert figures.real_replica.bytes == sum(sent), definition.name
+        else:
+            assert figures.real_replica.bytes >= sum(sent), definition.name
 
 
 @pytest.mark.parametrize("name", RECORDINGS)

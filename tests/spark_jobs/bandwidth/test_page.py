@@ -63,6 +63,18 @@ def test_real_replicas_are_a_way_if_all_have_a_figure() -> None:
     assert shown not in render_report(without)
 
 
+def test_figures_of_mariadb_are_upper_bounds() -> None:
+    results = CASES["one"]
+    (slave,) = results.slaves
+    assert slave.real_replica is not None
+    shown = f'<span class="figure">≤ <data value="{slave.real_replica.bytes}"'
+    of_mariadb = results.source.model_copy(update={"family": "mariadb"})
+    page = render_report(results.model_copy(update={"source": of_mariadb}))
+    assert shown in page
+    assert ", at most " in page
+    assert shown not in render_report(results)
+
+
 def test_headline() -> None:
     results = CASES["usual"]
     whole = sum(s.no_filter.bytes for s in results.slaves)

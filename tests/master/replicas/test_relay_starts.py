@@ -1,0 +1,86 @@
+"""A MariaDB replica of a slave names a file and a position of the writer, and gets what comes behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.binlog.context_events import decode_rotate
+from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
+from dumpfilter.binlog.gap_events import Gap, is_gap_event, parse_gap_event
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.errors import BinlogUnreadable, PositionError
+from dumpfilter.master.replicas.relay_starts import relay_start
+from dumpfilter.master.store import BinlogStore
+from tests.master.replicas.serving import header, serving
+from tests.master.test_relay_plans import receive
+
+Step = tuple[str, int, int, bytes]
+"""An event of a server, or b"" for a Gap event: the writer's file, its position after it, the offset after it."""
+
+
+@pytest.fixture(scope="module")
+def relay_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("relay")
+    receive("mariadb-row", directory, ["--replicate-do-db=shop"])
+    return directory
+
+
+def steps(path: Path) -> Iterator[Step]:
+    """Yield the events of a relay log file after its head."""
+    file = ""
+    with path.open("rb") as opened:
+        for event in iter_events(opened, file=path.name):
+            after = event.offset + len(event.raw)
+            if event.type == EventType.ROTATE and event.header.flags & LOG_EVENT_ARTIFICIAL_F:
+                file = decode_rotate(event.body).name
+            elif is_gap_event(event.type, event.body):
+                gap = parse_gap_event(event.body)
+                if isinstance(gap, Gap) and gap.end:
+                    yield file, gap.end, after, b""
+            elif event.type != EventType.FORMAT_DESCRIPTION:
+                yield file, event.header.end_log_pos, after, event.raw
+
+
+def test_each_position_has_its_place(relay_dir: Path) -> None:
+    """Behind the place stand the events that come behind the position, also inside a transaction."""
+    store = BinlogStore(relay_dir / "relay-bin.index")
+    for name in store.binlogs.names:
+        known = list(steps(relay_dir / name))
+        for number, (file, position, _, _) in enumerate(known):
+            found = relay_start(file, position, store)
+            assert found.file == name
+            assert found.boundary <= found.wanted
+            behind = [raw for _, _, after, raw in known if after > found.wanted and raw]
+            assert behind == [raw for _, _, _, raw in known[number + 1 :] if raw]
+    store.close()
+
+
+def test_places_that_the_slave_does_not_have(relay_dir: Path) -> None:
+    store = BinlogStore(relay_dir / "relay-bin.index")
+    with pytest.raises(PositionError, match="MASTER_USE_GTID=slave_pos"):
+        relay_start("bin.000099", 4, store)
+    with pytest.raises(BinlogUnreadable, match="not received") as error:
+        relay_start("bin.000003", 100_000, store)
+    assert error.value.momentary
+    first = relay_start("", 4, store)
+    assert first == relay_start("bin.000001", 4, store)
+    store.close()
+
+
+def test_a_dump_goes_on_inside_a_transaction(relay_dir: Path) -> None:
+    known = [step for step in steps(relay_dir / "relay-bin.000002") if step[3]]
+    inside = next(k for k, step in enumerate(known) if step[3][4] == EventType.TABLE_MAP)
+    file, position, _, _ = known[inside]
+    with (
+        serving(relay_dir / "relay-bin.index") as served,
+        served.connect().greet(family="mariadb") as replica,
+    ):
+        replica.dump(file, position, flags=3)
+        events = list(replica.events())
+    ours = [event for event in events if not header(event).flags & LOG_EVENT_ARTIFICIAL_F]
+    kinds = (EventType.FORMAT_DESCRIPTION, EventType.HEARTBEAT)
+    wanted = [step[3] for step in known[inside + 1 :]]
+    assert [event for event in ours if header(event).type not in kinds][: len(wanted)] == wanted
