@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from tests.master.replicas.serving import PASSWORD, UUID, Replica
 from tests.slave.driven import Driven, wait_until
 
 USER = "edge"
+_MOMENTARY = 1105
+"""The error after which a replica connects again."""
 _FATAL = 1236
 """The error after which a replica does not connect again."""
 
@@ -39,6 +42,17 @@ class Edged:
         return self.edge.chosen_ports[channel]
 
     def connect(self, channel: str = "") -> Replica:
+        """Connect as a replica, as soon as the slave has published a part of its relay log."""
+        while True:
+            try:
+                return self.connect_now(channel)
+            except pymysql.err.OperationalError as error:
+                if error.args[0] != _MOMENTARY:
+                    raise
+                time.sleep(0.01)
+
+    def connect_now(self, channel: str = "") -> Replica:
+        """Connect as a replica. Raises OperationalError 1105 before the slave has published anything."""
         return Replica(self.port(channel), USER)
 
 

@@ -59,7 +59,7 @@ def test_a_replica_gets_what_the_slave_has_received(master: Master, tmp_path: Pa
 def test_a_replica_may_come_before_the_slave_has_received_anything(master: Master, tmp_path: Path) -> None:
     with edged(tmp_path / "slave", SHOP) as edge:
         with pytest.raises(pymysql.err.OperationalError, match="has received nothing from its master yet"):
-            edge.connect()
+            edge.connect_now()
         follow(edge, master)
         follower = Follower(edge)
         follower.receive(ALL)
@@ -120,7 +120,7 @@ def test_a_reset_slave_begins_anew(master: Master, tmp_path: Path) -> None:
         edge.driven.sql("STOP REPLICA")
         edge.driven.sql("RESET REPLICA")
         with pytest.raises(pymysql.err.OperationalError, match="has received nothing"):
-            edge.connect()
+            edge.connect_now()
         edge.driven.sql("START REPLICA IO_THREAD")
         follower.receive(ALL)
         assert follower.order == [f"{UUID}:{number}" for number in range(1, 75)]
@@ -182,6 +182,9 @@ def test_a_mysql_replica_needs_gtids(master: Master, tmp_path: Path) -> None:
     with edged(tmp_path / "slave") as edge:
         follow(edge, master)
         edge.driven.catch_up(master, executed=False)
+        with edge.connect():
+            # The slave has published its relay log now.
+            pass
         with Replica(edge.port(), USER, attributes={"_client_name": "libmysql"}) as replica:
             replica.greet(uuid=REPLICA_UUID)
             replica.register(7)

@@ -45,16 +45,18 @@ def steps(path: Path) -> Iterator[Step]:
 
 
 def test_each_position_has_its_place(relay_dir: Path) -> None:
-    """Behind the place stand the events that come behind the position, also inside a transaction."""
+    """Behind the boundary stand the events that come behind the position, also inside a transaction."""
     store = BinlogStore(relay_dir / "relay-bin.index")
     for name in store.binlogs.names:
         known = list(steps(relay_dir / name))
         for number, (file, position, _, _) in enumerate(known):
             found = relay_start(file, position, store)
             assert found.file == name
-            assert found.boundary <= found.wanted
-            behind = [raw for _, _, after, raw in known if after > found.wanted and raw]
-            assert behind == [raw for _, _, _, raw in known[number + 1 :] if raw]
+            assert found.begun <= position
+            behind = [raw for _, _, after, raw in known if after > found.boundary and raw]
+            wanted = [raw for _, _, _, raw in known[number + 1 :] if raw]
+            assert behind[len(behind) - len(wanted) :] == wanted
+            assert bool(found.end) or behind == wanted
     store.close()
 
 
@@ -66,7 +68,7 @@ def test_places_that_the_slave_does_not_have(relay_dir: Path) -> None:
         relay_start("bin.000003", 100_000, store)
     assert error.value.momentary
     first = relay_start("", 4, store)
-    assert first == relay_start("bin.000001", 4, store)
+    assert first[:2] == relay_start("bin.000001", 4, store)[:2]
     store.close()
 
 
@@ -81,6 +83,7 @@ def test_a_dump_goes_on_inside_a_transaction(relay_dir: Path) -> None:
         replica.dump(file, position, flags=3)
         events = list(replica.events())
     ours = [event for event in events if not header(event).flags & LOG_EVENT_ARTIFICIAL_F]
-    kinds = (EventType.FORMAT_DESCRIPTION, EventType.HEARTBEAT)
     wanted = [step[3] for step in known[inside + 1 :]]
-    assert [event for event in ours if header(event).type not in kinds][: len(wanted)] == wanted
+    in_file = {step[3] for step in known}
+    # The others are stand-ins of dropped transactions, and those of later files.
+    assert [event for event in ours if event in in_file] == wanted
