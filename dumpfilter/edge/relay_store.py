@@ -30,10 +30,10 @@ class RelayStore(BinlogStore):
         super().__init__(RelaySet(directory, end))
 
     def previous_gtids(self, name: str) -> GtidSet | None:
-        """Return the GTIDs that no file from ``name`` on has. A replica of which a dump begins there must have them.
+        """Return the GTIDs that no file from ``name`` on has. A replica must have these GTIDs if its dump begins there.
 
-        They are those that the slave had received before the file, and those that the writer's file names at its
-        beginning. A slave that began in the middle of a file learns the GTIDs before from the writer's next file.
+        The slave had received some of them before the file, and the writer's file names the others at its beginning. A
+        slave that began in the middle of a file learns the GTIDs before from the writer's next file.
         Raises PositionError when they are unknown.
         """
         before = super().previous_gtids(name)

@@ -11,10 +11,9 @@ from abc import ABC, abstractmethod
 
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.options.defaults import FIRST_EVENT
-from dumpfilter.packets.control import gtid_list, heartbeat
+from dumpfilter.packets.control import LARGEST_V1_POSITION, gtid_list, heartbeat
 from dumpfilter.packets.framing import last_events
 
-_MOST_U32 = 0xFFFFFFFF
 _NAME_AT = 8
 
 
@@ -90,7 +89,7 @@ class SummedPosition(KnownPosition):
         self._at += length
 
     def _is_wrong_at(self, position: int) -> bool:
-        return self._corrects and self._at != position and (self._v2 or position <= _MOST_U32)
+        return self._corrects and self._at != position and (self._v2 or position <= LARGEST_V1_POSITION)
 
     def correction(self, position: int, *, checksum: bool) -> bytes:
         self._at = position
@@ -107,10 +106,10 @@ class ReadPosition(KnownPosition):
         self._at = told or self._at
 
     def _is_wrong_at(self, position: int) -> bool:
-        return self._at != position & _MOST_U32
+        return self._at != position & LARGEST_V1_POSITION
 
     def correction(self, position: int, *, checksum: bool) -> bytes:
-        self._at = position & _MOST_U32
+        self._at = position & LARGEST_V1_POSITION
         return gtid_list(position, self._server_id, checksum)
 
     def _known(self, position: int) -> int:

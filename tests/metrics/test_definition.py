@@ -20,9 +20,9 @@ class Fixed(Collector):
 
 
 def text_of(*metrics: Metric) -> str:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(Fixed(*metrics))
-    return generate_latest(registry).decode()
+    collectors = CollectorRegistry(auto_describe=False)
+    collectors.register(Fixed(*metrics))
+    return generate_latest(collectors).decode()
 
 
 def test_a_value_of_none_has_no_sample() -> None:

@@ -2,8 +2,8 @@
 
 For each case three replicas take the recording to its end, one after the other.
 
-- *source*: the replica filters for itself, at a real server that has the recording's binlogs;
-- *both*: the replica filters for itself, and dumpfilter filters for it;
+- *source*: the replica filters for itself, at a real server that has the recording's binlogs.
+- *both*: the replica filters for itself, and dumpfilter filters for it.
 - *master*: dumpfilter alone filters. The replica only renames databases, which no master can do for it.
 
 The first must end as the recorded replica did, and the others as the first. MySQL needs ``DUMPFILTER_MYSQL_ROOT``

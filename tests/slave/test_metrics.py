@@ -19,9 +19,9 @@ from tests.slave.driven import Driven, driven, serving, wait_until
 
 def scrape(slave: Slave) -> dict[tuple[str, ...], float]:
     """Return the values by name and label values, in the order of the labels' names."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(SlaveCollector(slave))
-    text = generate_latest(registry).decode()
+    collectors = CollectorRegistry(auto_describe=False)
+    collectors.register(SlaveCollector(slave))
+    text = generate_latest(collectors).decode()
     return {
         (
             sample.name.removeprefix("dumpfilter_slave_"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,8 +19,6 @@ from tests.master.replicas.serving import MARIADB, PASSWORD
 from tests.support import binlogs_in
 
 DEADLINE = 120
-
-pytestmark = pytest.mark.skipif(shutil.which("mariadb-binlog") is None, reason="needs MariaDB")
 
 
 def until(condition: Callable[[], object]) -> None:
