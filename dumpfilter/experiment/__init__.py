@@ -1,0 +1,1 @@
+"""Experiments that are run for real: a workload, phases and variants, measured through shaped links."""

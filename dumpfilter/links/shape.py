@@ -1,0 +1,32 @@
+"""The shape of a link: its rate, delay and jitter, and the faults that happen to it at set times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A span of time in which a link is down. Times are seconds since the link was opened."""
+
+    start: float
+    end: float | None
+    """The time at which the link is up again. None: somebody must heal it."""
+
+
+@dataclass(frozen=True)
+class LinkShape:
+    """The rate, delay and faults of a link. Each direction has the rate and the delay to itself."""
+
+    rate: int | None = None
+    """Bits per second in each direction. None: as fast as the machine is."""
+    delay: float = 0.0
+    """The time that a byte needs from one end to the other, seconds. A round trip takes twice the time."""
+    jitter: float = 0.0
+    """The largest random difference from ``delay`` in both directions, seconds. Bytes never overtake one another."""
+    outages: tuple[Outage, ...] = ()
+    """The scheduled outages. At the begin of an outage all connections are reset, and new ones are refused."""
+
+
+PLAIN = LinkShape()
+"""The shape of a link that only counts bytes."""

@@ -1,0 +1,1 @@
+"""Topologies: nodes and links, from a file, a short string or Python."""
