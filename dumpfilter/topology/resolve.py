@@ -209,7 +209,8 @@ def _with_masters(ordered: Sequence[Draft]) -> list[Draft]:
             result.append(
                 Draft(draft.name, draft.where, role="master", reads=(DraftReading(files, draft.where),))
             )
-            roles[draft.name], roles[files] = "master", None
+            # The readers of a recording have the roles that they would have without the master in between.
+            roles[draft.name] = "master" if draft.own_master else None
             continue
         role = _role(draft, roles, draft.name in has_readers)
         roles[draft.name] = role
@@ -218,10 +219,9 @@ def _with_masters(ordered: Sequence[Draft]) -> list[Draft]:
             source = reading.source
             if role == "master":
                 source = renamed.get(source, source)
-            elif roles[source] is None and role == "slave":
+            elif role == "slave" and roles[source] is None and source not in own:
                 if source not in made:
                     made[source] = _free_name(f"{source}-master", taken)
-                    roles[made[source]] = "master"
                     result.append(
                         Draft(
                             made[source],

@@ -6,7 +6,7 @@ The grammar::
     chain     = nodes { ">>" nodes }
     nodes     = node { "," node }
     node      = NAME [ "[" attribute { "," attribute } "]" ]
-    attribute = KEY "=" VALUE
+    attribute = KEY "=" ( VALUE | QUOTED )
 
 A line break separates chains, too. Each node reads from all nodes before the arrow. A value with a comma, a bracket or
 a quote stands in double quotes.

@@ -223,7 +223,9 @@ def topology_of_tables(
 
 
 def _reason(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
+    errors = error.errors(include_url=False)
+    # A misspelt key is often the reason why another key is missing.
+    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     location = first["loc"]
     key = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
     match first["type"]:
