@@ -3,7 +3,7 @@
 from dumpfilter.servers.dialect import SourceAddress
 from dumpfilter.servers.programs import Family, Program, find_program
 from dumpfilter.servers.replica import Channel, ReplicaStatus, replica_status, wait_for_gtids
-from dumpfilter.servers.server import Server, free_port, stop_servers
+from dumpfilter.servers.server import Process, Server, Spawn, end_servers, free_port
 from dumpfilter.servers.session import Account, Place, RunningServer, SqlServer
 
 __all__ = [
@@ -11,15 +11,17 @@ __all__ = [
     "Channel",
     "Family",
     "Place",
+    "Process",
     "Program",
     "ReplicaStatus",
     "RunningServer",
     "Server",
     "SourceAddress",
+    "Spawn",
     "SqlServer",
+    "end_servers",
     "find_program",
     "free_port",
     "replica_status",
-    "stop_servers",
     "wait_for_gtids",
 ]
