@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import pymysql
 
 from dumpfilter.errors import ConnectionLost, ServerError, ServerFailed
-from dumpfilter.servers.dialect import Rules, quoted
+from dumpfilter.servers.dialect import Rules, SourceAddress, quoted
 from dumpfilter.servers.programs import Program
 from dumpfilter.servers.replica import Channel
 from dumpfilter.servers.session import Account, SqlServer
@@ -137,6 +137,11 @@ class Server(SqlServer):
     def replication_password_file(self) -> Path:
         """The file with the password of ``replication`` alone, for ``mysql://…?password-file=FILE``."""
         return self.directory / "replication.password"
+
+    @property
+    def replication_address(self) -> SourceAddress:
+        """The server's address and account for a replica."""
+        return SourceAddress(self.host, self.port, self.replication.user, self.replication.password)
 
     @property
     def _admin_password_file(self) -> Path:
