@@ -19,8 +19,9 @@ from types import TracebackType
 from typing import Any
 
 from dumpfilter.errors import DumpfilterError
-from dumpfilter.testbed.bed import Testbed, TestbedLink
+from dumpfilter.testbed.bed import Testbed
 from dumpfilter.testbed.errors import NotUp, TestbedError
+from dumpfilter.testbed.links import TestbedLink
 
 SOCKET = "control.sock"
 """The name of the socket in the topology's directory."""
@@ -103,7 +104,10 @@ class ControlServer:
         except DumpfilterError as error:
             return {"error": str(error), "exit_code": error.exit_code}
         except (KeyError, ValueError, TypeError) as error:
-            return {"error": f"the control socket does not understand {line[:200]!r}: {error!r}", "exit_code": 1}
+            return {
+                "error": f"the control socket does not understand {line[:200]!r}: {error!r}",
+                "exit_code": 1,
+            }
 
 
 class Control:
