@@ -1,0 +1,127 @@
+"""The verbs ``status``, ``wait``, ``check`` and ``report`` of ``dumpfilter topology``."""
+
+from __future__ import annotations
+
+import json as json_module
+from typing import Annotated
+
+import typer
+
+from dumpfilter.commands.topology.options import DIRECTORY, Directory, Json, Timeout
+
+
+def status_command(
+    directory: Directory = DIRECTORY,
+    json: Json = False,
+    watch: Annotated[
+        float | None,
+        typer.Option(
+            help="Show the status again after so many seconds, until Ctrl-C.", min=0.1, metavar="SECONDS"
+        ),
+    ] = None,
+) -> None:
+    """Show each node's position, lag, rate and problems, and each link's state.
+
+    With --json also the ports, accounts, addresses and directories.
+
+    Exit codes: 0 good. 4 a node has a problem. 3 no topology is up.
+
+    Examples:
+
+        dumpfilter topology status
+
+        dumpfilter topology status --json | jq -r .nodes.web.url
+    """
+    from rich.console import Console
+
+    from dumpfilter.commands.topology.live import watch_status
+    from dumpfilter.commands.topology.tables import status_view
+    from dumpfilter.testbed.control import Control
+
+    control = Control(directory)
+    if watch is not None and not json:
+        watch_status(lambda: control.ask("status"), watch)
+        return
+    status = control.ask("status")
+    if json:
+        typer.echo(json_module.dumps(status, indent=1))
+    else:
+        Console(highlight=False).print(status_view(status))
+    if status["problems"]:
+        raise typer.Exit(4)
+
+
+def wait_command(
+    node: Annotated[
+        str, typer.Argument(help="The name of a node. Without it all nodes are waited for.", metavar="[NODE]")
+    ] = "",
+    directory: Directory = DIRECTORY,
+    timeout: Timeout = "30s",
+    done: Annotated[
+        bool,
+        typer.Option("--done", help="First wait until recordings and workloads have written everything."),
+    ] = False,
+) -> None:
+    """Wait until a node, or every node, has caught up with what its sources have written by now.
+
+    Exit codes: 0 caught up. 4 not in time. 3 no topology is up.
+
+    Examples:
+
+        dumpfilter topology wait
+
+        dumpfilter topology wait web --timeout 5m
+    """
+    from dumpfilter.testbed.control import Control
+    from dumpfilter.topology.units import parse_time
+
+    seconds = parse_time(timeout)
+    control = Control(directory)
+    if done:
+        control.ask("wait done", timeout=seconds)
+    control.ask("wait", node=node, timeout=seconds)
+
+
+def check_command(directory: Directory = DIRECTORY, timeout: Timeout = "30s") -> None:
+    """Check the law: each node has what its sources and filters say.
+
+    First wait until all have caught up.
+
+    Slaves of dumpfilter are compared with a slave that received everything
+    and filters for itself. Real servers are compared table by table, with
+    CHECKSUM TABLE.
+
+    Exit codes: 0 equal. 4 a difference, which the error names, or not in time.
+    3 no topology is up.
+
+    Example:
+
+        dumpfilter topology check --timeout 2m
+    """
+    from dumpfilter.testbed.control import Control
+    from dumpfilter.topology.units import parse_time
+
+    control = Control(directory)
+    control.ask("check", timeout=parse_time(timeout))
+    typer.echo("every node has the data, positions and GTIDs that its sources and filters say")
+
+
+def report_command(directory: Directory = DIRECTORY, json: Json = False) -> None:
+    """Show what went over each link, what the filters saved, and how far each node lagged.
+
+    Examples:
+
+        dumpfilter topology report
+
+        dumpfilter topology report --json > report.json
+    """
+    from rich.console import Console
+
+    from dumpfilter.commands.topology.tables import report_view
+    from dumpfilter.testbed.control import Control
+
+    report = Control(directory).ask("report")
+    if json:
+        typer.echo(json_module.dumps(report, indent=1))
+    else:
+        Console(highlight=False).print(report_view(report))
