@@ -5,11 +5,12 @@ from __future__ import annotations
 import typer
 
 from dumpfilter.commands.topology.link import link_command
-from dumpfilter.commands.topology.look import check_command, report_command, status_command, wait_command
+from dumpfilter.commands.topology.look import report_command, status_command
 from dumpfilter.commands.topology.nodes import kill_command, restart_command, start_command, stop_command
 from dumpfilter.commands.topology.show import show_command
 from dumpfilter.commands.topology.talk import logs_command, sql_command
 from dumpfilter.commands.topology.up import down_command, up_command
+from dumpfilter.commands.topology.wait import check_command, wait_command
 
 _RUNNING = "A running topology"
 _NODES = "Its nodes and links"
