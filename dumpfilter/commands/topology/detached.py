@@ -13,7 +13,6 @@ import typer
 from dumpfilter.commands.topology.foreground import READY
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.testbed.control import Control
-from dumpfilter.testbed.errors import NotUp
 
 
 class _Failed(DumpfilterError):
@@ -58,10 +57,4 @@ def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) 
 
 def end_topology(directory: Path) -> None:
     """End the topology of a directory. Raises NotUp if there is none."""
-    try:
-        Control(directory).ask("down")
-    except NotUp:
-        from dumpfilter.testbed import clean
-
-        if not clean(directory):
-            raise
+    Control(directory).ask("down")
