@@ -119,6 +119,14 @@ def cross(arrived: Ints, sizes: Ints, hop: Hop) -> Crossed:
     return Crossed(departed, received, int(messages), int(resent))
 
 
+def times_of(sizes: Ints, hop: Hop) -> Ints:
+    """Return the time that each transaction needs on a hop, nanoseconds."""
+    numerator, denominator = nanoseconds_of_a_byte(hop.rate)
+    whole, rest = np.divmod(sizes, denominator)
+    times: Ints = whole * numerator + (rest * numerator + denominator // 2) // denominator + hop.fixed
+    return times
+
+
 @dataclass(frozen=True)
 class Span:
     """The effect of consecutive transactions on a hop without outages and messages, as a map in (max, +) algebra.

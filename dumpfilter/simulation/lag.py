@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dumpfilter.simulation import _lag
 from dumpfilter.simulation.traffic import Ints
@@ -55,6 +56,33 @@ def measure(committed: Ints, received: Ints, *, limit: int, missing: int = 0) ->
     p50, p95, p99 = (int(parted[place]) for place in places)
     above = int(_lag.above(committed, received, limit))
     return Lag(len(lags), p50, p95, p99, int(parted[-1]), above, missing)
+
+
+def spans_above(committed: Ints, received: Ints, limit: int) -> npt.NDArray[np.int64]:
+    """Return the spans of time in which the lag is above a limit, one row of start and end for each.
+
+    The transactions come in the order in which they were received.
+    """
+    start = committed + limit
+    if len(start):
+        start[1:] = np.maximum(start[1:], np.maximum.accumulate(received)[:-1])
+    found = received > start
+    return np.stack([start[found], received[found]], axis=1)
+
+
+def length_of_union(spans: npt.NDArray[np.int64]) -> int:
+    """Return the time that at least one of the spans covers.
+
+    >>> length_of_union(np.array([[5, 9], [0, 3], [2, 4]]))
+    8
+    """
+    if not len(spans):
+        return 0
+    spans = spans[np.argsort(spans[:, 0], kind="stable")]
+    reached = np.maximum.accumulate(spans[:, 1])
+    start = spans[:, 0].copy()
+    start[1:] = np.maximum(start[1:], reached[:-1])
+    return int(np.maximum(reached - start, 0).sum())
 
 
 def series(committed: Ints, received: Ints, *, start: int, width: int, count: int) -> Ints:
