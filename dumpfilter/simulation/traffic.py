@@ -6,6 +6,7 @@ One pass over the binlogs makes a :class:`SetTraffic`. The simulation needs noth
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -58,9 +59,9 @@ class SetTraffic:
     files: tuple[str, ...]
     everything: Sent
     """The traffic of a slave without a filter."""
-    filtered: tuple[Sent, ...] = ()
-    """The traffic of each distinct filter. The index is the filter's number."""
-    split: tuple[Sent | None, ...] = ()
+    filtered: Sequence[Sent] = ()
+    """The traffic of each distinct filter. The index is the filter's number. An item may be made at each access."""
+    split: Sequence[Sent | None] = ()
     """For each distinct filter, the traffic of the binlogs of a split by schema that the filter needs."""
     stand_in_bytes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """For each transaction, the bytes of the stand-in that a real replica gets if the transaction is dropped. 0: the
