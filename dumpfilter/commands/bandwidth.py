@@ -95,7 +95,7 @@ def _print_table(results: Results, console: Console) -> None:
     from rich.table import Table
 
     from dumpfilter.printable import visible
-    from dumpfilter.spark_jobs.bandwidth.report.text import human_bytes, human_percent
+    from dumpfilter.report.text import human_bytes, human_percent
 
     source = results.source
     table = Table(

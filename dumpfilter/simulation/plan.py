@@ -69,7 +69,7 @@ class Leg:
     target: str
     shape: LinkShape
     is_grpc: bool
-    """Whether the source is dumpfilter's and the target is a slave of dumpfilter. Other links carry MySQL's protocol."""
+    """Whether a slave of dumpfilter reads a node of dumpfilter. Other links carry MySQL's protocol."""
     filters: bool
     """Whether the source is a node of dumpfilter, which can filter for the target."""
     sent: FilterKey
@@ -164,7 +164,9 @@ def plan_topology(topology: Topology) -> Plan:
                     channels.append(Channel(reading.source, content.origin, legs, FilterKey(own)))
                 # A server logs what it applied. A slave of dumpfilter serves what it was sent.
                 logged = own if isinstance(node, ServerNode) else content.logged
-                found.append(_Content(content.origin, legs, own if isinstance(node, ServerNode) else sent, logged))
+                found.append(
+                    _Content(content.origin, legs, own if isinstance(node, ServerNode) else sent, logged)
+                )
         contents[node.name] = found
         if channels:
             planned.append(PlannedNode(node.name, tuple(channels)))
@@ -182,7 +184,9 @@ def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
     nodes = []
     for one in definitions:
         origin = FilterKey((), one.origin)
-        key = FilterKey((one.rules,) if one.rules else (), one.origin, one.lower_case_table_names, one.semantics)
+        key = FilterKey(
+            (one.rules,) if one.rules else (), one.origin, one.lower_case_table_names, one.semantics
+        )
         leg = Leg(MASTER, one.name, one.link, True, True, key, origin, Retries())
         nodes.append(PlannedNode(one.name, (Channel(MASTER, MASTER, (leg,), key),)))
     return Plan(name, (MASTER,), tuple(nodes))
@@ -205,7 +209,9 @@ def _in_order(topology: Topology) -> Iterable[Node]:
     while waiting:
         ready = [node for node in waiting if all(reading.source in done for reading in node.reads)]
         if not ready:
-            raise OptionError(f"{topology.name}: the nodes {', '.join(node.name for node in waiting)} read in a circle")
+            raise OptionError(
+                f"{topology.name}: the nodes {', '.join(node.name for node in waiting)} read in a circle"
+            )
         yield from ready
         done.update(node.name for node in ready)
         waiting = [node for node in waiting if node.name not in done]
