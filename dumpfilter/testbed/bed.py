@@ -25,6 +25,7 @@ from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.monitor import Monitor
 from dumpfilter.testbed.node import WAIT, Feed, TestbedNode
 from dumpfilter.testbed.own_nodes import Master, Slave
+from dumpfilter.testbed.server_law import ServerLaw
 from dumpfilter.testbed.server_nodes import RunningServerNode, SqlNode, StartedServer
 from dumpfilter.testbed.values import NodeStatus, TestbedStatus
 from dumpfilter.topology.drafts import did_you_mean
@@ -70,6 +71,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._is_down = False
         (self.directory / "logs").mkdir(exist_ok=True)
         self._ground = Ground(topology, self.directory, keeper, links, state)
+        self._server_law = ServerLaw(self._ground)
         self.links: Mapping[str, TestbedLink] = {
             link.name: TestbedLink(links, link) for link in topology.links
         }
@@ -179,7 +181,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         """
         deadline = time.monotonic() + timeout
         self.wait_caught_up(timeout)
-        check_law(self._ground, self.nodes, max(deadline - time.monotonic(), 1.0))
+        check_law(self.nodes, self._server_law, max(deadline - time.monotonic(), 1.0))
 
     # -- status
 
@@ -235,6 +237,7 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def _down(self) -> None:
         self._monitor.close()
+        self._server_law.close()
         with ThreadPoolExecutor(len(self.nodes) or 1, "down") as pool:
             list(pool.map(TestbedNode.close, self.nodes.values()))
         self._link_process.close()
