@@ -19,12 +19,13 @@ from dumpfilter.testbed.errors import NotCaughtUp, StartFailed, TestbedError, Un
 from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.keeping import Keeper
-from dumpfilter.testbed.law import Law
+from dumpfilter.testbed.law import check_law
 from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files, take
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.monitor import Monitor
 from dumpfilter.testbed.node import WAIT, Feed, TestbedNode
 from dumpfilter.testbed.own_nodes import Master, Slave
+from dumpfilter.testbed.server_law import ServerLaw
 from dumpfilter.testbed.server_nodes import RunningServerNode, SqlNode, StartedServer
 from dumpfilter.testbed.values import NodeStatus, TestbedStatus
 from dumpfilter.topology.drafts import did_you_mean
@@ -70,6 +71,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._is_down = False
         (self.directory / "logs").mkdir(exist_ok=True)
         self._ground = Ground(topology, self.directory, keeper, links, state)
+        self._server_law = ServerLaw(self._ground)
         self.links: Mapping[str, TestbedLink] = {
             link.name: TestbedLink(links, link) for link in topology.links
         }
@@ -79,7 +81,6 @@ class Testbed(AbstractContextManager["Testbed"]):
             nodes[node.name] = _KINDS[type(node)](self._ground, node, self._feeds(node, nodes))
         self.nodes: Mapping[str, TestbedNode] = nodes
         """All nodes by name, sources before their readers."""
-        self._law = Law(self._ground, nodes)
         self._monitor = Monitor(self.nodes, self.links, links)
 
     def _feeds(self, node: Node, nodes: Mapping[str, TestbedNode]) -> list[Feed]:
@@ -180,7 +181,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         """
         deadline = time.monotonic() + timeout
         self.wait_caught_up(timeout)
-        self._law.check(max(deadline - time.monotonic(), 1.0))
+        check_law(self.nodes, self._server_law, max(deadline - time.monotonic(), 1.0))
 
     # -- status
 
@@ -260,9 +261,9 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def _down(self) -> None:
         self._monitor.close()
+        self._server_law.close()
         with ThreadPoolExecutor(len(self.nodes) or 1, "down") as pool:
             list(pool.map(TestbedNode.close, self.nodes.values()))
-        self._law.close()
         self._link_process.close()
         self._keeper.close()
         if not self._keep:
