@@ -271,7 +271,8 @@ class _Finder:
 def _middle(one: int, other: int) -> int:
     """Return the geometric mean of two numbers, so that a search over many powers of ten is short."""
     low, high = sorted((one, other))
-    return max(low + 1, min(high - 1, round((max(low, 1) * high) ** 0.5)))
+    middle = round(float(max(low, 1) * high) ** 0.5)
+    return max(low + 1, min(high - 1, middle))
 
 
 def _step(value: int) -> int:
