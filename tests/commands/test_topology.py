@@ -179,9 +179,10 @@ def test_check(bed: NotedBed) -> None:
         ([], []),
         (["--rate", "1mbit", "--delay", "20ms"], ["set ('rate', 1000000) ('delay', 0.02)"]),
         (["--rate", "none", "--jitter", "1ms"], ["set ('rate', None) ('jitter', 0.001)"]),
-        (["--heal", "--plain"], ["heal", "set ('rate', None) ('delay', 0.0) ('jitter', 0.0)"]),
-        (["--cut"], ["cut"]),
-        (["--cut-after", "64K"], ["cut_after 65536"]),
+        (["--heal", "--plain"], ["set ('rate', None) ('delay', 0.0) ('jitter', 0.0)", "heal"]),
+        (["--cut"], ["cut None"]),
+        (["--silence", "--for", "2s"], ["silence 2.0"]),
+        (["--cut-after", "64K"], ["cut_after 65536 None"]),
     ],
 )
 def test_link(bed: NotedBed, options: list[str], asked: list[str]) -> None:
@@ -195,6 +196,8 @@ def test_link(bed: NotedBed, options: list[str], asked: list[str]) -> None:
     [
         (["--rate", "fast"], "'fast' is not a rate"),
         (["--cut", "--heal"], "--cut stands beside --heal"),
+        (["--cut-after", "1K", "--silence"], "--silence stands beside --cut-after"),
+        (["--for", "1s"], "--for goes with --cut, --silence or --cut-after"),
         (["--plain", "--rate", "1mbit"], "--plain stands beside --rate"),
         (["--cut-after", "x"], "--cut-after: 'x' is not a size"),
     ],
