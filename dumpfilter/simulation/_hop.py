@@ -36,7 +36,9 @@ def time_of(size, numerator, denominator):
 @njit(cache=True, nogil=True)
 def noise(seed, number, largest):
     """Return a number from ``-largest`` to ``largest`` that depends on the seed and the transaction's number only."""
-    z = np.uint64(seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(number + 1) * np.uint64(0x9E3779B97F4A7C15)
+    z = np.uint64(seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(number + 1) * np.uint64(
+        0x9E3779B97F4A7C15
+    )
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z ^= z >> np.uint64(31)
@@ -109,7 +111,7 @@ def _sent_until(sizes, i, start, stop, hop, arrived):
 
 @njit(cache=True, nogil=True)
 def span(arrived, sizes, numerator, denominator, fixed):
-    """Return the time that a hop needs for transactions, and the time at which it has sent them if it was free before."""
+    """Return the time that a hop needs for transactions, and the time at which it has sent them if it was free."""
     work = np.int64(0)
     end = np.int64(_NONE)
     for i in range(len(arrived)):

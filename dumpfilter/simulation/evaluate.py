@@ -78,7 +78,8 @@ class Schedule:
         times = self.traffic.time
         if not len(times) or self.load is None:
             return np.zeros(len(times), np.int64)
-        return (times - times[0]) * self.load.denominator // self.load.numerator
+        since: Ints = (times - times[0]) * self.load.denominator // self.load.numerator
+        return since
 
 
 class Arrived(NamedTuple):

@@ -1,9 +1,9 @@
 """One hop of a simulated route: a link that sends first in, first out, or an applier, in whole nanoseconds.
 
-The byte that enters a link last leaves it last. A transaction therefore leaves at ``max(a, f) + s``: ``a`` is the time
-at which the transaction came, ``f`` the time at which the link had sent everything before, and ``s`` the bytes divided by
-the rate. This is Lindley's recursion. ``s`` is rounded to a whole nanosecond for each transaction, so that the result
-does not depend on how the transactions are divided into ranges.
+A transaction leaves a link at ``max(a, f) + s``. In this formula, ``a`` is the time at which the transaction came, ``f``
+is the time at which the link had sent everything before, and ``s`` is the time for the transaction's bytes. This is
+Lindley's recursion. ``s`` is rounded to a whole nanosecond for each transaction. The result therefore does not depend
+on how the transactions are divided into ranges.
 """
 
 from __future__ import annotations
@@ -87,13 +87,16 @@ def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
     if rate is None:
         return 0, 1
     exact = Fraction(8 * NANOSECONDS, rate)
-    return (exact if exact.denominator <= _MOST_DENOMINATOR else exact.limit_denominator(_MOST_DENOMINATOR)).as_integer_ratio()
+    return (
+        exact if exact.denominator <= _MOST_DENOMINATOR else exact.limit_denominator(_MOST_DENOMINATOR)
+    ).as_integer_ratio()
 
 
 def cross(arrived: Ints, sizes: Ints, hop: Hop) -> Crossed:
     """Send transactions over a hop. ``arrived`` has the time at which each came to the sender, nanoseconds, ascending.
 
-    >>> a = np.array([0, 10, 20]); cross(a, np.array([100, 100, 100]), Hop(rate=8 * NANOSECONDS // 50)).received.tolist()
+    >>> arrived, sizes = np.array([0, 10, 20]), np.array([100, 100, 100])
+    >>> cross(arrived, sizes, Hop(rate=160_000_000)).received.tolist()
     [5000, 10000, 15000]
     """
     numerator, denominator = nanoseconds_of_a_byte(hop.rate)
@@ -152,6 +155,10 @@ def span(arrived: Ints, sizes: Ints, hop: Hop) -> Span:
     """Return the effect of consecutive transactions on a hop."""
     numerator, denominator = nanoseconds_of_a_byte(hop.rate)
     work, end = _hop.span(
-        np.ascontiguousarray(arrived, np.int64), np.ascontiguousarray(sizes, np.int64), numerator, denominator, hop.fixed
+        np.ascontiguousarray(arrived, np.int64),
+        np.ascontiguousarray(sizes, np.int64),
+        numerator,
+        denominator,
+        hop.fixed,
     )
     return Span(int(work), int(end))

@@ -11,9 +11,9 @@ from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.filter.rules import EffectiveRuleKind
 from dumpfilter.links.shape import LinkShape
 from dumpfilter.simulation.retries import Retries, retries_of
+from dumpfilter.topology.checks import semantics_of
 from dumpfilter.topology.model import (
     MasterNode,
     Node,
@@ -24,6 +24,7 @@ from dumpfilter.topology.model import (
     Topology,
     WorkloadNode,
 )
+from dumpfilter.topology.slaves_file import SlaveDefinition
 
 Layers = tuple[tuple[str, ...], ...]
 """The rules of consecutive nodes, one tuple for each node with rules. An event must pass all of them."""
@@ -56,17 +57,6 @@ class FilterKey:
         return make_filter(semantics, options, names=names)
 
 
-def semantics_of(rules: Sequence[str]) -> FilterSemantics:
-    """Return the semantics that rules belong to: DO, IGNORE and REWRITE are those of WL#2516.
-
-    >>> semantics_of(["replicate-do-db=shop"]).value, semantics_of(["do=shop.%"]).value
-    ('classic', 'effective')
-    """
-    effective = {kind.option for kind in EffectiveRuleKind}
-    is_effective = any(rule.removeprefix("--").partition("=")[0] in effective for rule in rules)
-    return FilterSemantics.EFFECTIVE if is_effective else FilterSemantics.CLASSIC
-
-
 def _option(rule: str) -> str:
     return f"--{rule.removeprefix('--')}"
 
@@ -79,7 +69,7 @@ class Leg:
     target: str
     shape: LinkShape
     is_grpc: bool
-    """Whether the source is dumpfilter's and the target is a slave of dumpfilter. Other links carry MySQL's protocol."""
+    """Whether a slave of dumpfilter reads a node of dumpfilter. Other links carry MySQL's protocol."""
     filters: bool
     """Whether the source is a node of dumpfilter, which can filter for the target."""
     sent: FilterKey
@@ -174,13 +164,32 @@ def plan_topology(topology: Topology) -> Plan:
                     channels.append(Channel(reading.source, content.origin, legs, FilterKey(own)))
                 # A server logs what it applied. A slave of dumpfilter serves what it was sent.
                 logged = own if isinstance(node, ServerNode) else content.logged
-                found.append(_Content(content.origin, legs, own if isinstance(node, ServerNode) else sent, logged))
+                found.append(
+                    _Content(content.origin, legs, own if isinstance(node, ServerNode) else sent, logged)
+                )
         contents[node.name] = found
         if channels:
             planned.append(PlannedNode(node.name, tuple(channels)))
     if not planned:
         raise OptionError(f"{topology.name}: no node reads over a link; add a slave, such as m >> web")
     return Plan(topology.name, tuple(origins), tuple(planned))
+
+
+MASTER = "master"
+"""The name of the origin, and of the master, of the slaves of a slaves file."""
+
+
+def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
+    """Return the plan of slaves that all read one master over their own links. The master reads its files locally."""
+    nodes = []
+    for one in definitions:
+        origin = FilterKey((), one.origin)
+        key = FilterKey(
+            (one.rules,) if one.rules else (), one.origin, one.lower_case_table_names, one.semantics
+        )
+        leg = Leg(MASTER, one.name, one.link, True, True, key, origin, Retries())
+        nodes.append(PlannedNode(one.name, (Channel(MASTER, MASTER, (leg,), key),)))
+    return Plan(name, (MASTER,), tuple(nodes))
 
 
 @dataclass(frozen=True)
@@ -200,7 +209,9 @@ def _in_order(topology: Topology) -> Iterable[Node]:
     while waiting:
         ready = [node for node in waiting if all(reading.source in done for reading in node.reads)]
         if not ready:
-            raise OptionError(f"{topology.name}: the nodes {', '.join(node.name for node in waiting)} read in a circle")
+            raise OptionError(
+                f"{topology.name}: the nodes {', '.join(node.name for node in waiting)} read in a circle"
+            )
         yield from ready
         done.update(node.name for node in ready)
         waiting = [node for node in waiting if node.name not in done]

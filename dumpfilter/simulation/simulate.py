@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from dumpfilter.printable import replace_invalid_utf8
@@ -62,7 +62,7 @@ class Options:
     settings: tuple[Setting, ...] = (Setting(variant=Variant.MASTER),)
     limit: int = 1_000_000
     """The limit of the lag, microseconds."""
-    appliers: Appliers = Appliers()
+    appliers: Appliers = field(default_factory=Appliers)
     seed: int = 0
     searches: tuple[Search, ...] = ()
 
@@ -177,7 +177,11 @@ class _Simulation:
         # Nodes that are equal at one value of what is searched are equal at all values.
         groups = self._groups(nodes, _with(setting, search.what, 1))
         finder = _Finder(
-            self._router, self._schedules(setting), search, self._options.limit, [one.nodes[0] for one in groups]
+            self._router,
+            self._schedules(setting),
+            search,
+            self._options.limit,
+            [one.nodes[0] for one in groups],
         )
         answers = self._run(finder, range(len(groups)))
         return [
@@ -267,12 +271,14 @@ class _Finder:
 def _middle(one: int, other: int) -> int:
     """Return the geometric mean of two numbers, so that a search over many powers of ten is short."""
     low, high = sorted((one, other))
-    return max(low + 1, min(high - 1, round((max(low, 1) * high) ** 0.5)))
+    middle = round(float(max(low, 1) * high) ** 0.5)
+    return max(low + 1, min(high - 1, middle))
 
 
 def _step(value: int) -> int:
     """Return the difference of two numbers that people write alike: one in the last significant digit."""
-    return max(10 ** max(len(str(value)) - _DIGITS, 0), 1)
+    step: int = 10 ** max(len(str(value)) - _DIGITS, 0)
+    return step
 
 
 def _rounded(value: int, *, up: bool) -> int:

@@ -20,14 +20,17 @@ def outages(draw: st.DrawFn) -> tuple[Down, ...]:
     times = draw(st.lists(st.integers(0, 10**10), max_size=6, unique=True))
     times = sorted(times)[: len(times) // 2 * 2]
     return tuple(
-        Down(start, end, end + draw(st.integers(0, 10**9))) for start, end in zip(times[::2], times[1::2], strict=True)
+        Down(start, end, end + draw(st.integers(0, 10**9)))
+        for start, end in zip(times[::2], times[1::2], strict=True)
     )
 
 
 @st.composite
 def traffic(draw: st.DrawFn, sizes: st.SearchStrategy[int] = SIZES) -> tuple[list[int], list[int]]:
     gaps = draw(st.lists(st.one_of(st.just(0), st.integers(0, 10**9)), max_size=30))
-    return np.cumsum(gaps, dtype=np.int64).tolist(), draw(st.lists(sizes, min_size=len(gaps), max_size=len(gaps)))
+    return np.cumsum(gaps, dtype=np.int64).tolist(), draw(
+        st.lists(sizes, min_size=len(gaps), max_size=len(gaps))
+    )
 
 
 HOPS = st.builds(
@@ -47,7 +50,9 @@ def _received(arrived: list[int], sizes: list[int], hop: Hop) -> list[int]:
 
 
 @given(traffic(st.integers(1, 10**6)), HOPS)
-def test_a_hop_is_as_an_event_by_event_simulation_has_it(given: tuple[list[int], list[int]], hop: Hop) -> None:
+def test_a_hop_is_as_an_event_by_event_simulation_has_it(
+    given: tuple[list[int], list[int]], hop: Hop
+) -> None:
     assert _received(*given, hop) == receive_times(*given, hop)
 
 
@@ -102,7 +107,9 @@ def test_nothing_overtakes_and_the_seed_alone_decides_the_jitter(
 
 def test_different_seeds_have_different_jitter() -> None:
     arrived, sizes = np.arange(100) * 10**9, np.full(100, 100)
-    first, second = (cross(arrived, sizes, Hop(delay=10**6, jitter=10**5, seed=seed)).received for seed in (1, 2))
+    first, second = (
+        cross(arrived, sizes, Hop(delay=10**6, jitter=10**5, seed=seed)).received for seed in (1, 2)
+    )
     assert (first != second).any()
     spread = first - arrived - 10**6
     assert spread.min() < -(10**5) // 2
@@ -113,7 +120,9 @@ def test_a_message_is_received_as_a_whole() -> None:
     # The first transaction occupies the link for 8 ms. The three others then wait, and go in one message.
     hop = Hop(rate=1_000_000, message=1 << 18)
     assert _received([0, 10, 20, 30], [1000] * 4, hop) == [8_000_000] + [32_000_000] * 3
-    assert _received([0, 10, 20, 30], [1000] * 4, Hop(rate=1_000_000)) == [8_000_000 * k for k in (1, 2, 3, 4)]
+    assert _received([0, 10, 20, 30], [1000] * 4, Hop(rate=1_000_000)) == [
+        8_000_000 * k for k in (1, 2, 3, 4)
+    ]
 
 
 def test_what_is_under_way_when_a_link_is_cut_is_sent_again() -> None:
@@ -134,4 +143,6 @@ def test_nothing_comes_over_a_link_that_stays_down() -> None:
 @pytest.mark.parametrize("rate", [64_000, 1_000_000_000, 999_999_999_989])
 def test_the_rounding_of_a_transactions_time_is_small(rate: int) -> None:
     size = 1 << 30
-    assert abs(int(times_of(np.array([size]), Hop(rate))[0]) - size * 8 * 10**9 / rate) <= max(1, size * 8 / rate)
+    assert abs(int(times_of(np.array([size]), Hop(rate))[0]) - size * 8 * 10**9 / rate) <= max(
+        1, size * 8 / rate
+    )

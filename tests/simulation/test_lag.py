@@ -39,9 +39,7 @@ def test_a_series_has_the_greatest_lag_of_each_span(journey: tuple[Ints, Ints], 
     found = lag.series(*journey, start=0, width=width, count=count)
     # Lags grow between whole moments, so the greatest one is a moment before a whole moment.
     just_before = [_lag_at(*journey, moment - 0.001) for moment in range(1, count * width + 1)]
-    assert found.tolist() == [
-        math.ceil(max(just_before[k * width : (k + 1) * width])) for k in range(count)
-    ]
+    assert found.tolist() == [math.ceil(max(just_before[k * width : (k + 1) * width])) for k in range(count)]
 
 
 @given(journeys())
@@ -49,12 +47,16 @@ def test_percentiles_are_the_least_lag_that_so_many_do_not_exceed(journey: tuple
     lags = sorted((journey[1] - journey[0]).tolist())
     found = lag.measure(*journey, limit=0)
     for share, value in ((50, found.p50), (95, found.p95), (99, found.p99), (100, found.worst)):
-        assert value == next(one for one in lags if sum(each <= one for each in lags) * 100 >= share * len(lags))
+        assert value == next(
+            one for one in lags if sum(each <= one for each in lags) * 100 >= share * len(lags)
+        )
     assert found.transactions == len(lags)
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 15), st.integers(1, 1000)), min_size=1, max_size=10),
+    st.lists(
+        st.tuples(st.integers(0, 20), st.integers(0, 15), st.integers(1, 1000)), min_size=1, max_size=10
+    ),
     st.integers(1, 7),
 )
 def test_every_byte_that_left_is_in_one_span(sent: list[tuple[int, int, int]], width: int) -> None:
@@ -68,9 +70,7 @@ def test_every_byte_that_left_is_in_one_span(sent: list[tuple[int, int, int]], w
 
 
 def test_bytes_are_spread_over_the_time_that_they_took() -> None:
-    found = lag.carried(
-        np.array([30]), np.array([300]), np.array([30]), start=0, width=10, count=4
-    )
+    found = lag.carried(np.array([30]), np.array([300]), np.array([30]), start=0, width=10, count=4)
     assert found.tolist() == [100, 100, 100, 0]
 
 
