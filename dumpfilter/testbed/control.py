@@ -175,10 +175,6 @@ def _report(bed: Testbed, _: Request) -> Any:
     return bed.report()
 
 
-def _logs(bed: Testbed, request: Request) -> str:
-    return bed[request["node"]].logs[request.get("begin", 0) :]
-
-
 def _node(bed: Testbed, request: Request) -> Any:
     node = bed[request["node"]]
     {"kill": node.kill, "stop": node.stop, "start": node.start, "restart": node.restart}[request["action"]]()
@@ -191,19 +187,15 @@ def _hold_behind(bed: Testbed, request: Request) -> Any:
 
 
 def _link(bed: Testbed, request: Request) -> Any:
-    link = bed.link(request["link"])
-    seconds = request.get("seconds")
+    link: TestbedLink = bed.link(request["link"])
+    if request.get("heal"):
+        link.heal()
     if request.get("shape"):
         link.set(**request["shape"])
-    match request.get("fault"):
-        case "cut":
-            link.cut(seconds)
-        case "silence":
-            link.silence(seconds)
-        case "cut-after":
-            link.cut_after(request["size"], seconds)
-        case "heal":
-            link.heal()
+    if request.get("cut_after") is not None:
+        link.cut_after(request["cut_after"])
+    if request.get("cut"):
+        link.cut()
     return link.status().as_dict()
 
 
@@ -213,7 +205,6 @@ _VERBS: dict[str, Callable[[Testbed, Request], Any]] = {
     "wait done": _wait_done,
     "check": _check,
     "report": _report,
-    "logs": _logs,
     "node": _node,
     "hold behind": _hold_behind,
     "link": _link,
