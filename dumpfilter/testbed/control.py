@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dumpfilter.errors import DumpfilterError
-from dumpfilter.testbed.bed import Testbed
 from dumpfilter.testbed.errors import NotUp, TestbedError
+
+if TYPE_CHECKING:
+    from dumpfilter.testbed.bed import Testbed
 
 SOCKET = "control.sock"
 """The name of the socket in the topology's directory."""
@@ -175,6 +177,10 @@ def _report(bed: Testbed, _: Request) -> Any:
     return bed.report()
 
 
+def _logs(bed: Testbed, request: Request) -> str:
+    return bed[request["node"]].logs[request.get("begin", 0) :]
+
+
 def _node(bed: Testbed, request: Request) -> Any:
     node = bed[request["node"]]
     {"kill": node.kill, "stop": node.stop, "start": node.start, "restart": node.restart}[request["action"]]()
@@ -187,15 +193,19 @@ def _hold_behind(bed: Testbed, request: Request) -> Any:
 
 
 def _link(bed: Testbed, request: Request) -> Any:
-    link: TestbedLink = bed.link(request["link"])
-    if request.get("heal"):
-        link.heal()
+    link = bed.link(request["link"])
+    seconds = request.get("seconds")
     if request.get("shape"):
         link.set(**request["shape"])
-    if request.get("cut_after") is not None:
-        link.cut_after(request["cut_after"])
-    if request.get("cut"):
-        link.cut()
+    match request.get("fault"):
+        case "cut":
+            link.cut(seconds)
+        case "silence":
+            link.silence(seconds)
+        case "cut-after":
+            link.cut_after(request["size"], seconds)
+        case "heal":
+            link.heal()
     return link.status().as_dict()
 
 
@@ -205,6 +215,7 @@ _VERBS: dict[str, Callable[[Testbed, Request], Any]] = {
     "wait done": _wait_done,
     "check": _check,
     "report": _report,
+    "logs": _logs,
     "node": _node,
     "hold behind": _hold_behind,
     "link": _link,
