@@ -113,6 +113,10 @@ class ConnectionLost(DumpfilterError):
     exit_code = 3
 
 
+class LinkError(DumpfilterError):
+    """An error about a link of a topology: an unknown name, an impossible shape, or a process of links that ended."""
+
+
 class TlsError(ConnectionLost):
     """An error about a slave and a master that cannot agree on TLS. The text names the cure."""
 
