@@ -1,1 +1,37 @@
 """A running topology: real processes, shaped links, and what one asks of them."""
+
+from dumpfilter.testbed.bed import Testbed, TestbedLink, TestbedNode, up
+from dumpfilter.testbed.errors import (
+    LawBroken,
+    NodeIsDown,
+    NotCaughtUp,
+    NotRunnable,
+    NotUp,
+    StartFailed,
+    TestbedError,
+    TopologyBusy,
+    Unknown,
+)
+from dumpfilter.testbed.values import ChannelState, Lag, LinkStatus, NodeStatus, Place, TestbedStatus
+
+__all__ = [
+    "ChannelState",
+    "Lag",
+    "LawBroken",
+    "LinkStatus",
+    "NodeIsDown",
+    "NodeStatus",
+    "NotCaughtUp",
+    "NotRunnable",
+    "NotUp",
+    "Place",
+    "StartFailed",
+    "Testbed",
+    "TestbedError",
+    "TestbedLink",
+    "TestbedNode",
+    "TestbedStatus",
+    "TopologyBusy",
+    "Unknown",
+    "up",
+]
