@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from dumpfilter.topology.model import Family, Topology
 
-FAMILIES = ("mariadb", "mysql")
+FAMILIES: tuple[Family, ...] = ("mariadb", "mysql")
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _family_of_program(path: str) -> str:
 
 
 def cases(
-    programs: Sequence[ServerProgram], used: Sequence[str], wanted: Sequence[str] = ()
+    programs: Sequence[ServerProgram], used: Sequence[Family], wanted: Sequence[Family] = ()
 ) -> list[ServerCase]:
     """Return the cases of a test.
 
@@ -90,7 +90,7 @@ def cases(
     """
     if wanted:
         return [ServerCase(case.programs, family) for family in wanted for case in cases(programs, [family])]
-    choices = [
+    choices: list[list[ServerProgram | None]] = [
         [one for one in programs if one.family == family] or [None] for family in FAMILIES if family in used
     ]
     return [ServerCase(tuple(one for one in chosen if one)) for chosen in itertools.product(*choices)]

@@ -13,7 +13,7 @@ from dumpfilter.harness.servers import FAMILIES
 if TYPE_CHECKING:
     import pytest
 
-    from dumpfilter.topology.model import Topology
+    from dumpfilter.topology.model import Family, Topology
 
 MARK = "topology"
 
@@ -27,7 +27,7 @@ class Spec:
 
     topology: str | Path | Topology
     """A short string, the path of a TOML file, or a model."""
-    servers: tuple[str, ...] = ()
+    servers: tuple[Family, ...] = ()
     """The families with which the test runs, one after another. Empty: the families that the topology names."""
     timeout: float | None = None
     """The limit for a start and for a wait, seconds. None: the limit of the run."""
@@ -51,7 +51,7 @@ def spec_of(node: pytest.Item, default: str) -> Spec | None:
 
 
 def _spec(
-    topology: str | Path | Topology, *, servers: str | Sequence[str] = (), timeout: float | None = None
+    topology: str | Path | Topology, *, servers: Family | Sequence[Family] = (), timeout: float | None = None
 ) -> Spec:
     families = (servers,) if isinstance(servers, str) else tuple(servers)
     for family in families:
@@ -65,21 +65,18 @@ def load(spec: str | Path | Topology, *directories: Path) -> Topology:
 
     Raises OptionError for a file that does not exist and for a topology that is wrong.
     """
-    from dumpfilter.topology import parse_string, read_file
-    from dumpfilter.topology.model import Topology
+    from dumpfilter.topology import topology_from
 
-    if isinstance(spec, Topology):
-        return spec
-    if isinstance(spec, str) and not spec.endswith(FILE_SUFFIX):
-        return parse_string(spec)
-    tried = [directory / spec for directory in directories]
-    for path in tried:
-        if path.exists():
-            return read_file(path)
-    raise OptionError(f"there is no topology {', nor '.join(map(str, dict.fromkeys(tried)))}")
+    if isinstance(spec, Path) or (isinstance(spec, str) and spec.endswith(FILE_SUFFIX)):
+        tried = list(dict.fromkeys(directory / spec for directory in directories))
+        found = next((path for path in tried if path.exists()), None)
+        if found is None:
+            raise OptionError(f"there is no file {' and no file '.join(map(str, tried))}")
+        spec = found
+    return topology_from(spec)
 
 
-def families_of(topology: Topology) -> list[str]:
+def families_of(topology: Topology) -> list[Family]:
     """Return the families of the real servers that a topology starts."""
     from dumpfilter.topology.model import ServerNode
 
