@@ -47,6 +47,8 @@ class ServerNode(Node):
     """The server's program. None: the program of the family on the PATH."""
     init: tuple[str, ...] = ()
     """SQL statements that run once, when the server is new."""
+    gtid: bool = True
+    """Whether a replica goes on by GTIDs. False: by file and position."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,9 @@ class Topology:
     def __getitem__(self, name: str) -> Node:
         """Return a node by its name. Raises KeyError."""
         return self._by_name[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
 
     def readers(self, name: str) -> tuple[Node, ...]:
         """Return the nodes that read from a node."""

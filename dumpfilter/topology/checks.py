@@ -1,0 +1,152 @@
+"""The rules that a topology must obey, whichever notation made it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.errors import OptionError
+from dumpfilter.filter import make_filter, parse_option
+from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics
+from dumpfilter.topology.model import (
+    Family,
+    MasterNode,
+    Node,
+    Reading,
+    RecordingNode,
+    RunningNode,
+    ServerNode,
+    SlaveNode,
+    Topology,
+    WorkloadNode,
+)
+
+WhereInNode = Callable[[str, str], str]
+"""A function that returns the place of a node's key for an error, from the names of the node and the key."""
+
+
+def semantics_of(rules: tuple[str, ...]) -> FilterSemantics:
+    """Return the semantics of a channel's rules. No rules are classic.
+
+    >>> str(semantics_of(("do=shop.%",)))
+    'effective'
+    """
+    effective = any(EffectiveRuleKind.of_option(rule.partition("=")[0]) for rule in rules)
+    return FilterSemantics.EFFECTIVE if effective else FilterSemantics.CLASSIC
+
+
+def check_topology(
+    topology: Topology, where: WhereInNode = lambda node, key: f"node {node}: {key}".rstrip(": ")
+) -> None:
+    """Check that each node can read its sources. Raises OptionError that names the node and the key.
+
+    The notations call this function. Only topologies that are made from nodes directly need it.
+    """
+    for node in topology.nodes:
+        match node:
+            case MasterNode():
+                _check_master(topology, node, where)
+            case SlaveNode():
+                _check_slave(topology, node, where)
+            case ServerNode():
+                _check_server(topology, node, where)
+            case RunningNode(url=url):
+                _check_url(url, where(node.name, "connect"))
+        for reading in node.reads:
+            _check_rules(node, reading, where)
+
+
+def _check_master(topology: Topology, node: Node, where: WhereInNode) -> None:
+    if len(node.reads) != 1:
+        sources = ", ".join(reading.source for reading in node.reads)
+        raise OptionError(
+            f"{where(node.name, 'from')}: a master has one source, not {len(node.reads)} ({sources}); make one master "
+            "for each source, or a slave"
+        )
+    if node.reads[0].rules:
+        raise OptionError(
+            f"{where(node.name, 'rules')}: a master has no rules of its own; give them to its readers"
+        )
+    source = topology[node.reads[0].source]
+    if isinstance(source, MasterNode | SlaveNode):
+        kind = "master" if isinstance(source, MasterNode) else "slave"
+        raise OptionError(
+            f"{where(node.name, 'role')}: a master reads a server, a recording or a workload, and {source.name} is a "
+            f"{kind} of dumpfilter; say role = slave"
+        )
+
+
+def _check_slave(topology: Topology, node: Node, where: WhereInNode) -> None:
+    for reading in node.reads:
+        source = topology[reading.source]
+        if not isinstance(source, MasterNode | SlaveNode):
+            raise OptionError(
+                f"{where(node.name, 'from')}: a slave of dumpfilter reads masters and slaves of dumpfilter, and "
+                f"{source.name} is none; put a master between"
+            )
+
+
+def _check_server(topology: Topology, node: ServerNode, where: WhereInNode) -> None:
+    for reading in node.reads:
+        source = topology[reading.source]
+        if isinstance(source, RecordingNode | WorkloadNode):
+            raise OptionError(
+                f"{where(node.name, 'from')}: a real server cannot read the files of {source.name}; "
+                "put a master between"
+            )
+        for origin, family in _families(topology, reading.source):
+            if family != node.family:
+                raise OptionError(
+                    f"{where(node.name, 'server')}: a {node.family} server cannot replicate from {origin}, which is "
+                    f"{family}; say server = {family}"
+                )
+        if (
+            not node.gtid
+            and node.family == "mysql"
+            and reading.rules
+            and isinstance(source, MasterNode | SlaveNode)
+        ):
+            raise OptionError(
+                f"{where(node.name, 'gtid')}: a MySQL replica by file and position gets wrong positions behind a "
+                "filter; leave gtid out, or leave the rules out"
+            )
+
+
+def _families(topology: Topology, name: str) -> list[tuple[str, Family]]:
+    """Return the nodes that wrote the events of a node, as far as their families are known."""
+    node = topology[name]
+    match node:
+        case ServerNode(family=family):
+            return [(name, family)]
+        case WorkloadNode(style=style):
+            return [(name, style)]
+    return [found for reading in node.reads for found in _families(topology, reading.source)]
+
+
+def _check_url(url: str, where: str) -> None:
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme not in ("mysql", "mariadb"):
+        raise OptionError(
+            f"{where}: the address of a server begins with mysql://, as in mysql://repl@db1:3306/"
+        )
+    user, at, _ = rest.partition("/")[0].rpartition("@")
+    if at and ":" in user:
+        raise OptionError(
+            f"{where}: the address has a password, which others can see; leave it out, and put it into a file, as in "
+            "mysql://repl@db1:3306/?password-file=FILE"
+        )
+
+
+def _check_rules(node: Node, reading: Reading, where: WhereInNode) -> None:
+    semantics = semantics_of(reading.rules)
+    if semantics is FilterSemantics.EFFECTIVE and isinstance(node, ServerNode):
+        raise OptionError(
+            f"{where(node.name, 'rules')}: a real server does not know the rules do, ignore and rewrite; use "
+            "replicate-… rules"
+        )
+    try:
+        make_filter(
+            semantics, [parse_option(f"--{rule}", semantics) for rule in reading.rules], names=NameRules()
+        )
+    except OptionError as error:
+        raise OptionError(f"{where(node.name, 'rules')}: {error}") from None
