@@ -45,7 +45,9 @@ def test_failover_under_a_cut_link(topology):
 
 def create_tables(server):
     server.execute("CREATE DATABASE bank")
-    server.execute("CREATE TABLE bank.payment (number INT PRIMARY KEY, cents INT NOT NULL, note VARCHAR(200))")
+    server.execute(
+        "CREATE TABLE bank.payment (number INT PRIMARY KEY, cents INT NOT NULL, note VARCHAR(200))"
+    )
     server.execute("CREATE DATABASE audit")
     server.execute("CREATE TABLE audit.log (what TEXT)")
 

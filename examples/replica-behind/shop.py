@@ -32,7 +32,9 @@ class Session:
 class Shop:
     """The application. ``primary`` and ``replica`` are connections with autocommit."""
 
-    def __init__(self, primary: pymysql.Connection, replica: pymysql.Connection, *, patience: float = 1.0) -> None:
+    def __init__(
+        self, primary: pymysql.Connection, replica: pymysql.Connection, *, patience: float = 1.0
+    ) -> None:
         self._primary = primary
         self._replica = replica
         self._patience = patience
@@ -52,7 +54,9 @@ class Shop:
         """Write an order, and remember the write in the customer's session. Returns the order's number."""
         with self._primary.cursor() as cursor:
             cursor.execute("INSERT INTO audit.log (what) VALUES (%s)", (f"{session.customer} orders {item}",))
-            cursor.execute("INSERT INTO shop.orders (customer, item) VALUES (%s, %s)", (session.customer, item))
+            cursor.execute(
+                "INSERT INTO shop.orders (customer, item) VALUES (%s, %s)", (session.customer, item)
+            )
             number = cursor.lastrowid
             cursor.execute("SELECT @@last_gtid")
             session.last_write = cursor.fetchone()[0]
@@ -80,5 +84,7 @@ class Shop:
     @staticmethod
     def _read(connection: pymysql.Connection, customer: str) -> list[Order]:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT number, item FROM shop.orders WHERE customer = %s ORDER BY number", (customer,))
+            cursor.execute(
+                "SELECT number, item FROM shop.orders WHERE customer = %s ORDER BY number", (customer,)
+            )
             return [Order(*row) for row in cursor.fetchall()]
