@@ -37,7 +37,7 @@ class Shop:
     ) -> None:
         self._primary = primary
         self._replica = replica
-        self._patience = patience
+        self.patience = patience
         """The longest time that a page waits for the replica, seconds."""
 
     def create_tables(self) -> None:
@@ -45,7 +45,8 @@ class Shop:
         with self._primary.cursor() as cursor:
             cursor.execute("CREATE DATABASE shop")
             cursor.execute(
-                "CREATE TABLE shop.orders (number INT AUTO_INCREMENT PRIMARY KEY, customer VARCHAR(40), item VARCHAR(40))"
+                "CREATE TABLE shop.orders (number INT AUTO_INCREMENT PRIMARY KEY, "
+                "customer VARCHAR(40), item VARCHAR(40))"
             )
             cursor.execute("CREATE DATABASE audit")
             cursor.execute("CREATE TABLE audit.log (at TIMESTAMP(6) DEFAULT NOW(6), what TEXT)")
@@ -76,7 +77,7 @@ class Shop:
             return True
         try:
             with self._replica.cursor() as cursor:
-                cursor.execute("SELECT MASTER_GTID_WAIT(%s, %s)", (gtid, self._patience))
+                cursor.execute("SELECT MASTER_GTID_WAIT(%s, %s)", (gtid, self.patience))
                 return cursor.fetchone()[0] == 0
         except pymysql.Error:
             return False

@@ -1,4 +1,4 @@
-"""The plugin without running topologies: its options, its mark, its errors, and its cost for those who do not use it."""
+"""The plugin without running topologies: its options, its mark, its errors, and its cost for a run without it."""
 
 from __future__ import annotations
 
