@@ -18,10 +18,10 @@ from typing import Any
 
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
-from dumpfilter.spark_jobs.bandwidth.slaves import SlaveDefinition
 from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context
 from dumpfilter.spark_jobs.spark.jobs import SparkRunner
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
+from dumpfilter.topology.slaves_file import SlaveDefinition
 from dumpfilter.workload.generate import generate, schema_names
 
 

@@ -62,9 +62,9 @@ def bandwidth_command(
 
     from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
     from dumpfilter.spark_jobs.bandwidth.output import REPORT, check_output, write_results
-    from dumpfilter.spark_jobs.bandwidth.slaves import load_slaves
     from dumpfilter.spark_jobs.ranges.indexing import skipped_part
     from dumpfilter.spark_jobs.spark.jobs import spark_runner
+    from dumpfilter.topology.slaves_file import load_slaves
 
     definitions = load_slaves(slaves)
     options = BandwidthOptions(
@@ -95,7 +95,7 @@ def _print_table(results: Results, console: Console) -> None:
     from rich.table import Table
 
     from dumpfilter.printable import visible
-    from dumpfilter.spark_jobs.bandwidth.report.text import human_bytes, human_percent
+    from dumpfilter.report.text import human_bytes, human_percent
 
     source = results.source
     table = Table(

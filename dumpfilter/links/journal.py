@@ -34,7 +34,7 @@ class Journal:
         span = self._spans.setdefault(int(time / self._seconds), [0, 0])
         span[0] += down
         span[1] += up
-        if len(self._spans) > MOST_SPANS:
+        while len(self._spans) > MOST_SPANS:
             self._join()
 
     def _join(self) -> None:

@@ -1,4 +1,4 @@
-"""What a link tells of itself: its state, its counters and its history."""
+"""The state, the counters and the history of a link, as values."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from dumpfilter.filter.rules import BaseRuleKind, Rule, ValueForm, parse_option
 from dumpfilter.servers.programs import Family
 
 
@@ -45,8 +46,12 @@ class Dialect(Protocol):
     def rule_options(self, rules: Rules) -> list[str]:
         """Return the options of the command line for the filters of channels."""
 
-    def privileges(self, version: tuple[int, int]) -> str:
-        """Return the privileges of an account that reads the binlog."""
+    def new_channel_rules(self, channel: str, rules: Sequence[str]) -> list[str]:
+        """Return the statements that give a new channel its rules, if options alone do not."""
+
+    @property
+    def privileges(self) -> str:
+        """The privileges of an account that reads the binlog."""
 
     def follow(self, channel: str, source: SourceAddress, place: tuple[str, int] | None) -> str:
         """Return the statement that points a channel at its source: by GTID, or by file and position."""
@@ -71,6 +76,9 @@ _RETRIES = 100_000
 _NET_TIMEOUT = 10
 """The seconds of silence after which a replica connects again. The servers' default is a minute."""
 
+_HEARTBEAT = 1
+"""The seconds of silence after which a source sends a heartbeat, with its position."""
+
 
 class MariaDb:
     """The words of MariaDB."""
@@ -93,6 +101,7 @@ class MariaDb:
         "--aria-pagecache-buffer-size=1M",
     )
     without_binlog = "SET SESSION sql_log_bin = 0"
+    privileges = "REPLICATION SLAVE, BINLOG MONITOR"
 
     def identity(self, domain: int) -> list[str]:
         return [f"--gtid-domain-id={domain}"] if domain else []
@@ -105,8 +114,8 @@ class MariaDb:
                 found.append(f"--{channel}.{option}" if channel else f"--{option}")
         return found
 
-    def privileges(self, version: tuple[int, int]) -> str:
-        return "REPLICATION SLAVE, BINLOG MONITOR"
+    def new_channel_rules(self, channel: str, rules: Sequence[str]) -> list[str]:
+        return []
 
     def follow(self, channel: str, source: SourceAddress, place: tuple[str, int] | None) -> str:
         how = "MASTER_USE_GTID=slave_pos"
@@ -116,7 +125,8 @@ class MariaDb:
         return (
             f"CHANGE MASTER{named} TO MASTER_HOST={quoted(source.host)}, MASTER_PORT={source.port}, "
             f"MASTER_USER={quoted(source.user)}, MASTER_PASSWORD={quoted(source.password)}, "
-            f"MASTER_SSL={int(source.tls)}, MASTER_SSL_VERIFY_SERVER_CERT=0, MASTER_CONNECT_RETRY=1, {how}"
+            f"MASTER_SSL={int(source.tls)}, MASTER_SSL_VERIFY_SERVER_CERT=0, MASTER_CONNECT_RETRY=1, "
+            f"MASTER_HEARTBEAT_PERIOD={_HEARTBEAT}, {how}"
         )
 
     def delay(self, channel: str, seconds: int) -> str:
@@ -162,6 +172,7 @@ class MySql:
         "--key-buffer-size=1M",
     )
     without_binlog = "SET SESSION sql_log_bin = 0"
+    privileges = "REPLICATION SLAVE, REPLICATION CLIENT"
 
     def identity(self, domain: int) -> list[str]:
         return []
@@ -174,8 +185,16 @@ class MySql:
                 found.append(f"--{option}={channel}:{value}" if channel else f"--{option}={value}")
         return found
 
-    def privileges(self, version: tuple[int, int]) -> str:
-        return "REPLICATION SLAVE, REPLICATION CLIENT"
+    def new_channel_rules(self, channel: str, rules: Sequence[str]) -> list[str]:
+        # MySQL ignores the rules on its command line for a channel that it does not have at its start.
+        if not channel or not rules:
+            return []
+        values: dict[BaseRuleKind, list[str]] = {}
+        for given in rules:
+            rule = parse_option(f"--{given.removeprefix('--')}")
+            values.setdefault(rule.kind, []).append(_sql_value(rule))
+        clauses = ", ".join(f"{kind.sql_name} = ({', '.join(each)})" for kind, each in values.items())
+        return [f"CHANGE REPLICATION FILTER {clauses}{_for_channel(channel)}"]
 
     def follow(self, channel: str, source: SourceAddress, place: tuple[str, int] | None) -> str:
         how = "SOURCE_AUTO_POSITION=1"
@@ -185,7 +204,7 @@ class MySql:
             f"CHANGE REPLICATION SOURCE TO SOURCE_HOST={quoted(source.host)}, SOURCE_PORT={source.port}, "
             f"SOURCE_USER={quoted(source.user)}, SOURCE_PASSWORD={quoted(source.password)}, "
             f"SOURCE_SSL={int(source.tls)}, GET_SOURCE_PUBLIC_KEY=1, SOURCE_CONNECT_RETRY=1, "
-            f"SOURCE_RETRY_COUNT={_RETRIES}, {how}{_for_channel(channel)}"
+            f"SOURCE_RETRY_COUNT={_RETRIES}, SOURCE_HEARTBEAT_PERIOD={_HEARTBEAT}, {how}{_for_channel(channel)}"
         )
 
     def delay(self, channel: str, seconds: int) -> str:
@@ -216,6 +235,19 @@ def quoted(text: str) -> str:
 def identifier(name: str) -> str:
     """Return a name in backquotes."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def _sql_value(rule: Rule) -> str:
+    """Return a rule's value as CHANGE REPLICATION FILTER takes it."""
+    match rule.kind.form:
+        case ValueForm.DATABASE_PAIR:
+            return f"({identifier(rule.pair[0])}, {identifier(rule.pair[1])})"
+        case ValueForm.WILD_TABLE:
+            return quoted(rule.value)
+        case ValueForm.TABLE:
+            return ".".join(map(identifier, rule.value.split(".", 1)))
+        case _:
+            return identifier(rule.value)
 
 
 def _for_channel(channel: str) -> str:

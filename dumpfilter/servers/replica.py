@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,21 +62,24 @@ class ReplicaStatus:
 class Channel:
     """One channel of a real replica. The name of the default channel is empty."""
 
-    def __init__(self, server: SqlServer, name: str = "") -> None:
+    def __init__(self, server: SqlServer, name: str = "", rules: Sequence[str] = ()) -> None:
+        """Take the channel's filter rules, which the server also has on its command line."""
         self.server = server
         self.name = name
+        self._rules = rules
 
     def follow(self, source: SourceAddress, *, place: Place | None = None, start: bool = True) -> None:
         """Point the channel at a source, and start its threads.
 
-        Without ``place`` the channel follows by GTID, from what the server has applied. The server's own rules are
-        options of its command line. Raises ServerError.
+        Without ``place`` the channel follows by GTID, from what the server has applied. Raises ServerError.
         """
         words = self.server.dialect
         position = None if place is None else (place.file, place.position)
         if self.status() is not None:
             self._control("STOP")
-        self.server.sql(words.follow(self.name, source, position))
+        self.server.sql(
+            words.follow(self.name, source, position), *words.new_channel_rules(self.name, self._rules)
+        )
         if start:
             self._control("START")
 

@@ -11,15 +11,16 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pymysql
 
-from dumpfilter.errors import ServerError, ServerFailed
-from dumpfilter.servers.dialect import Rules, quoted
+from dumpfilter.errors import ConnectionLost, ServerError, ServerFailed
+from dumpfilter.servers.dialect import Rules, SourceAddress, quoted
 from dumpfilter.servers.programs import Program
+from dumpfilter.servers.replica import Channel
 from dumpfilter.servers.session import Account, SqlServer
 from dumpfilter.servers.template import as_root, make_data
 
@@ -39,7 +40,33 @@ _LOWEST_PORT = 10_000
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _MOST_TRIES = 1000
 
-Spawn = Callable[..., "subprocess.Popen[bytes]"]
+
+class Process(Protocol):
+    """A process that a :data:`Spawn` has started. ``subprocess.Popen`` is one."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None of a process that runs."""
+
+    def send_signal(self, sig: int, /) -> None:
+        """Send a signal."""
+
+
+Spawn = Callable[[Sequence[str], Mapping[str, str]], Process]
+"""A function that starts a process with a command line and an environment, without its output."""
+
+
+def spawn_here(command: Sequence[str], environment: Mapping[str, str]) -> Process:
+    """Start a process as a child of this one. Ctrl-C in a terminal does not reach the process."""
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 class Server(SqlServer):
@@ -63,7 +90,7 @@ class Server(SqlServer):
         is_replica: bool = False,
         domain: int = 0,
         port: int = 0,
-        spawn: Spawn = subprocess.Popen,
+        spawn: Spawn = spawn_here,
     ) -> None:
         """Describe a server, which does not run yet.
 
@@ -80,7 +107,7 @@ class Server(SqlServer):
             is_replica: whether the server reads from another node.
             domain: the domain of MariaDB's GTIDs, so that sources of one replica have different ones.
             port: the port, or 0 for a free one.
-            spawn: the function that starts a process, with the arguments of ``subprocess.Popen``.
+            spawn: the function that starts the server's process.
         """
         super().__init__(name, program.family, ADDRESS, port, Account(ADMIN, ""))
         self.program = program
@@ -89,7 +116,7 @@ class Server(SqlServer):
         self.data = directory / "data"
         self.log = directory / "error.log"
         self.replication = Account(REPLICATION, "")
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Process | None = None
         self._spawn = spawn
         self._init = init
         self._is_replica = is_replica
@@ -102,6 +129,7 @@ class Server(SqlServer):
             *(option if option.startswith("-") else f"--{option}" for option in options),
         ]
         self._given = options
+        self._rules = rules or {}
 
     # -- files
 
@@ -109,6 +137,11 @@ class Server(SqlServer):
     def replication_password_file(self) -> Path:
         """The file with the password of ``replication`` alone, for ``mysql://…?password-file=FILE``."""
         return self.directory / "replication.password"
+
+    @property
+    def replication_address(self) -> SourceAddress:
+        """The server's address and account for a replica."""
+        return SourceAddress(self.host, self.port, self.replication.user, self.replication.password)
 
     @property
     def _admin_password_file(self) -> Path:
@@ -146,13 +179,12 @@ class Server(SqlServer):
 
     def _accounts(self) -> list[str]:
         admin, replication = f"'{ADMIN}'@'{ADDRESS}'", f"'{REPLICATION}'@'{ADDRESS}'"
-        privileges = self.dialect.privileges(self.program.number)
         return [
             self.dialect.without_binlog,
             f"CREATE USER IF NOT EXISTS {admin} IDENTIFIED BY {quoted(self.account.password)}",
             f"GRANT ALL ON *.* TO {admin} WITH GRANT OPTION",
             f"CREATE USER IF NOT EXISTS {replication} IDENTIFIED BY {quoted(self.replication.password)}",
-            f"GRANT {privileges} ON *.* TO {replication}",
+            f"GRANT {self.dialect.privileges} ON *.* TO {replication}",
         ]
 
     # -- the process
@@ -178,14 +210,9 @@ class Server(SqlServer):
             self.log.rename(self.log.with_suffix(".log.old"))
         first = [f"--init-file={self._first_statements.resolve()}"] if self._is_new else []
         try:
-            # Ctrl-C in a terminal reaches only the command, which ends its servers in order.
             self.process = self._spawn(
                 [*self.command(), *first],
-                env={**os.environ, "TMPDIR": str((self.directory / "tmp").resolve())},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
+                {**os.environ, "TMPDIR": str((self.directory / "tmp").resolve())},
             )
         except OSError as error:
             raise ServerFailed(f"{self.name}: {self.program.path} cannot be run: {error}") from None
@@ -243,7 +270,7 @@ class Server(SqlServer):
             if self._starts < _MOST_STARTS and "already in use" in self.log_text():
                 self._launch()
                 return
-            code = self.process.returncode
+            code = self.process.poll()
             raise ServerFailed(
                 f"{self.name}: {self.program.title} did not start (exit code {code}):\n{self.log_text()[-_LOG_SHOWN:]}"
             )
@@ -279,23 +306,40 @@ class Server(SqlServer):
         """Tell the server to stop. :meth:`stop` also waits for its end."""
         if self.process is None or not self.is_running:
             return
-        # A server that is still starting can lose the signal of a request to end, and it has nothing to lose.
-        self.process.send_signal(signal.SIGKILL if self._is_new else signal.SIGTERM)
+        if self._is_new:
+            # A server that is still starting can lose the signal of a request to end, and it has nothing to lose.
+            self.process.send_signal(signal.SIGKILL)
+            return
+        self._end_dumps()
+        self.process.send_signal(signal.SIGTERM)
+
+    def _end_dumps(self) -> None:
+        """End MySQL's dump threads, which would hold up the server's end for about ten seconds."""
+        if self.family != "mysql":
+            return
+        with contextlib.suppress(ServerError, ConnectionLost):
+            # Without the limit a replica would be back before the server ends. The administrator may always connect.
+            self.sql("SET GLOBAL max_connections = 1")
+            for number, command in self.sql("SELECT id, command FROM information_schema.processlist"):
+                if str(command).startswith("Binlog Dump"):
+                    self.sql(f"KILL {number}")
 
     def kill(self) -> None:
         """Kill the server, as a crash does."""
-        if self.process is not None and self.is_running:
-            self.process.kill()
+        self.ask_to_die()
         self._wait_for_end(STOP_TIMEOUT)
 
+    def ask_to_die(self) -> None:
+        """Kill the server without a wait for its end."""
+        if self.process is not None and self.is_running:
+            self.process.send_signal(signal.SIGKILL)
+
     def _wait_for_end(self, timeout: float) -> None:
-        if self.process is None:
-            return
-        try:
-            self.process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        deadline = time.monotonic() + timeout
+        while self.process is not None and self.is_running:
+            if time.monotonic() > deadline:
+                self.process.send_signal(signal.SIGKILL)
+            time.sleep(_POLL)
 
     def restart(self) -> None:
         """Stop the server and start it again with the same data. Raises ServerFailed."""
@@ -310,18 +354,22 @@ class Server(SqlServer):
         """Return the error log since the last start."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
+    def channel(self, name: str = "") -> Channel:
+        """Return a channel of the server as a replica. The name of the default channel is empty."""
+        return Channel(self, name, self._rules.get(name, ()))
+
     def connect(self, **more: Any) -> pymysql.Connection[Any]:
         if not self.is_running:
             raise ServerFailed(f"{self.name}: the server does not run: start it")
         return super().connect(**more)
 
 
-def stop_servers(servers: Sequence[Server]) -> None:
-    """Stop servers, all at once."""
+def end_servers(servers: Sequence[Server]) -> None:
+    """End servers whose data nobody needs any more, all at once."""
     for server in servers:
-        server.ask_to_stop()
+        server.ask_to_die()
     for server in servers:
-        server.stop()
+        server.kill()
 
 
 def free_port() -> int:

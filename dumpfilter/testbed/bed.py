@@ -101,7 +101,7 @@ class TestbedLink:
         delay: float | str = ...,  # type: ignore[assignment]
         jitter: float | str = ...,  # type: ignore[assignment]
     ) -> None:
-        """Change the link's rate (bits a second, or a text such as ``2mbit``), delay or jitter (seconds or ``50ms``)."""
+        """Change the rate (bits a second or ``"2mbit"``), the delay or the jitter (seconds or ``"50ms"``)."""
         raise NotImplementedError
 
     def cut_after(self, nbytes: int) -> None:

@@ -30,9 +30,9 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     TableFigures,
     TableShare,
 )
-from dumpfilter.spark_jobs.bandwidth.slaves import SlaveDefinition
 from dumpfilter.spark_jobs.split.names import REST, decode_name
 from dumpfilter.spark_jobs.split.ownership import encoded_schemas, schemas_of
+from dumpfilter.topology.slaves_file import SlaveDefinition
 
 Ints = npt.NDArray[np.int64]
 

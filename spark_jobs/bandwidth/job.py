@@ -20,11 +20,11 @@ from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.spark_jobs.bandwidth.evaluate import Evaluate, FlagsOf, ask, master_cost
 from dumpfilter.spark_jobs.bandwidth.measure import Measured, MeasureRanges, merged
 from dumpfilter.spark_jobs.bandwidth.results import Results, Series, SkippedFile, SourceFigures
-from dumpfilter.spark_jobs.bandwidth.slaves import SlaveDefinition
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
 from dumpfilter.spark_jobs.ranges.ranges import Range
 from dumpfilter.spark_jobs.spark.jobs import Runner
 from dumpfilter.spark_jobs.split.ownership import schemas_among
+from dumpfilter.topology.slaves_file import SlaveDefinition
 
 _MOST_BUCKETS = 3000
 """The largest number of time buckets. Longer binlogs get longer buckets, unless the user sets their length."""

@@ -1,33 +1,12 @@
-"""The HTML page of the bandwidth report, one file that needs no other file and no network.
-
-The template engine Jinja escapes every value, because names of tables may contain HTML. Invisible characters in names
-are spelled out. A content security policy allows only the page's own scripts, by their digests, and no requests.
-"""
+"""The HTML page of the bandwidth report, one file that needs no other file and no network."""
 
 from __future__ import annotations
 
-import base64
-import functools
-import hashlib
 from dataclasses import dataclass
-from importlib import resources
 
-import jinja2
-from markupsafe import Markup
-from plotly.offline import get_plotlyjs
-
-from dumpfilter.printable import visible
+from dumpfilter.report.html import environment, page_parts
+from dumpfilter.report.text import human_bytes
 from dumpfilter.spark_jobs.bandwidth.report import plots
-from dumpfilter.spark_jobs.bandwidth.report.text import (
-    human_bytes,
-    human_duration,
-    human_number,
-    human_percent,
-    human_rate,
-    human_seconds,
-    share,
-    utc,
-)
 from dumpfilter.spark_jobs.bandwidth.results import Results, TableFigures
 
 MOST_LINES = 2000
@@ -74,18 +53,18 @@ def render_report(results: Results) -> str:
     }
     data = {
         "figures": {name: plot.figure for name, plot in drawn.items() if plot},
-        "choices": time.choices if time else [],
+        "choices": {"time": time.choices} if time else {},
     }
-    scripts = _scripts() if data["figures"] else []
     slaves = sorted(results.slaves, key=lambda s: (s.master_side.bytes - s.no_filter.bytes, s.name))
     no_filter = sum(s.no_filter.bytes for s in slaves)
     master = sum(s.master_side.bytes for s in slaves)
     rules = [(slave, rule) for slave in slaves for rule in slave.rule_savings]
     rules.sort(key=lambda pair: (-pair[1].saving, pair[0].name, pair[1].rule))
     return (
-        _environment()
+        environment(__package__)
         .get_template("report.html.j2")
         .render(
+            page_parts(data),
             results=results,
             source=results.source,
             seconds=_seconds(results),
@@ -106,49 +85,8 @@ def render_report(results: Results) -> str:
             time_plot=time,
             most_lines=MOST_LINES,
             most=plots,
-            data=data,
-            css=Markup(_asset("report.css")),
-            scripts=[script for script, _ in scripts],
-            script_digests=[digest for _, digest in scripts],
         )
     )
-
-
-def _asset(name: str) -> str:
-    return resources.files(__package__).joinpath("template", name).read_text("utf-8")
-
-
-@functools.cache
-def _scripts() -> list[tuple[Markup, str]]:
-    """Return the page's scripts, each with its digest in the form of a content security policy."""
-    texts = [get_plotlyjs(), _asset("report.js")]
-    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
-    return [(Markup(text), f"sha256-{digest}") for text, digest in zip(texts, digests, strict=True)]
-
-
-@functools.cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader(__package__, "template"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        # Jinja applies this function to every value in the page, so that invisible characters are shown in every name.
-        # Markup objects are left alone, because they are this package's own HTML.
-        finalize=lambda value: visible(value) if type(value) is str else value,
-    )
-    environment.filters |= {
-        "bytes": human_bytes,
-        "exactly": human_number,
-        "rate": human_rate,
-        "percent": human_percent,
-        "seconds": human_seconds,
-        "duration": human_duration,
-        "utc": utc,
-    }
-    environment.globals["share"] = share
-    return environment
 
 
 def _seconds(results: Results) -> int | None:

@@ -1,36 +1,36 @@
-"""The plots of the bandwidth report, as JSON figures that the library plotly.js draws in the browser.
-
-A figure has the arguments of ``Plotly.newPlot`` (``data`` and ``layout``), and ``narrow``, the changes of the layout
-for a narrow screen. Colours are CSS custom properties (``var(--…)``). The page resolves these properties when it draws,
-so a plot follows the page's colour scheme. Names pass through :func:`label`, because plotly reads HTML tags in texts.
-Axes of names are numeric with texts at their ticks, because plotly would take a table named ``2024-01-01`` for a date.
-"""
+"""The plots of the bandwidth report, as JSON figures that the library plotly.js draws in the browser."""
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.printable import visible
-from dumpfilter.spark_jobs.bandwidth.report.text import (
-    human_bytes,
-    human_number,
-    human_percent,
-    human_rate,
-    human_seconds,
-    share,
-    shorten,
+from dumpfilter.report.figures import (
+    DATES,
+    NARROW,
+    WIDE,
+    Json,
+    Plot,
+    bars_of_rows,
+    bytes_axis,
+    exact_bytes,
+    head_and_rest,
+    hover_texts,
+    label,
+    layout_of_plot,
+    name_axis,
+    plain_axis,
+    rows_plot,
+    seconds_axis,
+    side_of_mark,
 )
+from dumpfilter.report.text import human_bytes, human_percent, human_rate, human_seconds, share
 from dumpfilter.spark_jobs.bandwidth.results import Peak, Results, SlaveFigures, TableFigures
-
-Json = dict[str, Any]
-_Item = TypeVar("_Item")
 
 MOST_SLAVES = 20
 """The largest number of slaves with a separate bar in a plot. One bar shows the sum of all other slaves."""
@@ -62,26 +62,6 @@ _WIDTHS = [
     30 * 86400,
     365 * 86400,
 ]
-_DATES = [
-    {"dtickrange": [None, 59_999], "value": "%H:%M:%S\n%Y-%m-%d"},
-    {"dtickrange": [60_000, 86_399_999], "value": "%H:%M\n%Y-%m-%d"},
-    {"dtickrange": [86_400_000, "M1"], "value": "%m-%d\n%Y"},
-    {"dtickrange": ["M1", None], "value": "%Y-%m"},
-]
-"""The formats of times at the time axis, which plotly chooses by the distance between two ticks."""
-_WIDE, _NARROW = 32, 15
-"""The largest number of characters of a name beside a plot, on a wide and on a narrow screen."""
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A figure for plotly.js, with its height and its least and greatest width in pixels. On a narrower screen the plot
-    scrolls."""
-
-    figure: Json
-    height: int
-    min_width: int = 0
-    max_width: int | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +88,7 @@ def savings_plot(results: Results) -> Plot | None:
     slaves = sorted(results.slaves, key=lambda s: (s.master_side.bytes - s.no_filter.bytes, s.name))
     if not sum(slave.no_filter.bytes for slave in slaves):
         return None
-    shown, others = _head(slaves, MOST_SLAVES)
+    shown, others = head_and_rest(slaves, MOST_SLAVES)
     ways: list[Callable[[SlaveFigures], int]] = [
         lambda s: s.no_filter.bytes,
         lambda s: s.master_side.bytes,
@@ -125,17 +105,17 @@ def savings_plot(results: Results) -> Plot | None:
     whole, master, compressed, split, applied = columns
     replica = [_for_replica([slave]) for slave in shown] + ([_for_replica(others)] if others else [])
     hover = [
-        f"<b>{label(name, 60)}</b><br>no filter: {_exact(whole[i])}<br>split binlogs: {_exact(split[i])}"
-        f"<br>filter on the master: {_exact(master[i])}<br>… compressed: about {_exact(compressed[i])}"
-        f"<br>real replica: {'needs GTIDs' if (size := replica[i]) is None else _exact(size)}"
-        f"<br>applied: {_exact(applied[i])}"
+        f"<b>{label(name, 60)}</b><br>no filter: {exact_bytes(whole[i])}<br>split binlogs: {exact_bytes(split[i])}"
+        f"<br>filter on the master: {exact_bytes(master[i])}<br>… compressed: about {exact_bytes(compressed[i])}"
+        f"<br>real replica: {'needs GTIDs' if (size := replica[i]) is None else exact_bytes(size)}"
+        f"<br>applied: {exact_bytes(applied[i])}"
         for i, name in enumerate(names)
     ]
     rows = list(range(len(names)))
     saved = [_less(a, b) for a, b in zip(whole, master, strict=True)]
 
     def bars(values: list[float], thickness: float, colour: str, **more: Any) -> Json:
-        return _bars(rows, values, thickness, colour, hover, **more)
+        return bars_of_rows(rows, values, thickness, colour, hover, **more)
 
     def marks(values: Sequence[float | None], symbol: str, size: int, colour: str, **more: Any) -> Json:
         line = {"width": 2, "color": colour}
@@ -146,7 +126,7 @@ def savings_plot(results: Results) -> Plot | None:
             "x": values,
             "y": rows,
             "marker": marker,
-            **_hover(hover),
+            **hover_texts(hover),
             **more,
         }
 
@@ -159,7 +139,7 @@ def savings_plot(results: Results) -> Plot | None:
         marks(replica, "circle", 8, "var(--replica)"),
     ]
     top = max(*map(max, columns), *(size for size in replica if size is not None))
-    return _rows_plot(data, (names, saved, saved), (_bytes_axis(top), _bytes_axis(top, most=3)), room=36)
+    return rows_plot(data, (names, saved, saved), (bytes_axis(top), bytes_axis(top, most=3)), room=36)
 
 
 def _for_replica(slaves: Sequence[SlaveFigures]) -> float | None:
@@ -214,12 +194,12 @@ def time_plot(results: Results) -> TimePlot | None:
             "x": [time * 1000 for time in times],
             "y": [peak.bytes_per_second for peak, _ in marked],
             "text": [f"peak {human_rate(peak.bytes_per_second)}" for peak, _ in marked],
-            "textposition": [_beside((time - begin) / (end - begin)) for time in times],
+            "textposition": [side_of_mark((time - begin) / (end - begin)) for time in times],
             "marker": {"color": [f"var(--{colour})" for _, colour in marked]},
         }
         return {
             "data": [{"y": curves[0]}, {"y": curves[1]}, points],
-            "layout": {"yaxis": {**_bytes_axis(top * 1.12, suffix="/s"), "automargin": True}},
+            "layout": {"yaxis": {**bytes_axis(top * 1.12, suffix="/s"), "automargin": True}},
         }
 
     heaviest = sorted(results.slaves, key=lambda s: (-s.master_side.bytes, s.name))[:MOST_CHOICES]
@@ -247,23 +227,23 @@ def time_plot(results: Results) -> TimePlot | None:
         "cliponaxis": False,
         "hoverinfo": "skip",
     }
-    layout = _layout()
+    layout = layout_of_plot()
     layout["margin"] = {"l": 8, "r": 16, "t": 24, "b": 8}
     layout["hovermode"] = "x unified"
     dates = {
         "type": "date",
-        "tickformatstops": _DATES,
+        "tickformatstops": DATES,
         "hoverformat": "%Y-%m-%d %H:%M:%S UTC",
         "showgrid": False,
     }
-    layout["xaxis"] = {**_axis(), **dates, "range": [begin * 1000, end * 1000], "nticks": 8}
+    layout["xaxis"] = {**plain_axis(), **dates, "range": [begin * 1000, end * 1000], "nticks": 8}
     narrow = {"xaxis": {"nticks": 4}}
     data = [
         area("no filter", "whole-line", "whole-area"),
         area("filter on the master", "master", "master-area"),
         peaks,
     ]
-    figure = {"data": data, "layout": layout, "narrow": narrow}
+    figure = {"data": data, "layout": layout, "narrow": narrow, "rates": True}
     return TimePlot(Plot(figure, height=340), choices, [slave.name for slave in slaves], width)
 
 
@@ -275,7 +255,7 @@ def tables_plot(results: Results) -> Plot | None:
     whole = sum(table.bytes for table in results.tables)
     if not whole:
         return None
-    shown, others = _head(results.tables, MOST_TABLES)
+    shown, others = head_and_rest(results.tables, MOST_TABLES)
     names = [table.name for table in shown]
     sizes = [table.bytes for table in shown]
     if others:
@@ -283,20 +263,20 @@ def tables_plot(results: Results) -> Plot | None:
         sizes.append(sum(table.bytes for table in others))
     so_far = np.cumsum(sizes).tolist()
     hover = [
-        f"<b>{label(name, 60)}</b><br>{_exact(size)}, {human_percent(size / whole)}"
+        f"<b>{label(name, 60)}</b><br>{exact_bytes(size)}, {human_percent(size / whole)}"
         f"<br>with all above: {human_percent(total / whole)}"
         for name, size, total in zip(names, sizes, so_far, strict=True)
     ]
     rows = list(range(len(names)))
     colours = ["var(--master)"] * len(shown) + ["var(--whole-line)"] * bool(others)
     data = [
-        _bars(rows, [total / whole for total in so_far], 0.66, "var(--ghost)", hover),
-        {**_bars(rows, [size / whole for size in sizes], 0.66, colours, hover), "yaxis": "y2"},
+        bars_of_rows(rows, [total / whole for total in so_far], 0.66, "var(--ghost)", hover),
+        {**bars_of_rows(rows, [size / whole for size in sizes], 0.66, colours, hover), "yaxis": "y2"},
     ]
-    axis = {**_axis(), "range": [0, 1.005], "tickvals": [0, 0.5, 1], "ticktext": ["0", "50 %", "100 %"]}
+    axis = {**plain_axis(), "range": [0, 1.005], "tickvals": [0, 0.5, 1], "ticktext": ["0", "50 %", "100 %"]}
     percents = [human_percent(size / whole) for size in sizes]
     texts = [f"{human_bytes(size)} · {text}" for size, text in zip(sizes, percents, strict=True)]
-    return _rows_plot(data, (names, texts, percents), (axis, axis), room=27)
+    return rows_plot(data, (names, texts, percents), (axis, axis), room=27)
 
 
 def heat_map(results: Results) -> Plot | None:
@@ -304,10 +284,10 @@ def heat_map(results: Results) -> Plot | None:
 
     The scale of colours is logarithmic. Return None if no slave receives any event of a table.
     """
-    slaves, other_slaves = _head(
+    slaves, other_slaves = head_and_rest(
         sorted(results.slaves, key=lambda s: (-s.master_side.bytes, s.name)), MOST_COLUMNS
     )
-    tables, other_tables = _head(results.tables, MOST_ROWS)
+    tables, other_tables = head_and_rest(results.tables, MOST_ROWS)
     of_slave = {slave.name: {part.table: part.bytes for part in slave.tables} for slave in results.slaves}
 
     def cell(some_slaves: Iterable[SlaveFigures], some_tables: Sequence[TableFigures]) -> float:
@@ -324,7 +304,7 @@ def heat_map(results: Results) -> Plot | None:
         return None
     hover = [
         [
-            f"<b>{label(r, 60)}</b><br>to {label(c, 60)}<br>{_exact(size)}"
+            f"<b>{label(r, 60)}</b><br>to {label(c, 60)}<br>{exact_bytes(size)}"
             for c, size in zip(column_names, line, strict=True)
         ]
         for r, line in zip(row_names, cells, strict=True)
@@ -343,14 +323,14 @@ def heat_map(results: Results) -> Plot | None:
         "xgap": 2,
         "ygap": 2,
     }
-    layout = _layout()
+    layout = layout_of_plot()
     upright = {"side": "top", "tickangle": -60 if len(columns) > 1 else 0, "showgrid": False}
-    columns_axis = {**_name_axis(column_names, 18), **upright, "range": [-0.5, len(columns) - 0.5]}
-    rows_axis = {**_name_axis(row_names, _WIDE), "showgrid": False}
+    columns_axis = {**name_axis(column_names, 18), **upright, "range": [-0.5, len(columns) - 0.5]}
+    rows_axis = {**name_axis(row_names, WIDE), "showgrid": False}
     layout |= {"xaxis": columns_axis, "yaxis": rows_axis, "plot_bgcolor": "var(--none)"}
     small = {"tickfont": {"size": 11}}
     narrow: Json = {
-        "yaxis": {"ticktext": [label(name, _NARROW) for name in row_names], **small},
+        "yaxis": {"ticktext": [label(name, NARROW) for name in row_names], **small},
         "xaxis": small,
     }
     if len(columns) > 1:
@@ -378,7 +358,9 @@ def cost_plot(results: Results) -> Plot:
     ]
     data = [
         {
-            **_bars([0, 1], values, 0.6, f"var(--{colour})", [f"{text}: {human_seconds(v)}" for v in values]),
+            **bars_of_rows(
+                [0, 1], values, 0.6, f"var(--{colour})", [f"{text}: {human_seconds(v)}" for v in values]
+            ),
             "yaxis": "y2" if colour == "copy" else "y",
         }
         for colour, text, values in parts
@@ -386,30 +368,8 @@ def cost_plot(results: Results) -> Plot:
     data[1]["base"] = [cost.scan_seconds, 0.0]
     sums = [cost.scan_seconds + cost.decide_seconds, cost.unfiltered_seconds]
     texts = [human_seconds(value) for value in sums]
-    axes = (_seconds_axis(max(sums), 5), _seconds_axis(max(sums), 2))
-    return _rows_plot(data, (["with filters", "without"], texts, texts), axes, room=40)
-
-
-def label(name: str, most: int) -> str:
-    """Return a slave's or table's name as a text that plotly shows literally, shortened to ``most`` characters.
-
-    HTML in the name is escaped, because plotly would interpret tags.
-    """
-    return html.escape(shorten(visible(name), most), quote=False)
-
-
-def byte_ticks(top: float, most: int = 6) -> list[int]:
-    """Return the positions of an axis's ticks, from 0 up to at most ``top`` bytes.
-
-    The distance between ticks is a power of two. At most ``most`` ticks follow the tick at 0.
-
-    >>> byte_ticks(1_400_000), byte_ticks(0)
-    ([0, 262144, 524288, 786432, 1048576, 1310720], [0])
-    """
-    step = 1
-    while top / step >= most + 1:
-        step *= 2
-    return list(range(0, int(top) + 1, step))
+    axes = (seconds_axis(max(sums), 5), seconds_axis(max(sums), 2))
+    return rows_plot(data, (["with filters", "without"], texts, texts), axes, room=40)
 
 
 def step_width(seconds: int, bucket: int) -> int:
@@ -425,136 +385,8 @@ def step_width(seconds: int, bucket: int) -> int:
     return least if least == bucket else next(round_ones, least)
 
 
-def _head(items: Sequence[_Item], most: int) -> tuple[list[_Item], list[_Item]]:
-    """Divide a list into its first ``most`` items and the rest, which a plot shows as one sum.
-
-    A rest of only one item joins the first items, because a sum of one item would hide its name.
-    """
-    at = most if len(items) > most + 1 else most + 1
-    return list(items[:at]), list(items[at:])
-
-
-def _exact(size: float) -> str:
-    return (
-        f"{human_bytes(size)} ({human_number(round(size))} bytes)"
-        if size >= 1024
-        else human_bytes(round(size))
-    )
-
-
 def _less(before: float, after: float) -> str:
     saved = share(before - after, before)
     if not saved:
         return "±0" if saved == 0 else ""
     return f"−{human_percent(saved)}" if saved > 0 else f"+{human_percent(-saved)}"
-
-
-def _beside(place: float) -> str:
-    """Return plotly's name for the side of a mark where its text fits into the plot.
-
-    ``place`` is the mark's horizontal position, 0 at the left edge and 1 at the right edge.
-    """
-    return "top right" if place < 0.25 else "top left" if place > 0.75 else "top center"
-
-
-def _layout() -> Json:
-    clear = "rgba(0,0,0,0)"
-    family = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
-    return {
-        "autosize": True,
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "paper_bgcolor": clear,
-        "plot_bgcolor": clear,
-        "font": {
-            "family": family,
-            "size": 13,
-            "color": "var(--text)",
-        },
-        "hoverlabel": {
-            "align": "left",
-            "bgcolor": "var(--card)",
-            "bordercolor": "var(--line)",
-            "font": {"color": "var(--text)"},
-        },
-        "hovermode": "closest",
-        "dragmode": False,
-        "showlegend": False,
-        "barmode": "overlay",
-    }
-
-
-def _axis() -> Json:
-    look = {"gridcolor": "var(--line)", "tickfont": {"color": "var(--muted)", "size": 12}}
-    return {
-        **look,
-        "zeroline": False,
-        "fixedrange": True,
-        "automargin": True,
-        "ticks": "",
-        "ticklabelstandoff": 4,
-    }
-
-
-def _bytes_axis(top: float, suffix: str = "", most: int = 6) -> Json:
-    """Return an axis of bytes from 0 to a little more than ``top``, so that a mark at ``top`` is not cut off."""
-    ticks = byte_ticks(top, most)
-    texts = [human_bytes(tick) + suffix if tick else "0" for tick in ticks]
-    return {**_axis(), "range": [0, (top or 1) * 1.04], "tickvals": ticks, "ticktext": texts}
-
-
-def _seconds_axis(top: float, most: int) -> Json:
-    unit = 1 if top < 100 else 60 if top < 7200 else 3600
-    scale = unit * 10.0 ** math.floor(math.log10(top / unit or 1))
-    step = next(scale * part for part in (0.1, 0.2, 0.5, 1, 2, 5) if top / (scale * part) < most + 1)
-    ticks = [step * n for n in range(int(top / step) + 1)]
-    limits = {"range": [0, (top or 1) * 1.02], "tickvals": ticks}
-    return {**_axis(), **limits, "ticktext": [human_seconds(tick) for tick in ticks]}
-
-
-def _name_axis(names: Sequence[str], most: int) -> Json:
-    places = list(range(len(names)))
-    texts = {"tickvals": places, "ticktext": [label(name, most) for name in names]}
-    return {**_axis(), **texts, "range": [len(names) - 0.5, -0.5], "showgrid": False}
-
-
-def _hover(texts: Sequence[str]) -> Json:
-    return {"hovertext": list(texts), "hoverinfo": "text"}
-
-
-def _bars(
-    rows: list[int],
-    values: list[float],
-    thickness: float,
-    colour: str | list[str],
-    hover: list[str],
-    **more: Any,
-) -> Json:
-    shape = {"type": "bar", "orientation": "h", "x": values, "y": rows, "width": thickness}
-    return {**shape, "marker": {"color": colour, "line": {"width": 0}}, **_hover(hover), **more}
-
-
-def _rows_plot(
-    data: list[Json], texts: tuple[list[str], list[str], list[str]], axes: tuple[Json, Json], room: int
-) -> Plot:
-    """Return a plot with one row for each name. A row is ``room`` pixels high.
-
-    ``texts`` has the names at the left, the texts at the right, and shorter texts for the right of a narrow screen.
-    ``axes`` has the axis of values for a wide screen, and the axis of values for a narrow screen.
-    """
-    names, right, narrow_right = texts
-    layout = _layout()
-    right_axis = {**_name_axis(right, _WIDE), "side": "right", "overlaying": "y"}
-    right_axis["tickfont"] = {"color": "var(--text)", "size": 12}
-    layout["margin"] = {"l": 8, "r": 8, "t": 8, "b": 32}
-    layout |= {
-        "xaxis": {**axes[0], "automargin": False},
-        "yaxis": _name_axis(names, _WIDE),
-        "yaxis2": right_axis,
-    }
-    small = {"tickfont": {"size": 11}}
-    narrow = {
-        "xaxis": {"tickvals": axes[1]["tickvals"], "ticktext": axes[1]["ticktext"], **small},
-        "yaxis": {"ticktext": [label(name, _NARROW) for name in names], **small},
-        "yaxis2": {"ticktext": [label(text, _NARROW) for text in narrow_right], **small},
-    }
-    return Plot({"data": data, "layout": layout, "narrow": narrow}, height=room * len(names) + 40)

@@ -25,8 +25,8 @@ from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
 from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
-from dumpfilter.spark_jobs.bandwidth.slaves import SlaveDefinition
 from dumpfilter.stream.versions import SLAVE_SPEAKS
+from dumpfilter.topology.slaves_file import SlaveDefinition
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 from tests.master.test_replica_encoding import streamed

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.printable import visible
+from dumpfilter.report.text import human_rate
 from dumpfilter.spark_jobs.bandwidth.report import render_report
-from dumpfilter.spark_jobs.bandwidth.report.text import human_rate
 from tests.spark_jobs.bandwidth.made_results import CASES, HOSTILE, made_results, with_names
 
 

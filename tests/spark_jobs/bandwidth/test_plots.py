@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.report.figures import byte_ticks
+from dumpfilter.report.text import human_bytes
 from dumpfilter.spark_jobs.bandwidth.report import plots
-from dumpfilter.spark_jobs.bandwidth.report.text import human_bytes
 from dumpfilter.spark_jobs.bandwidth.results import Results
 from tests.spark_jobs.bandwidth.made_results import CASES, made_results
 
@@ -37,7 +38,7 @@ def test_human_bytes_are_right_to_half_a_percent(size: int) -> None:
 
 @given(st.integers(0, 2**50), st.integers(1, 8))
 def test_ticks_are_few_and_within(top: int, most: int) -> None:
-    ticks = plots.byte_ticks(top, most)
+    ticks = byte_ticks(top, most)
     assert ticks[0] == 0
     assert ticks[-1] <= top
     assert len(ticks) <= most + 1

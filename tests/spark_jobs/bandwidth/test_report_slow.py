@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from dumpfilter.printable import visible
+from dumpfilter.report.text import human_rate, shorten
 from dumpfilter.spark_jobs.bandwidth.report import plots, render_report
-from dumpfilter.spark_jobs.bandwidth.report.text import human_rate, shorten
-from tests.spark_jobs.bandwidth.browser import chromium
+from tests.report.browser import chromium
 from tests.spark_jobs.bandwidth.made_results import CASES
 
 pytestmark = pytest.mark.xdist_group("chromium")

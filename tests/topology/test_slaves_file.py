@@ -9,7 +9,8 @@ import pytest
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.spark_jobs.bandwidth.slaves import load_slaves
+from dumpfilter.links.shape import PLAIN, LinkShape
+from dumpfilter.topology.slaves_file import load_slaves
 
 
 def test_slaves_files(tmp_path: Path) -> None:
@@ -27,6 +28,7 @@ def test_slaves_files(tmp_path: Path) -> None:
         name = "us"
         semantics = "effective"
         rules = ["--do=shop.%"]
+        link = { rate = "2mbit", delay = "50ms" }
         """
     )
     eu1, eu2, us = load_slaves(path)
@@ -34,6 +36,7 @@ def test_slaves_files(tmp_path: Path) -> None:
     assert eu1.origin == OriginFilter(frozenset({3}), own_server_id=11)
     assert us.semantics is FilterSemantics.EFFECTIVE
     assert us.origin is None
+    assert (eu2.link, us.link) == (PLAIN, LinkShape(2_000_000, 0.05))
 
 
 @pytest.mark.parametrize(

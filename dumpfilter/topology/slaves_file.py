@@ -1,4 +1,4 @@
-"""The slaves file of the bandwidth job, a TOML file that names slaves and their filter rules."""
+"""The slaves file, a TOML file that names many slaves of one master, with their filter rules and links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.links.shape import PLAIN, LinkShape
 from dumpfilter.options.toml_file import Model, load_toml
+from dumpfilter.topology.toml_notation import LinkTable
 
 _ServerId = Annotated[int, Field(ge=1, le=0xFFFFFFFF)]
 _Ids = Annotated[frozenset[Annotated[int, Field(ge=0, le=0xFFFFFFFF)]], Field(default=frozenset())]
@@ -29,6 +31,7 @@ class _Slave(Model):
     do_domain_ids: _Ids
     ignore_domain_ids: _Ids
     count: Annotated[int, Field(ge=1, le=10_000)] = 1
+    link: LinkTable = LinkTable()
 
 
 class _File(Model):
@@ -38,7 +41,7 @@ class _File(Model):
 
 @dataclass(frozen=True)
 class SlaveDefinition:
-    """A slave of the slaves file, with its filter rules.
+    """A slave of the slaves file, with its filter rules and the link to its master.
 
     If ``server_id`` is given, the slave does not receive transactions with this server id, as in real replication.
     """
@@ -49,6 +52,7 @@ class SlaveDefinition:
     lower_case_table_names: int
     server_id: int | None = None
     origin: OriginFilter | None = None
+    link: LinkShape = PLAIN
 
     def filter(
         self,
@@ -76,7 +80,7 @@ class SlaveDefinition:
 
 
 def load_slaves(path: Path) -> list[SlaveDefinition]:
-    """Read a slaves file, which lists slaves and their filter rules in TOML (docs/bandwidth.md).
+    """Read a slaves file, which lists slaves, their filter rules and links in TOML (docs/bandwidth.md).
 
     An entry with ``count = N`` stands for N slaves. Their names end in ``-1``, ``-2`` …, and their server ids are
     consecutive.
@@ -96,9 +100,11 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
                         parsed.lower_case_table_names,
                         server_id,
                         _origin(one, server_id),
+                        one.link.shape(),
                     )
                 )
-                found[-1].filter(NameRules())
+                if not k:
+                    found[-1].filter(NameRules())
             except OptionError as error:
                 raise OptionError(f"{path}: slave[{number}]: {error}") from None
     for name, times in Counter(one.name for one in found).items():

@@ -1,11 +1,11 @@
 "use strict";
-// Draws the figures of the report with the colours of the page's style and for the width of the page, and again when either changes.
+// Draws the figures of a report with the colours of the page's style and for the width of the page, and again when either changes.
 (() => {
   const report = JSON.parse(document.getElementById("report-data").textContent);
   const narrow = matchMedia("(max-width: 640px)");
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const config = { displayModeBar: false, responsive: true, typesetMath: false }; // show a $ in a name as it is
-  let choice = 0;
+  const chosen = {}; // the index of the chosen entry of a figure's list
 
   const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
@@ -41,11 +41,14 @@
   function draw(name, width) {
     const figure = report.figures[name];
     let { data, layout } = figure;
-    if (name === "time") {
-      const chosen = report.choices[choice];
-      data = data.map((trace, i) => laidOver(trace, chosen.data[i]));
+    const choices = report.choices[name];
+    if (choices) {
+      const choice = choices[chosen[name] || 0];
+      data = data.map((trace, i) => laidOver(trace, choice.data[i]));
+      layout = laidOver(layout, choice.layout);
+    }
+    if (figure.rates) {
       data = data.map((trace) => (trace.mode === "lines" ? { ...trace, text: trace.y.map(rate) } : trace));
-      layout = laidOver(layout, chosen.layout);
     }
     if (narrow.matches) layout = laidOver(layout, figure.narrow);
     if (width) layout = { ...layout, autosize: false, width };
@@ -76,11 +79,10 @@
     });
   }
 
-  const select = document.getElementById("time-slave");
-  if (select) {
+  for (const select of document.querySelectorAll("select[data-figure]")) {
     select.addEventListener("change", () => {
-      choice = select.selectedIndex;
-      draw("time");
+      chosen[select.dataset.figure] = select.selectedIndex;
+      draw(select.dataset.figure);
     });
   }
   document.querySelectorAll("table.sortable").forEach(sortable);

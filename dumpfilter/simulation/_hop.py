@@ -1,0 +1,121 @@
+"""Compiled loops over the transactions that cross a hop. All times are nanoseconds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+
+class Parameters(NamedTuple):
+    """The parameters of a hop (see ``Hop``)."""
+
+    numerator: int
+    denominator: int
+    delay: int
+    jitter: int
+    seed: int
+    message: int
+    message_overhead: int
+    fixed: int
+
+
+_NONE = -(1 << 62)
+"""A time before every other."""
+_D_START, _D_RESTART = 0, 2
+
+
+@njit(cache=True, nogil=True, inline="always")
+def time_of(size, numerator, denominator):
+    """Return the time for some bytes, rounded to a whole nanosecond."""
+    whole = size // denominator
+    return whole * numerator + ((size - whole * denominator) * numerator + denominator // 2) // denominator
+
+
+@njit(cache=True, nogil=True)
+def noise(seed, number, largest):
+    """Return a number from ``-largest`` to ``largest`` that depends on the seed and the transaction's number only."""
+    z = np.uint64(seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(number + 1) * np.uint64(
+        0x9E3779B97F4A7C15
+    )
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return np.int64(z % np.uint64(2 * largest + 1)) - largest
+
+
+@njit(cache=True, nogil=True)
+def cross(arrived, sizes, hop, downs, departed, received):
+    """Send transactions over a hop, and write the times at which they departed and were received.
+
+    Return the number of messages, and the bytes that were sent twice.
+    """
+    n = len(arrived)
+    free = np.int64(_NONE)
+    last = np.int64(_NONE)
+    messages = 0
+    resent = 0
+    down = 0
+    i = 0
+    while i < n:
+        start = max(free, arrived[i])
+        # A sender that is down begins when the dump goes on. Outages that are over do not matter any more.
+        while down < len(downs) and start >= downs[down, _D_START]:
+            start = max(start, downs[down, _D_RESTART])
+            down += 1
+        end = start
+        at = start
+        filled = np.int64(0)
+        j = i
+        while j < n and (j == i or (filled < hop.message and arrived[j] <= start)):
+            overhead = hop.message_overhead if j == i else 0
+            end += time_of(sizes[j] + overhead, hop.numerator, hop.denominator) + hop.fixed
+            departed[j] = end
+            filled += sizes[j]
+            j += 1
+        delay = np.int64(hop.delay)
+        if hop.jitter:
+            delay = max(delay + noise(hop.seed, i, hop.jitter), np.int64(0))
+        arrival = max(end + delay, last)
+        if down < len(downs) and arrival > downs[down, _D_START]:
+            # The outage loses everything that has not arrived. The dump goes on with this message.
+            resent += _sent_until(sizes, i, at, downs[down, _D_START], hop, arrived)
+            free = downs[down, _D_RESTART]
+            down += 1
+            continue
+        for k in range(i, j):
+            received[k] = arrival
+        messages += 1
+        last = arrival
+        free = end
+        i = j
+    return messages, resent
+
+
+@njit(cache=True, nogil=True)
+def _sent_until(sizes, i, start, stop, hop, arrived):
+    """Return the bytes of transactions from number ``i`` on that leave the sender from ``start`` to ``stop``."""
+    total = np.int64(0)
+    at = start
+    while i < len(sizes) and max(at, arrived[i]) < stop:
+        at = max(at, arrived[i])
+        needed = time_of(sizes[i], hop.numerator, hop.denominator)
+        if at + needed > stop:
+            return total + sizes[i] * (stop - at) // needed
+        total += sizes[i]
+        at += needed
+        i += 1
+    return total
+
+
+@njit(cache=True, nogil=True)
+def span(arrived, sizes, numerator, denominator, fixed):
+    """Return the time that a hop needs for transactions, and the time at which it has sent them if it was free."""
+    work = np.int64(0)
+    end = np.int64(_NONE)
+    for i in range(len(arrived)):
+        needed = time_of(sizes[i], numerator, denominator) + fixed
+        work += needed
+        end = max(end, arrived[i]) + needed
+    return work, end

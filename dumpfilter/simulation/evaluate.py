@@ -1,0 +1,276 @@
+"""The evaluation of routes: from the traffic of transactions to the lag of a node and the bytes on its links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.simulation import lag
+from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, cross, times_of
+from dumpfilter.simulation.lag import Lag
+from dumpfilter.simulation.route import Form, Passage, Route
+from dumpfilter.simulation.traffic import Ints, SetTraffic
+
+PACKET_BYTES = 5
+"""The bytes that MySQL's protocol puts before each event."""
+
+
+class Content(NamedTuple):
+    """What crosses a link: transactions, and their bytes on the link."""
+
+    transaction: Ints
+    bytes: Ints
+    counts: npt.NDArray[np.bool_] | None
+    """Whether each entry is a transaction of the slave, and not a stand-in. None: all are."""
+
+
+def content(traffic: SetTraffic, form: Form, number: int | None) -> Content:
+    """Return what crosses a link in one form, after the filter with this number (None: everything)."""
+    sent = traffic.everything if number is None else traffic.filtered[number]
+    match form:
+        case Form.EVENTS:
+            return Content(sent.transaction, sent.bytes, None)
+        case Form.COMPRESSED:
+            return Content(sent.transaction, sent.compressed, None)
+        case Form.PACKETS:
+            return Content(sent.transaction, sent.bytes + PACKET_BYTES * sent.events, None)
+        case Form.SPLIT:
+            split = None if number is None else traffic.split[number]
+            split = split or traffic.everything
+            return Content(split.transaction, split.bytes, None)
+    return _with_stand_ins(traffic, Content(sent.transaction, sent.bytes + PACKET_BYTES * sent.events, None))
+
+
+def _with_stand_ins(traffic: SetTraffic, sent: Content) -> Content:
+    """Add the stand-ins of dropped transactions to what a real replica is sent."""
+    if not traffic.stand_in_events or not len(traffic.stand_in_bytes):
+        return sent
+    sizes = np.where(
+        traffic.stand_in_bytes > 0, traffic.stand_in_bytes + PACKET_BYTES * traffic.stand_in_events, 0
+    )
+    is_sent = np.zeros(len(traffic), np.bool_)
+    is_sent[sent.transaction] = True
+    if traffic.stand_ins_joined:
+        # One stand-in serves a run of dropped transactions: the last one of the run.
+        ends_run = np.ones(len(traffic), np.bool_)
+        ends_run[:-1] = is_sent[1:]
+        sizes[~ends_run] = 0
+    sizes[sent.transaction] = sent.bytes
+    kept = np.flatnonzero(sizes)
+    return Content(kept, sizes[kept], is_sent[kept])
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The times of commits of one origin in one run, microseconds since the begin of the run."""
+
+    traffic: SetTraffic
+    load: Fraction | None = Fraction(1)
+    """The factor by which transactions follow one another faster. None: all are there from the beginning."""
+
+    def committed(self) -> Ints:
+        """Return the time at which the origin's binlog had each transaction."""
+        times = self.traffic.time
+        if not len(times) or self.load is None:
+            return np.zeros(len(times), np.int64)
+        since: Ints = (times - times[0]) * self.load.denominator // self.load.numerator
+        return since
+
+
+class Arrived(NamedTuple):
+    """Transactions at the end of a route. Times are microseconds since the begin of the run."""
+
+    transaction: Ints
+    committed: Ints
+    received: Ints
+    missing: int
+    """The transactions that never arrive. The arrays leave them out."""
+
+
+@dataclass(frozen=True)
+class LinkOutcome:
+    """The traffic of the last link of a route. Times are microseconds."""
+
+    bytes: int
+    transactions: int
+    messages: int
+    overhead: int
+    resent: int
+    catch_ups: tuple[int | None, ...]
+    """For each outage, the time from its end until the reader caught up."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The figures of a node over time."""
+
+    offered: tuple[tuple[int, ...], ...]
+    """For each channel, the bytes for its last link."""
+    carried: tuple[tuple[int, ...], ...]
+    lag: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The figures of a node in one run."""
+
+    lag: Lag
+    channels: tuple[Lag, ...]
+    links: tuple[LinkOutcome, ...]
+    """The last link of each channel."""
+    duration: int
+    """The time at which the node had everything, microseconds."""
+    curves: Curves | None = None
+
+
+@dataclass(frozen=True)
+class Window:
+    """The spans of time of a series: ``count`` spans of ``width`` microseconds from 0 on."""
+
+    width: int
+    count: int
+
+
+def evaluate(
+    routes: Sequence[Route],
+    schedules: Mapping[str, Schedule],
+    *,
+    limit: int,
+    window: Window | None = None,
+) -> Outcome:
+    """Compute the lag of a node, whose channels have these routes, and the bytes on its links.
+
+    ``limit`` is the lag above which time is counted, microseconds. With a ``window`` the outcome has curves.
+    """
+    ends = [_travel(route, schedules[route.origin], window) for route in routes]
+    channels = tuple(
+        lag.measure(one.arrived.committed, one.arrived.received, limit=limit, missing=one.arrived.missing)
+        for one in ends
+    )
+    arrivals = _by_origin(routes, [one.arrived for one in ends])
+    whole = channels[0] if len(ends) == 1 else _together(arrivals, limit)
+    curves = None
+    if window is not None:
+        lags = [
+            lag.series(one.committed, one.received, start=0, width=window.width, count=window.count)
+            for one in arrivals
+        ]
+        curves = Curves(
+            tuple(one.offered for one in ends),
+            tuple(one.carried for one in ends),
+            tuple(np.maximum.reduce(lags).tolist()),
+        )
+    last = max((int(one.received[-1]) for one in arrivals if len(one.received)), default=0)
+    return Outcome(whole, channels, tuple(one.link for one in ends), last, curves)
+
+
+class _End(NamedTuple):
+    arrived: Arrived
+    link: LinkOutcome
+    offered: tuple[int, ...] = ()
+    carried: tuple[int, ...] = ()
+
+
+def _travel(route: Route, schedule: Schedule, window: Window | None) -> _End:
+    """Send the transactions of an origin over a route."""
+    traffic = schedule.traffic
+    committed = schedule.committed()
+    # The time at which each transaction is at the sender of the next hop, nanoseconds.
+    at = committed * MICROSECOND
+    for passage in route.passages[:-1]:
+        crossing, crossed, _ = _pass(traffic, passage, at)
+        # A transaction that this reader was not sent takes the time of the one before it, so that the times ascend.
+        at = np.full(len(traffic), -1, np.int64)
+        at[crossing.transaction] = crossed.received
+        at = np.maximum.accumulate(at)
+    last = route.passages[-1]
+    crossing, crossed, needed = _pass(traffic, last, at)
+    received = crossed.received
+    if route.apply is not None:
+        received = _apply(traffic, route, crossing, received)
+    chosen = slice(None) if crossing.counts is None else crossing.counts
+    transaction, received = crossing.transaction[chosen], received[chosen]
+    come = received < NEVER
+    arrived = Arrived(
+        transaction[come],
+        committed[transaction[come]],
+        -(-received[come] // MICROSECOND),
+        int(len(come) - np.count_nonzero(come)),
+    )
+    link = LinkOutcome(
+        int(crossing.bytes[crossed.received < NEVER].sum()),
+        len(arrived.transaction),
+        crossed.messages,
+        crossed.messages * last.hop.message_overhead,
+        crossed.resent,
+        tuple(_catch_up(arrived, down.start, down.end) for down in last.hop.downs),
+    )
+    if window is None:
+        return _End(arrived, link)
+    at_sender = at[crossing.transaction]
+    there = at_sender < NEVER
+    spans = {"start": 0, "width": window.width, "count": window.count}
+    offered = lag.offered(at_sender[there] // MICROSECOND, crossing.bytes[there], **spans)
+    gone = crossed.departed < NEVER
+    carried = lag.carried(
+        crossed.departed[gone] // MICROSECOND, crossing.bytes[gone], needed[gone] // MICROSECOND, **spans
+    )
+    return _End(arrived, link, tuple(offered.tolist()), tuple(carried.tolist()))
+
+
+def _pass(traffic: SetTraffic, passage: Passage, at: Ints) -> tuple[Content, Crossed, Ints]:
+    crossing = content(traffic, passage.form, passage.filter)
+    crossed = cross(at[crossing.transaction], crossing.bytes, passage.hop)
+    return crossing, crossed, times_of(crossing.bytes, passage.hop)
+
+
+def _apply(traffic: SetTraffic, route: Route, crossing: Content, received: Ints) -> Ints:
+    assert route.apply is not None
+    passes = traffic.everything if route.applied is None else traffic.filtered[route.applied]
+    sizes = np.zeros(len(traffic), np.int64)
+    sizes[passes.transaction] = passes.bytes
+    wanted = sizes[crossing.transaction] > 0
+    done = cross(received[wanted], sizes[crossing.transaction][wanted], route.apply).received
+    found = np.full(len(received), -1, np.int64)
+    found[wanted] = done
+    # A transaction without anything to apply is applied with the one before it.
+    return np.maximum(np.maximum.accumulate(found), received)
+
+
+def _catch_up(arrived: Arrived, start: int, end: int) -> int | None:
+    if end >= NEVER:
+        return None
+    return lag.catch_up(arrived.committed, arrived.received, start // MICROSECOND, end // MICROSECOND)
+
+
+def _by_origin(routes: Sequence[Route], arrived: Sequence[Arrived]) -> list[Arrived]:
+    """Join the channels of one origin. The node has a transaction when the first channel has brought it."""
+    found: dict[str, Arrived] = {}
+    for route, one in zip(routes, arrived, strict=True):
+        other = found.get(route.origin)
+        found[route.origin] = one if other is None else _first_of(other, one)
+    return list(found.values())
+
+
+def _first_of(one: Arrived, other: Arrived) -> Arrived:
+    transaction = np.concatenate([one.transaction, other.transaction])
+    received = np.concatenate([one.received, other.received])
+    committed = np.concatenate([one.committed, other.committed])
+    order = np.lexsort((received, transaction))
+    kept = order[np.flatnonzero(np.diff(transaction[order], prepend=-1))]
+    return Arrived(transaction[kept], committed[kept], received[kept], min(one.missing, other.missing))
+
+
+def _together(arrivals: Sequence[Arrived], limit: int) -> Lag:
+    """Measure the lag of a node with several origins. The node is above the limit when one of its origins is."""
+    committed = np.concatenate([one.committed for one in arrivals])
+    received = np.concatenate([one.received for one in arrivals])
+    missing = sum(one.missing for one in arrivals)
+    figures = lag.measure(committed, received, limit=limit, missing=missing)
+    spans = [lag.spans_above(one.committed, one.received, limit) for one in arrivals]
+    return replace(figures, above=lag.length_of_union(np.concatenate(spans)))

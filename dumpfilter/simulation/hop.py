@@ -1,0 +1,164 @@
+"""One hop of a simulated route: a link that sends first in, first out, or an applier, in whole nanoseconds.
+
+A transaction leaves a link at ``max(a, f) + s``. In this formula, ``a`` is the time at which the transaction came, ``f``
+is the time at which the link had sent everything before, and ``s`` is the time for the transaction's bytes. This is
+Lindley's recursion. ``s`` is rounded to a whole nanosecond for each transaction. The result therefore does not depend
+on how the transactions are divided into ranges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from dumpfilter.simulation import _hop
+from dumpfilter.simulation.traffic import Ints
+
+NANOSECONDS = 1_000_000_000
+"""The nanoseconds of a second."""
+MICROSECOND = 1_000
+"""The nanoseconds of a microsecond. Times of transactions are microseconds."""
+NEVER = 1 << 62
+"""The time at which an outage without an end is over, nanoseconds."""
+_MOST_DENOMINATOR = 10**9
+"""The largest denominator of the time for a byte. Products of a transaction's bytes then fit into 64 bits."""
+
+
+@dataclass(frozen=True)
+class Down:
+    """A span of time in which a hop sends nothing, nanoseconds since the first transaction."""
+
+    start: int
+    end: int
+    """The time at which the network is up again."""
+    restart: int
+    """The time at which the dump goes on. Between ``end`` and ``restart`` the reader waits before it tries again, and
+    connects."""
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A link between two nodes, or an applier (a link without delay). Times are nanoseconds."""
+
+    rate: int | None = None
+    """Bits per second. None: no limit."""
+    delay: int = 0
+    jitter: int = 0
+    """The largest difference from ``delay`` in both directions. What is sent never overtakes what was sent before."""
+    seed: int = 0
+    """The seed of the jitter."""
+    downs: tuple[Down, ...] = ()
+    """The outages in the order of time. They do not overlap."""
+    message: int = 0
+    """The bytes after which a message ends. A transaction is received when the whole message has come. 0: each
+    transaction is a message of its own."""
+    message_overhead: int = 0
+    """The bytes that each message needs on the link besides its events."""
+    fixed: int = 0
+    """The time that each transaction needs besides the time for its bytes."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the hop changes no time at all."""
+        return self == Hop(seed=self.seed, message=self.message, message_overhead=self.message_overhead)
+
+
+class Crossed(NamedTuple):
+    """The transactions of a hop, after they crossed it. Times are nanoseconds."""
+
+    departed: Ints
+    """The time at which the last byte of each transaction left the sender."""
+    received: Ints
+    """The time at which each transaction arrived whole. It never decreases."""
+    messages: int
+    resent: int
+    """The bytes that were sent twice, because an outage lost them."""
+
+
+def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
+    """Return the time that a byte needs on a link, nanoseconds, as a numerator and a denominator.
+
+    >>> nanoseconds_of_a_byte(2_000_000), nanoseconds_of_a_byte(512_000), nanoseconds_of_a_byte(None)
+    ((4000, 1), (15625, 1), (0, 1))
+    """
+    if rate is None:
+        return 0, 1
+    exact = Fraction(8 * NANOSECONDS, rate)
+    return (
+        exact if exact.denominator <= _MOST_DENOMINATOR else exact.limit_denominator(_MOST_DENOMINATOR)
+    ).as_integer_ratio()
+
+
+def cross(arrived: Ints, sizes: Ints, hop: Hop) -> Crossed:
+    """Send transactions over a hop. ``arrived`` has the time at which each came to the sender, nanoseconds, ascending.
+
+    >>> arrived, sizes = np.array([0, 10, 20]), np.array([100, 100, 100])
+    >>> cross(arrived, sizes, Hop(rate=160_000_000)).received.tolist()
+    [5000, 10000, 15000]
+    """
+    numerator, denominator = nanoseconds_of_a_byte(hop.rate)
+    departed, received = np.empty(len(arrived), np.int64), np.empty(len(arrived), np.int64)
+    downs = np.array([(one.start, one.end, one.restart) for one in hop.downs], np.int64).reshape(-1, 3)
+    messages, resent = _hop.cross(
+        np.ascontiguousarray(arrived, np.int64),
+        np.ascontiguousarray(sizes, np.int64),
+        _hop.Parameters(
+            numerator,
+            denominator,
+            hop.delay,
+            hop.jitter,
+            hop.seed,
+            hop.message,
+            hop.message_overhead,
+            hop.fixed,
+        ),
+        downs,
+        departed,
+        received,
+    )
+    return Crossed(departed, received, int(messages), int(resent))
+
+
+def times_of(sizes: Ints, hop: Hop) -> Ints:
+    """Return the time that each transaction needs on a hop, nanoseconds."""
+    numerator, denominator = nanoseconds_of_a_byte(hop.rate)
+    whole, rest = np.divmod(sizes, denominator)
+    times: Ints = whole * numerator + (rest * numerator + denominator // 2) // denominator + hop.fixed
+    return times
+
+
+@dataclass(frozen=True)
+class Span:
+    """The effect of consecutive transactions on a hop without outages and messages, as a map in (max, +) algebra.
+
+    A hop that is free at time ``x`` before the transactions is free at ``max(x + work, end)`` after them.
+    """
+
+    work: int = 0
+    """The time that the hop needs for all the transactions, nanoseconds."""
+    end: int = -NEVER
+    """The time at which the hop has sent the transactions, if nothing was sent before them."""
+
+    def __add__(self, after: Span) -> Span:
+        """Join two spans. ``after`` has the transactions that follow. The operation is associative."""
+        return Span(self.work + after.work, max(self.end + after.work, after.end))
+
+    def __call__(self, free: int) -> int:
+        """Return the time at which the hop is free after the transactions, if it is free at ``free`` before them."""
+        return max(free + self.work, self.end)
+
+
+def span(arrived: Ints, sizes: Ints, hop: Hop) -> Span:
+    """Return the effect of consecutive transactions on a hop."""
+    numerator, denominator = nanoseconds_of_a_byte(hop.rate)
+    work, end = _hop.span(
+        np.ascontiguousarray(arrived, np.int64),
+        np.ascontiguousarray(sizes, np.int64),
+        numerator,
+        denominator,
+        hop.fixed,
+    )
+    return Span(int(work), int(end))

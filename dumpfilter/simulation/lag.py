@@ -1,0 +1,125 @@
+"""The measures of how far a node is behind, from the times at which transactions were committed and received.
+
+The lag of a transaction is the time from its commit to its arrival at the node. The lag of a node at a moment is the
+age of the oldest transaction that the node has not got. It is 0 when the node has all of them.
+
+All times are microseconds in whole numbers. Simulated and measured times go through the same functions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.simulation import _lag
+from dumpfilter.simulation.traffic import Ints
+
+CAUGHT_UP_SHARE = 99
+"""The percentile of the lag before an outage at which a node counts as caught up again."""
+LEAST_CAUGHT_UP = 100_000
+"""The lag at which a node always counts as caught up, microseconds."""
+
+
+@dataclass(frozen=True)
+class Lag:
+    """The lag of a node's transactions, microseconds. Each transaction counts once."""
+
+    transactions: int
+    p50: int
+    p95: int
+    p99: int
+    worst: int
+    above: int
+    """The time during which the node's lag was above the limit, microseconds."""
+    missing: int = 0
+    """The transactions that never arrived. The other figures leave them out."""
+
+
+def percentile(ordered: Ints, share: int) -> int:
+    """Return a percentile of ascending numbers: the least of them that at least ``share`` per cent do not exceed.
+
+    >>> percentile(np.array([1, 2, 3, 4]), 50), percentile(np.array([1, 2, 3, 4]), 99)
+    (2, 4)
+    """
+    return int(ordered[max(-(-len(ordered) * share // 100) - 1, 0)])
+
+
+def measure(committed: Ints, received: Ints, *, limit: int, missing: int = 0) -> Lag:
+    """Measure the lag of transactions that were committed and received at the given times, in their order."""
+    if not len(committed):
+        return Lag(0, 0, 0, 0, 0, 0, missing)
+    lags = received - committed
+    places = [max(-(-len(lags) * share // 100) - 1, 0) for share in (50, 95, 99)]
+    parted = np.partition(lags, sorted({*places, len(lags) - 1}))
+    p50, p95, p99 = (int(parted[place]) for place in places)
+    above = int(_lag.above(committed, received, limit))
+    return Lag(len(lags), p50, p95, p99, int(parted[-1]), above, missing)
+
+
+def spans_above(committed: Ints, received: Ints, limit: int) -> npt.NDArray[np.int64]:
+    """Return the spans of time in which the lag is above a limit, one row of start and end for each.
+
+    The transactions come in the order in which they were received.
+    """
+    start = committed + limit
+    if len(start):
+        start[1:] = np.maximum(start[1:], np.maximum.accumulate(received)[:-1])
+    found = received > start
+    return np.stack([start[found], received[found]], axis=1)
+
+
+def length_of_union(spans: npt.NDArray[np.int64]) -> int:
+    """Return the time that at least one of the spans covers.
+
+    >>> length_of_union(np.array([[5, 9], [0, 3], [2, 4]]))
+    8
+    """
+    if not len(spans):
+        return 0
+    spans = spans[np.argsort(spans[:, 0], kind="stable")]
+    reached = np.maximum.accumulate(spans[:, 1])
+    start = spans[:, 0].copy()
+    start[1:] = np.maximum(start[1:], reached[:-1])
+    return int(np.maximum(reached - start, 0).sum())
+
+
+def series(committed: Ints, received: Ints, *, start: int, width: int, count: int) -> Ints:
+    """Return the greatest lag of a node in each of ``count`` spans of time of ``width`` microseconds."""
+    found = np.zeros(count, np.int64)
+    _lag.series(committed, received, start, width, found)
+    return found
+
+
+def carried(departed: Ints, sizes: Ints, needed: Ints, *, start: int, width: int, count: int) -> Ints:
+    """Return the bytes that left a sender in each of ``count`` spans of time.
+
+    ``needed`` has the time that each transaction's bytes took, which ended when the transaction departed. The bytes of
+    one transaction are spread evenly over this time.
+    """
+    found = np.zeros(count, np.int64)
+    _lag.carried(departed, sizes, needed, start, width, found)
+    return found
+
+
+def offered(committed: Ints, sizes: Ints, *, start: int, width: int, count: int) -> Ints:
+    """Return the bytes of the transactions that were committed in each of ``count`` spans of time."""
+    found = np.zeros(count, np.int64)
+    np.add.at(found, np.clip((committed - start) // width, 0, count - 1), sizes)
+    return found
+
+
+def catch_up(committed: Ints, received: Ints, start: int, end: int) -> int | None:
+    """Return the time from the end of an outage until the node has caught up, microseconds.
+
+    A node has caught up when a transaction arrives after the outage with a lag that was usual before the outage, which
+    is the 99th percentile of the lag of the transactions that arrived before. A lag of 100 ms always counts as usual.
+    Return None if the node does not catch up.
+    """
+    lags = received - committed
+    first = int(np.searchsorted(received, start))
+    usual = percentile(np.sort(lags[:first]), CAUGHT_UP_SHARE) if first else 0
+    after = int(np.searchsorted(received, end))
+    back = np.flatnonzero(lags[after:] <= max(usual, LEAST_CAUGHT_UP))
+    return int(received[after + back[0]]) - end if len(back) else None

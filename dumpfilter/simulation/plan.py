@@ -1,0 +1,234 @@
+"""The plan of a simulation: what crosses each link of a topology, and the ways from the origins to each node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.errors import OptionError
+from dumpfilter.filter import FilterSemantics, make_filter, parse_option
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.kinds import AllFilters
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.links.shape import LinkShape
+from dumpfilter.simulation.retries import Retries, retries_of
+from dumpfilter.topology.checks import semantics_of
+from dumpfilter.topology.model import (
+    MasterNode,
+    Node,
+    RecordingNode,
+    RunningNode,
+    ServerNode,
+    SlaveNode,
+    Topology,
+    WorkloadNode,
+)
+from dumpfilter.topology.slaves_file import SlaveDefinition
+
+Layers = tuple[tuple[str, ...], ...]
+"""The rules of consecutive nodes, one tuple for each node with rules. An event must pass all of them."""
+
+
+@dataclass(frozen=True)
+class FilterKey:
+    """The filters of all nodes on a way, as one filter. Equal keys are computed once."""
+
+    layers: Layers
+    origin: OriginFilter | None = None
+    lower_case_table_names: int = 0
+    semantics: FilterSemantics | None = None
+    """The semantics of the rules. None: those of the rules' names."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the filter may drop anything."""
+        return bool(self.layers) or (self.origin is not None and self.origin.is_on)
+
+    def filter(self, names: NameRules) -> ReplicationFilter:
+        """Return the filter. ``names`` are the rules by which the server compares names. Raises OptionError."""
+        names = names._replace(lower_case_table_names=self.lower_case_table_names)
+        layers = [self._layer(rules, names) for rules in self.layers or ((),)]
+        return layers[0] if len(layers) == 1 else AllFilters(layers)
+
+    def _layer(self, rules: tuple[str, ...], names: NameRules) -> ReplicationFilter:
+        semantics = self.semantics or semantics_of(rules)
+        options = [parse_option(_option(rule), semantics) for rule in rules]
+        return make_filter(semantics, options, names=names)
+
+
+def _option(rule: str) -> str:
+    return f"--{rule.removeprefix('--')}"
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A link on the way to a node, with what crosses it."""
+
+    source: str
+    target: str
+    shape: LinkShape
+    is_grpc: bool
+    """Whether a slave of dumpfilter reads a node of dumpfilter. Other links carry MySQL's protocol."""
+    filters: bool
+    """Whether the source is a node of dumpfilter, which can filter for the target."""
+    sent: FilterKey
+    """The filter of what is sent when masters filter."""
+    logged: FilterKey
+    """The filter of what is sent when only readers filter. Real replicas on the way log what they applied."""
+    retries: Retries
+    """The times at which the target tries to connect again after an outage."""
+
+    @property
+    def link(self) -> str:
+        """The link's name."""
+        return f"{self.source}:{self.target}"
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One source of a node, with the whole way from an origin to the node.
+
+    If two ways lead from an origin to a node, the node has a channel for each.
+    """
+
+    name: str
+    origin: str
+    legs: tuple[Leg, ...]
+    applied: FilterKey
+    """The filter of what the node applies."""
+
+
+@dataclass(frozen=True)
+class PlannedNode:
+    """A node that gets transactions over links."""
+
+    name: str
+    channels: tuple[Channel, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a simulation needs to know of a topology."""
+
+    name: str
+    origins: tuple[str, ...]
+    """The names of the nodes that write binlogs."""
+    nodes: tuple[PlannedNode, ...]
+    filters: tuple[FilterKey, ...] = field(init=False)
+    """The distinct filters. The index of a filter is its number."""
+
+    def __post_init__(self) -> None:
+        keys = dict.fromkeys(
+            key
+            for node in self.nodes
+            for channel in node.channels
+            for key in (*(key for leg in channel.legs for key in (leg.sent, leg.logged)), channel.applied)
+            if key.is_on
+        )
+        object.__setattr__(self, "filters", tuple(keys))
+
+
+def plan_topology(topology: Topology) -> Plan:
+    """Return the plan of a topology. Raises OptionError for a topology without links."""
+    contents: dict[str, list[_Content]] = {}
+    origins = []
+    planned = []
+    for node in _in_order(topology):
+        if not node.reads:
+            origins.append(node.name)
+            contents[node.name] = [_Content(node.name, (), (), ())]
+            continue
+        found: list[_Content] = []
+        channels = []
+        for reading in node.reads:
+            source = topology[reading.source]
+            has_link = not isinstance(source, RecordingNode | WorkloadNode)
+            for content in contents[reading.source]:
+                own = (*content.sent, *((reading.rules,) if reading.rules else ()))
+                filters = isinstance(source, MasterNode | SlaveNode)
+                sent = own if filters else content.sent
+                legs = content.legs
+                if has_link:
+                    leg = Leg(
+                        reading.source,
+                        node.name,
+                        reading.link,
+                        filters and isinstance(node, SlaveNode),
+                        filters,
+                        FilterKey(sent),
+                        FilterKey(content.logged),
+                        retries_of(node),
+                    )
+                    legs = (*legs, leg)
+                    channels.append(Channel(reading.source, content.origin, legs, FilterKey(own)))
+                # A server logs what it applied. A slave of dumpfilter serves what it was sent.
+                logged = own if isinstance(node, ServerNode) else content.logged
+                found.append(
+                    _Content(content.origin, legs, own if isinstance(node, ServerNode) else sent, logged)
+                )
+        contents[node.name] = found
+        if channels:
+            planned.append(PlannedNode(node.name, tuple(channels)))
+    if not planned:
+        raise OptionError(f"{topology.name}: no node reads over a link; add a slave, such as m >> web")
+    return Plan(topology.name, tuple(origins), tuple(planned))
+
+
+MASTER = "master"
+"""The name of the origin, and of the master, of the slaves of a slaves file."""
+
+
+def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
+    """Return the plan of slaves that all read one master over their own links. The master reads its files locally."""
+    nodes = []
+    for one in definitions:
+        origin = FilterKey((), one.origin)
+        key = FilterKey(
+            (one.rules,) if one.rules else (), one.origin, one.lower_case_table_names, one.semantics
+        )
+        leg = Leg(MASTER, one.name, one.link, True, True, key, origin, Retries())
+        nodes.append(PlannedNode(one.name, (Channel(MASTER, MASTER, (leg,), key),)))
+    return Plan(name, (MASTER,), tuple(nodes))
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What a node can serve: the transactions of an origin, after the filters on one way to the node."""
+
+    origin: str
+    legs: tuple[Leg, ...]
+    sent: Layers
+    logged: Layers
+
+
+def _in_order(topology: Topology) -> Iterable[Node]:
+    """Yield the nodes, each after its sources."""
+    done: set[str] = set()
+    waiting = list(topology.nodes)
+    while waiting:
+        ready = [node for node in waiting if all(reading.source in done for reading in node.reads)]
+        if not ready:
+            raise OptionError(
+                f"{topology.name}: the nodes {', '.join(node.name for node in waiting)} read in a circle"
+            )
+        yield from ready
+        done.update(node.name for node in ready)
+        waiting = [node for node in waiting if node.name not in done]
+
+
+def kind_of(node: Node) -> str:
+    """Return the kind of a node for people."""
+    match node:
+        case ServerNode():
+            family = {"mariadb": "MariaDB", "mysql": "MySQL"}[node.family]
+            return f"{family} replica" if node.reads else f"{family} server"
+        case RunningNode():
+            return "running server"
+        case RecordingNode():
+            return "recording"
+        case WorkloadNode():
+            return "workload"
+        case MasterNode():
+            return "master"
+    return "slave"

@@ -1,0 +1,52 @@
+"""The times at which a reader tries to connect again after an outage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dumpfilter.topology.model import Node, ServerNode
+
+ROUND_TRIPS = 4
+"""The round trips of a new connection until the first event arrives: the login or registration, the request of the
+dump, and the answer."""
+
+_OPTION = "--connect-retry"
+
+
+@dataclass(frozen=True)
+class Retries:
+    """Waits between attempts to connect, seconds. Each wait is twice as long as the one before, up to ``longest``."""
+
+    first: float = 0.075
+    longest: float = 45.0
+
+    def restart(self, start: float, end: float, delay: float) -> float:
+        """Return the time at which a dump goes on after an outage, seconds.
+
+        The reader loses its connection at ``start``. Its attempts fail until ``end``. ``delay`` is the link's delay.
+        """
+        at, wait = start, self.first
+        # After the doubling all waits are equal, so the attempts before the end need no loop.
+        while at < end and wait < self.longest:
+            at += wait
+            wait = min(2 * wait, self.longest)
+        if at < end:
+            at += -(-(end - at) // self.longest) * self.longest
+        return max(at, end) + 2 * ROUND_TRIPS * delay
+
+
+SERVER_RETRIES = Retries(first=1.0, longest=1.0)
+"""The waits of a real replica whose connect-retry is 1 second, as a topology sets it."""
+
+
+def retries_of(node: Node) -> Retries:
+    """Return the waits of a node. ``--connect-retry`` among its options sets the longest wait.
+
+    The waits of dumpfilter are random, from half of the longest wait to the whole. The simulation takes the mean.
+    """
+    for at, option in enumerate(node.options):
+        name, equals, value = option.partition("=")
+        if name.replace("_", "-") == _OPTION:
+            longest = float(value if equals else node.options[at + 1])
+            return Retries(min(Retries.first, 0.75 * longest), 0.75 * longest)
+    return SERVER_RETRIES if isinstance(node, ServerNode) else Retries()

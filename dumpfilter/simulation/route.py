@@ -1,0 +1,165 @@
+"""Routes: the ways of transactions to a node for one setting, as plain values. Equal routes are computed once."""
+
+from __future__ import annotations
+
+import enum
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE
+from dumpfilter.links.shape import LinkShape
+from dumpfilter.simulation.hop import MICROSECOND, NANOSECONDS, NEVER, Down, Hop
+from dumpfilter.simulation.plan import Channel, FilterKey, Leg, PlannedNode
+from dumpfilter.simulation.results import Setting, Variant
+from dumpfilter.simulation.retries import Retries
+
+MESSAGE_OVERHEAD = 150
+"""The bytes around the events of a message of gRPC: the frames of HTTP/2, and the fields of a chunk."""
+
+
+class Form(enum.StrEnum):
+    """The form in which transactions cross a link."""
+
+    EVENTS = "events"
+    """Chunks of events, as slaves of dumpfilter get them."""
+    COMPRESSED = "compressed"
+    """Chunks of events as zstd. Their sizes are estimates."""
+    PACKETS = "packets"
+    """Packets of MySQL's protocol, one for each event."""
+    STAND_INS = "stand-ins"
+    """Packets, with stand-ins for dropped transactions."""
+    SPLIT = "split"
+    """The events of whole schemas."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A hop, with the transactions that cross it."""
+
+    form: Form
+    filter: int | None
+    """The number of the filter that the transactions have passed. None: all transactions."""
+    hop: Hop
+
+
+@dataclass(frozen=True)
+class Route:
+    """The way of one origin's transactions to a node."""
+
+    origin: str
+    passages: tuple[Passage, ...]
+    apply: Hop | None = None
+    """The node's applier. None: a transaction counts when it has been received."""
+    applied: int | None = None
+    """The number of the filter of what the node applies."""
+
+
+@dataclass(frozen=True)
+class Appliers:
+    """The speed at which nodes apply transactions."""
+
+    rate: int | None = None
+    """Bits of events a second."""
+    transaction: int = 0
+    """The time for each transaction besides the time for its bytes, nanoseconds."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether applying takes any time."""
+        return self.rate is not None or self.transaction > 0
+
+
+@dataclass(frozen=True)
+class Router:
+    """Makes the routes of nodes."""
+
+    numbers: Mapping[FilterKey, int]
+    """The number of each filter."""
+    appliers: Appliers = Appliers()
+    seed: int = 0
+
+    def routes(self, node: PlannedNode, setting: Setting) -> tuple[Route, ...]:
+        """Return the routes of a node's channels for one setting."""
+        return tuple(self._route(channel, setting) for channel in node.channels)
+
+    def _route(self, channel: Channel, setting: Setting) -> Route:
+        apply = Hop(self.appliers.rate, fixed=self.appliers.transaction) if self.appliers.is_on else None
+        no_filter = setting.variant in (Variant.NONE, Variant.NONE_COMPRESSED)
+        return Route(
+            channel.origin,
+            tuple(self._passage(leg, setting) for leg in channel.legs),
+            apply,
+            self._number(channel.applied) if apply and not no_filter else None,
+        )
+
+    def _number(self, key: FilterKey) -> int | None:
+        return self.numbers[key] if key.is_on else None
+
+    def _passage(self, leg: Leg, setting: Setting) -> Passage:
+        variant = setting.variant
+        passed: int | None = None
+        if variant is Variant.SLAVE:
+            passed = self._number(leg.logged)
+        elif variant not in (Variant.NONE, Variant.NONE_COMPRESSED):
+            passed = self._number(leg.sent)
+        form = Form.EVENTS if leg.is_grpc else Form.STAND_INS if leg.filters else Form.PACKETS
+        if leg.is_grpc:
+            match variant:
+                case Variant.NONE_COMPRESSED | Variant.MASTER_COMPRESSED:
+                    form = Form.COMPRESSED
+                case Variant.SPLIT:
+                    form = Form.SPLIT
+                case Variant.REPLICA:
+                    form = Form.STAND_INS
+        if form is Form.STAND_INS and passed is None:
+            form = Form.PACKETS
+        return Passage(form, passed, self._hop(leg, form, setting))
+
+    def _hop(self, leg: Leg, form: Form, setting: Setting) -> Hop:
+        shape = leg.shape
+        if setting.link in (None, leg.link):
+            if setting.rate is not None:
+                shape = replace(shape, rate=setting.rate)
+            if setting.delay is not None:
+                shape = replace(shape, delay=setting.delay / 1e6)
+        hop = hop_of(shape, leg.retries, seed=self.seed ^ zlib.crc32(leg.link.encode()))
+        if form in (Form.PACKETS, Form.STAND_INS):
+            return hop
+        return replace(hop, message=DEFAULT_CHUNK_SIZE, message_overhead=MESSAGE_OVERHEAD)
+
+
+def hop_of(shape: LinkShape, retries: Retries, *, seed: int) -> Hop:
+    """Return the hop that a link is. The seed is 0 on a link without jitter, so that equal links are equal hops."""
+    downs: list[Down] = []
+    for outage in sorted(shape.outages, key=lambda one: one.start):
+        start = _nanoseconds(outage.start)
+        if downs and start < downs[-1].end:
+            continue
+        if outage.end is None:
+            downs.append(Down(start, NEVER, NEVER))
+            break
+        restart = retries.restart(outage.start, outage.end, shape.delay)
+        downs.append(Down(start, _nanoseconds(outage.end), _nanoseconds(restart)))
+    return Hop(
+        shape.rate,
+        _nanoseconds(shape.delay),
+        _nanoseconds(shape.jitter),
+        seed if shape.jitter else 0,
+        tuple(downs),
+    )
+
+
+def _nanoseconds(seconds: float) -> int:
+    """Return seconds as nanoseconds, in whole microseconds, which is the resolution of times in a topology."""
+    return round(seconds * (NANOSECONDS // MICROSECOND)) * MICROSECOND
+
+
+def scaled(load: float) -> Fraction:
+    """Return a load as an exact fraction, so that all engines compute equal times.
+
+    >>> scaled(1.5), scaled(0.1)
+    (Fraction(3, 2), Fraction(1, 10))
+    """
+    return Fraction(load).limit_denominator(1_000_000)

@@ -1,0 +1,388 @@
+"""The simulation of a plan for several settings, with the search for the slowest link that keeps a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+from dumpfilter.printable import replace_invalid_utf8
+from dumpfilter.simulation.evaluate import LinkOutcome, Outcome, Schedule, Window, evaluate
+from dumpfilter.simulation.lag import Lag
+from dumpfilter.simulation.plan import Leg, Plan, PlannedNode
+from dumpfilter.simulation.results import (
+    Basis,
+    Found,
+    LagFigures,
+    LinkFigures,
+    Method,
+    NodeFigures,
+    OutageFigures,
+    Results,
+    Run,
+    Series,
+    Setting,
+    SourceFigures,
+    Variant,
+)
+from dumpfilter.simulation.route import Appliers, Form, Route, Router, scaled
+from dumpfilter.simulation.traffic import Clock, SetTraffic
+
+MOST_SERIES = 24
+"""The largest number of nodes with a series in a run. Those with the greatest lag have one."""
+POINTS = 400
+"""The number of spans of time in a series, at least half of it and at most all."""
+_WIDTHS = [step * 10**power for power in range(3, 13) for step in (1, 2, 5)]
+"""The widths of the spans of a series, microseconds."""
+_DIGITS = 3
+"""The significant digits of a rate or delay that a search finds."""
+MOST_RATE = 10**12
+MOST_DELAY = 10**10
+"""The longest delay that a search tries, microseconds."""
+
+_A = TypeVar("_A")
+_B = TypeVar("_B")
+
+
+class Runner(Protocol):
+    """Calls a function for each of many items, maybe in parallel, and returns the results in the items' order."""
+
+    def __call__(self, function: Callable[[_A], _B], items: Sequence[_A]) -> list[_B]: ...
+
+
+def one_by_one(function: Callable[[_A], _B], items: Sequence[_A]) -> list[_B]:
+    """Call a function for each item in this thread."""
+    return [function(item) for item in items]
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a simulation."""
+
+    settings: tuple[Setting, ...] = (Setting(variant=Variant.MASTER),)
+    limit: int = 1_000_000
+    """The limit of the lag, microseconds."""
+    appliers: Appliers = field(default_factory=Appliers)
+    seed: int = 0
+    searches: tuple[Search, ...] = ()
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search for the slowest rate, or the longest delay, that keeps every node's lag within the limit."""
+
+    what: str
+    """``rate`` or ``delay``."""
+    setting: Setting
+    """The rest of the setting."""
+
+
+def simulate(
+    plan: Plan,
+    traffics: Mapping[str, SetTraffic],
+    options: Options,
+    run: Runner = one_by_one,
+    *,
+    speeds: Mapping[str, float | None] | None = None,
+) -> Results:
+    """Simulate a plan for each setting.
+
+    Parameters:
+        traffics: the traffic of each origin, with the plan's filters in their order.
+        run: calls the evaluations.
+        speeds: the speed at which each origin is replayed; None: all at once. Without an entry: 1.
+    """
+    simulation = _Simulation(plan, traffics, options, run, speeds or {})
+    runs = tuple(simulation.run(setting) for setting in options.settings)
+    found = tuple(one for search in options.searches for one in simulation.search(search))
+    return Results(
+        name=plan.name,
+        sources=tuple(_source(name, traffics[name]) for name in plan.origins if name in traffics),
+        limit=options.limit,
+        runs=runs,
+        found=found,
+        warnings=tuple(f"{name}: {text}" for name, one in traffics.items() for text in _warnings(one)),
+    )
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Nodes whose routes are equal, so that they have equal figures."""
+
+    routes: tuple[Route, ...]
+    nodes: tuple[PlannedNode, ...]
+
+
+@dataclass(frozen=True)
+class _Task:
+    """The evaluation of one group, which an engine may send to another thread or process."""
+
+    schedules: Mapping[str, Schedule]
+    limit: int
+    window: Window | None = None
+
+    def __call__(self, routes: tuple[Route, ...]) -> Outcome:
+        """Return the outcome of the routes."""
+        return evaluate(routes, self.schedules, limit=self.limit, window=self.window)
+
+
+class _Simulation:
+    def __init__(
+        self,
+        plan: Plan,
+        traffics: Mapping[str, SetTraffic],
+        options: Options,
+        run: Runner,
+        speeds: Mapping[str, float | None],
+    ) -> None:
+        self._plan = plan
+        self._traffics = traffics
+        self._options = options
+        self._run = run
+        self._speeds = speeds
+        self._router = Router(
+            {key: number for number, key in enumerate(plan.filters)}, options.appliers, options.seed
+        )
+
+    def run(self, setting: Setting) -> Run:
+        """Return the figures of one setting."""
+        groups = self._groups(self._plan.nodes, setting)
+        task = _Task(self._schedules(setting), self._options.limit)
+        outcomes = self._run(task, [group.routes for group in groups])
+        duration = max(outcome.duration for outcome in outcomes)
+        links: list[LinkFigures] = []
+        nodes: list[NodeFigures] = []
+        for group, outcome in zip(groups, outcomes, strict=True):
+            links += _links(group, outcome)
+            nodes += _nodes(group, outcome)
+        return Run(
+            method=Method.SIMULATED,
+            setting=setting,
+            basis=Basis.APPLIED if self._options.appliers.is_on else Basis.RECEIVED,
+            duration=duration,
+            links=tuple(links),
+            nodes=tuple(nodes),
+            series=self._series(groups, outcomes, task, duration),
+        )
+
+    def search(self, search: Search) -> list[Found]:
+        """Return the answer of a search for each group of equal nodes."""
+        setting = search.setting
+        nodes = [
+            node
+            for node in self._plan.nodes
+            if setting.link is None
+            or any(leg.link == setting.link for channel in node.channels for leg in channel.legs)
+        ]
+        # Nodes that are equal at one value of what is searched are equal at all values.
+        groups = self._groups(nodes, _with(setting, search.what, 1))
+        finder = _Finder(
+            self._router,
+            self._schedules(setting),
+            search,
+            self._options.limit,
+            [one.nodes[0] for one in groups],
+        )
+        answers = self._run(finder, range(len(groups)))
+        return [
+            Found(
+                node=group.nodes[0].name,
+                count=len(group.nodes),
+                variant=setting.variant,
+                load=setting.load,
+                what=search.what,
+                link=setting.link,
+                value=value,
+                worst=worst,
+            )
+            for group, (value, worst) in zip(groups, answers, strict=True)
+        ]
+
+    def _groups(self, nodes: Iterable[PlannedNode], setting: Setting) -> list[_Group]:
+        found: dict[tuple[Route, ...], list[PlannedNode]] = {}
+        for node in nodes:
+            found.setdefault(self._router.routes(node, setting), []).append(node)
+        return [_Group(routes, tuple(each)) for routes, each in found.items()]
+
+    def _schedules(self, setting: Setting) -> dict[str, Schedule]:
+        found = {}
+        for name, traffic in self._traffics.items():
+            speed = self._speeds.get(name, 1.0)
+            found[name] = Schedule(traffic, None if speed is None else scaled(setting.load) * scaled(speed))
+        return found
+
+    def _series(
+        self, groups: Sequence[_Group], outcomes: Sequence[Outcome], task: _Task, duration: int
+    ) -> Series | None:
+        window = window_of(duration)
+        worst = sorted(range(len(groups)), key=lambda k: (-outcomes[k].lag.p99, groups[k].nodes[0].name))
+        chosen = sorted(worst[:MOST_SERIES])
+        curves = self._run(replace(task, window=window), [groups[k].routes for k in chosen])
+        offered: dict[str, tuple[int, ...]] = {}
+        carried: dict[str, tuple[int, ...]] = {}
+        lags: dict[str, tuple[int, ...]] = {}
+        for k, outcome in zip(chosen, curves, strict=True):
+            node = groups[k].nodes[0]
+            assert outcome.curves is not None
+            lags[node.name] = outcome.curves.lag
+            for n, channel in enumerate(node.channels):
+                offered[channel.legs[-1].link] = outcome.curves.offered[n]
+                carried[channel.legs[-1].link] = outcome.curves.carried[n]
+        return Series(start=0, width=window.width, offered=offered, carried=carried, lag=lags)
+
+
+@dataclass(frozen=True)
+class _Finder:
+    """Searches the answer for one group of nodes, by halving the span in which it lies."""
+
+    router: Router
+    schedules: Mapping[str, Schedule]
+    search: Search
+    limit: int
+    nodes: Sequence[PlannedNode]
+
+    def __call__(self, group: int) -> tuple[int | None, int | None]:
+        """Return the value that was found, and the worst lag with it."""
+        node = self.nodes[group]
+
+        def worst(value: int) -> int | None:
+            setting = _with(self.search.setting, self.search.what, value)
+            outcome = evaluate(self.router.routes(node, setting), self.schedules, limit=self.limit)
+            return None if outcome.lag.missing else outcome.lag.worst
+
+        def is_good(value: int) -> bool:
+            lag = worst(value)
+            return lag is not None and lag <= self.limit
+
+        is_rate = self.search.what == "rate"
+        good, bad = (MOST_RATE, 0) if is_rate else (0, MOST_DELAY + 1)
+        if not is_good(good):
+            return None, None
+        while abs(good - bad) > _step(max(good, bad)):
+            middle = _middle(good, bad)
+            if is_good(middle):
+                good = middle
+            else:
+                bad = middle
+        value = _rounded(good, up=is_rate)
+        return value, worst(value)
+
+
+def _middle(one: int, other: int) -> int:
+    """Return the geometric mean of two numbers, so that a search over many powers of ten is short."""
+    low, high = sorted((one, other))
+    return max(low + 1, min(high - 1, round((max(low, 1) * high) ** 0.5)))
+
+
+def _step(value: int) -> int:
+    """Return the difference of two numbers that people write alike: one in the last significant digit."""
+    step: int = 10 ** max(len(str(value)) - _DIGITS, 0)
+    return step
+
+
+def _rounded(value: int, *, up: bool) -> int:
+    """Round a number to the significant digits of a search, to the safe side."""
+    step = _step(value)
+    return -(-value // step) * step if up else value // step * step
+
+
+def _with(setting: Setting, what: str, value: int) -> Setting:
+    return setting.model_copy(update={what: value})
+
+
+def window_of(duration: int) -> Window:
+    """Return the spans of time of a series: at most POINTS of them, each with a round width.
+
+    >>> window_of(60_000_000)
+    Window(width=200000, count=301)
+    """
+    width = next((each for each in _WIDTHS if duration // each < POINTS), _WIDTHS[-1])
+    return Window(width, duration // width + 1)
+
+
+def _links(group: _Group, outcome: Outcome) -> Iterable[LinkFigures]:
+    for n, channel in enumerate(group.nodes[0].channels):
+        names = {node.channels[n].legs[-1].link for node in group.nodes}
+        yield _link(channel.legs[-1], group.routes[n], outcome.links[n], len(names))
+
+
+def _link(leg: Leg, route: Route, outcome: LinkOutcome, count: int) -> LinkFigures:
+    last = route.passages[-1]
+    hop = last.hop
+    outages = tuple(
+        OutageFigures(start=round(outage.start * 1e6), end=_microseconds(outage.end), catch_up=catch_up)
+        for outage, catch_up in zip(leg.shape.outages, outcome.catch_ups, strict=False)
+    )
+    return LinkFigures(
+        name=leg.link,
+        source=leg.source,
+        target=leg.target,
+        rate=hop.rate,
+        delay=hop.delay // 1000,
+        jitter=hop.jitter // 1000,
+        bytes=outcome.bytes,
+        transactions=outcome.transactions,
+        messages=outcome.messages if hop.message else None,
+        overhead=outcome.overhead if hop.message else None,
+        resent=outcome.resent,
+        estimated=last.form is Form.COMPRESSED,
+        outages=outages,
+        count=count,
+    )
+
+
+def _microseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1e6)
+
+
+def _nodes(group: _Group, outcome: Outcome) -> Iterable[NodeFigures]:
+    first = group.nodes[0]
+    names = tuple(node.name for node in group.nodes)
+    alike: dict[str, Any] = {"count": len(names), "members": names if len(names) > 1 else ()}
+    yield NodeFigures(
+        name=first.name,
+        **alike,
+        transactions=outcome.lag.transactions,
+        missing=outcome.lag.missing,
+        bytes=sum(link.bytes for link in outcome.links),
+        lag=_lag(outcome.lag),
+    )
+    if len(first.channels) > 1:
+        for channel, lag, link in zip(first.channels, outcome.channels, outcome.links, strict=True):
+            yield NodeFigures(
+                name=first.name,
+                channel=channel.name,
+                **alike,
+                transactions=lag.transactions,
+                missing=lag.missing,
+                bytes=link.bytes,
+                lag=_lag(lag),
+            )
+
+
+def _lag(lag: Lag) -> LagFigures:
+    return LagFigures(p50=lag.p50, p95=lag.p95, p99=lag.p99, worst=lag.worst, above=lag.above)
+
+
+def _source(name: str, traffic: SetTraffic) -> SourceFigures:
+    times = traffic.time
+    return SourceFigures(
+        node=name,
+        files=tuple(replace_invalid_utf8(file) for file in traffic.files),
+        bytes=traffic.nbytes,
+        transactions=len(traffic),
+        family=traffic.family,
+        server_version=replace_invalid_utf8(traffic.server_version),
+        clock=traffic.clock.value,
+        first_time=int(times[0]) if len(times) else None,
+        last_time=int(times[-1]) if len(times) else None,
+    )
+
+
+def _warnings(traffic: SetTraffic) -> Iterable[str]:
+    yield from traffic.warnings
+    if traffic.clock is Clock.SECONDS and len(traffic):
+        yield (
+            "the binlog tells the times of commits in whole seconds; the transactions of a second are spread over it, "
+            "so that lags below a second are estimates"
+        )

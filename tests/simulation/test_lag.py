@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dumpfilter.simulation import lag
+from dumpfilter.simulation.traffic import Ints
+
+
+@st.composite
+def journeys(draw: st.DrawFn) -> tuple[Ints, Ints]:
+    gaps = draw(st.lists(st.integers(0, 9), min_size=1, max_size=12))
+    committed = np.cumsum(gaps, dtype=np.int64)
+    waits = draw(st.lists(st.integers(0, 25), min_size=len(gaps), max_size=len(gaps)))
+    return committed, np.maximum.accumulate(committed + np.array(waits, np.int64))
+
+
+def _lag_at(committed: Ints, received: Ints, moment: float) -> float:
+    ages = [moment - a for a, r in zip(committed, received, strict=True) if a <= moment < r]
+    return max(ages, default=0)
+
+
+@given(journeys(), st.integers(0, 30))
+def test_the_time_above_a_limit_is_the_time_in_which_the_oldest_missing_transaction_is_older(
+    journey: tuple[Ints, Ints], limit: int
+) -> None:
+    moments = np.arange(0, int(journey[1][-1]) + 1) + 0.5
+    above = sum(_lag_at(*journey, moment) > limit for moment in moments)
+    assert lag.measure(*journey, limit=limit).above == above
+    assert lag.length_of_union(lag.spans_above(*journey, limit)) == above
+
+
+@given(journeys(), st.integers(1, 9))
+def test_a_series_has_the_greatest_lag_of_each_span(journey: tuple[Ints, Ints], width: int) -> None:
+    count = int(journey[1][-1]) // width + 1
+    found = lag.series(*journey, start=0, width=width, count=count)
+    # Lags grow between whole moments, so the greatest one is a moment before a whole moment.
+    just_before = [_lag_at(*journey, moment - 0.001) for moment in range(1, count * width + 1)]
+    assert found.tolist() == [math.ceil(max(just_before[k * width : (k + 1) * width])) for k in range(count)]
+
+
+@given(journeys())
+def test_percentiles_are_the_least_lag_that_so_many_do_not_exceed(journey: tuple[Ints, Ints]) -> None:
+    lags = sorted((journey[1] - journey[0]).tolist())
+    found = lag.measure(*journey, limit=0)
+    for share, value in ((50, found.p50), (95, found.p95), (99, found.p99), (100, found.worst)):
+        assert value == next(
+            one for one in lags if sum(each <= one for each in lags) * 100 >= share * len(lags)
+        )
+    assert found.transactions == len(lags)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 20), st.integers(0, 15), st.integers(1, 1000)), min_size=1, max_size=10
+    ),
+    st.integers(1, 7),
+)
+def test_every_byte_that_left_is_in_one_span(sent: list[tuple[int, int, int]], width: int) -> None:
+    departed, needed, sizes = (np.array(column, np.int64) for column in zip(*sent, strict=True))
+    count = int(departed.max()) // width + 1
+    found = lag.carried(departed, sizes, needed, start=0, width=width, count=count)
+    assert found.sum() == sizes.sum()
+    assert (found >= 0).all()
+    there = lag.offered(departed, sizes, start=0, width=width, count=count)
+    assert there.sum() == sizes.sum()
+
+
+def test_bytes_are_spread_over_the_time_that_they_took() -> None:
+    found = lag.carried(np.array([30]), np.array([300]), np.array([30]), start=0, width=10, count=4)
+    assert found.tolist() == [100, 100, 100, 0]
+
+
+def test_a_node_has_caught_up_when_its_lag_is_as_before_the_outage() -> None:
+    second = 1_000_000
+    committed = np.arange(100) * second
+    received = committed + second // 5
+    # From 20 s to 40 s nothing arrives. Then two transactions arrive every second.
+    late = committed >= 20 * second
+    received[late] = np.maximum(received[late], 40 * second + np.arange(late.sum()) * second // 2)
+    caught_up = lag.catch_up(committed, received, 20 * second, 40 * second)
+    assert caught_up is not None
+    assert abs(caught_up - 20 * second) <= second
+    assert lag.catch_up(committed[:30], received[:30], 20 * second, 40 * second) is None
+
+
+def test_no_transactions_have_no_lag() -> None:
+    empty = np.zeros(0, np.int64)
+    assert lag.measure(empty, empty, limit=5) == lag.Lag(0, 0, 0, 0, 0, 0)
+    assert lag.spans_above(empty, empty, 5).shape == (0, 2)
