@@ -1,17 +1,20 @@
 """A running topology: real processes, shaped links, and what one asks of them."""
 
-from dumpfilter.testbed.bed import Testbed, TestbedLink, TestbedNode, up
+from dumpfilter.testbed.bed import Testbed, up
 from dumpfilter.testbed.errors import (
     LawBroken,
     NodeIsDown,
     NotCaughtUp,
     NotRunnable,
     NotUp,
+    SqlFailed,
     StartFailed,
     TestbedError,
     TopologyBusy,
     Unknown,
 )
+from dumpfilter.testbed.links import TestbedLink
+from dumpfilter.testbed.node import TestbedNode
 from dumpfilter.testbed.values import ChannelState, Lag, LinkStatus, NodeStatus, Place, TestbedStatus
 
 __all__ = [
@@ -25,6 +28,7 @@ __all__ = [
     "NotRunnable",
     "NotUp",
     "Place",
+    "SqlFailed",
     "StartFailed",
     "Testbed",
     "TestbedError",

@@ -21,6 +21,7 @@ from typing import Any
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.testbed.bed import Testbed
 from dumpfilter.testbed.errors import NotUp, TestbedError
+from dumpfilter.testbed.links import TestbedLink
 
 SOCKET = "control.sock"
 """The name of the socket in the topology's directory."""

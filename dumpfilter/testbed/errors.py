@@ -48,3 +48,12 @@ class NotUp(TestbedError, ConnectionLost):
 
 class Unknown(TestbedError, OptionError):
     """An error about a node or a link that the topology does not have."""
+
+
+class SqlFailed(TestbedError):
+    """An error about a statement that a node refuses, or about a node that takes no SQL."""
+
+    def __init__(self, text: str, number: int = 0) -> None:
+        super().__init__(text)
+        self.number = number
+        """The number of the server's error. 0 for an error that the testbed found."""
