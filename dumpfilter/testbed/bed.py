@@ -15,11 +15,11 @@ from typing import Any
 
 from dumpfilter.demo.processes import uninterrupted
 from dumpfilter.links.client import LinkProcess
-from dumpfilter.testbed.errors import NotCaughtUp, StartFailed, Unknown
+from dumpfilter.testbed.errors import NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.keeping import Keeper
-from dumpfilter.testbed.law import check_law
+from dumpfilter.testbed.law import Law
 from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files, take
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.monitor import Monitor
@@ -79,6 +79,7 @@ class Testbed(AbstractContextManager["Testbed"]):
             nodes[node.name] = _KINDS[type(node)](self._ground, node, self._feeds(node, nodes))
         self.nodes: Mapping[str, TestbedNode] = nodes
         """All nodes by name, sources before their readers."""
+        self._law = Law(self._ground, nodes)
         self._monitor = Monitor(self.nodes, self.links, links)
 
     def _feeds(self, node: Node, nodes: Mapping[str, TestbedNode]) -> list[Feed]:
@@ -179,7 +180,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         """
         deadline = time.monotonic() + timeout
         self.wait_caught_up(timeout)
-        check_law(self._ground, self.nodes, max(deadline - time.monotonic(), 1.0))
+        self._law.check(max(deadline - time.monotonic(), 1.0))
 
     # -- status
 
@@ -214,7 +215,31 @@ class Testbed(AbstractContextManager["Testbed"]):
         Links are healed and have the topology's shape. All nodes run. Databases that were made on real servers since
         are dropped, and the statements of ``init`` run again. All nodes have caught up. Raises DumpfilterError.
         """
-        raise NotImplementedError
+        deadline = time.monotonic() + timeout
+        for link in self.links.values():
+            link.restore()
+        for node in self.nodes.values():
+            if not node.is_running:
+                node.start()
+            node.let_go()
+        self._settle(deadline)
+        servers = [node for node in self.nodes.values() if isinstance(node, StartedServer)]
+        for node in servers:
+            if not node.feeds:
+                node.drop_databases()
+        self._settle(deadline)
+        for node in servers:
+            if node.feeds and (left := node.databases()):
+                raise TestbedError(
+                    f"{node.name}: has databases that its source has dropped: {', '.join(left)}; the topology "
+                    "cannot be reset: start a new one"
+                )
+        for node in servers:
+            node.run_init()
+        self._settle(deadline)
+
+    def _settle(self, deadline: float) -> None:
+        self.wait_caught_up(max(deadline - time.monotonic(), 0.0))
 
     def down(self) -> None:
         """End all processes, and remove the directory if :func:`up` made it. Calling it twice is harmless.
@@ -237,6 +262,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._monitor.close()
         with ThreadPoolExecutor(len(self.nodes) or 1, "down") as pool:
             list(pool.map(TestbedNode.close, self.nodes.values()))
+        self._law.close()
         self._link_process.close()
         self._keeper.close()
         if not self._keep:
