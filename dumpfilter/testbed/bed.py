@@ -110,8 +110,9 @@ class Testbed(AbstractContextManager["Testbed"]):
             for node in self.nodes.values():
                 started[node.name] = pool.submit(self._start, node, dict(started))
             done, _ = wait(started.values(), return_when=FIRST_EXCEPTION)
-            for future in done:
-                if (error := future.exception()) is not None:
+            # A node fails when its source has failed. The source stands first, so its own error is raised.
+            for future in started.values():
+                if future in done and (error := future.exception()) is not None:
                     raise error
         self._monitor.start()
 
