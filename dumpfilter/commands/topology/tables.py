@@ -56,7 +56,7 @@ def _node_cells(node: dict[str, Any]) -> list[str | Text]:
     cells: list[str | Text] = [
         node["name"],
         Text(state, style="" if runs else _BAD),
-        _place(node["place"]),
+        _place(_applied(node)),
     ]
     if not node["channels"]:
         done = {None: NOTHING, True: "done", False: "writes"}[node["is_done"]]
@@ -107,6 +107,15 @@ def report_view(report: dict[str, Any]) -> RenderableType:
     if report["links"]:
         parts += [Text(), links_table(report["links"].values())]
     return Group(*parts, *_problems(report))
+
+
+def _applied(node: dict[str, Any]) -> dict[str, Any]:
+    """Return the place in the source's binlog that a node has applied. A node without sources has a place of its own."""
+    if not node["channels"]:
+        own: dict[str, Any] = node["place"]
+        return own
+    slowest: dict[str, Any] = max(node["channels"], key=lambda channel: channel["lag"]["bytes"])
+    return dict(slowest["applied"])
 
 
 def _place(place: dict[str, Any]) -> str:
