@@ -92,12 +92,11 @@ def _table(heads: Iterable[str]) -> Table:
 
 def report_view(report: dict[str, Any]) -> RenderableType:
     """Return the tables of a report: the nodes with their lag over the run, the links, and the problems."""
-    nodes = _table(("node", "position", "received", "saved", "lag p50", "p95", "worst"))
+    nodes = _table(("node", "received", "saved", "lag p50", "p95", "worst"))
     for name, node in report["nodes"].items():
         lag = node["lag"]
         nodes.add_row(
             name,
-            _place(node["place"]),
             human_bytes(node["bytes_received"]),
             human_bytes(node["bytes_saved"]),
             *(human_seconds(lag[key]) for key in ("p50", "p95", "worst")),
