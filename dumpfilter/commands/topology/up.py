@@ -35,7 +35,7 @@ def up_command(
 
         dumpfilter topology up fan-out.toml
 
-        dumpfilter topology up "m >> web\[do-db=shop, rate=2mbit, delay=50ms]; m >> hr"
+        dumpfilter topology up "m >> web\[do-db=shop_00, rate=2mbit]; m >> hr"
 
         dumpfilter topology up "m\[server=mariadb] >> f >> r\[server=mariadb]" --detach
     """
