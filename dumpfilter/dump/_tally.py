@@ -158,6 +158,9 @@ class Columns(NamedTuple):
     is_open: bool
     """Whether the segment ends inside its last transaction."""
     bucket_seconds: int
+    txn_key: npt.NDArray[np.int64]
+    """For each transaction, the number that units have in the column :data:`U_BUCKET`, in place of a time bucket. Empty
+    if units are counted by time."""
 
 
 class Payloads(NamedTuple):
@@ -518,8 +521,11 @@ def _open(m, origin):
 def _bucket_of(columns, m, t):
     """Return the time bucket in which a transaction is counted, by the timestamp of its last event that has one.
 
-    A transaction without any timestamp is counted in the bucket of the previous transaction.
+    A transaction without any timestamp is counted in the bucket of the previous transaction. If the caller gives keys,
+    return the transaction's key instead.
     """
+    if columns.txn_key.size:
+        return columns.txn_key[t]
     state = m.state[0]
     k = columns.txn_event[t + 1] - 1
     while k > columns.txn_event[t] and columns.time[k] == 0:

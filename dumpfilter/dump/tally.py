@@ -35,6 +35,9 @@ from dumpfilter.index.subjects import Subject, Subjects
 BUCKET_SECONDS = 60
 """The default length of a time bucket, seconds. Reports show traffic by the minute."""
 
+_BY_TIME = np.empty(0, np.int64)
+"""The keys of transactions that are counted by time, which are none."""
+
 _DEPENDS = -1
 """The mark -1 in place of a number of undecided events. It stands for a compressed transaction of which different
 filters send different parts."""
@@ -88,10 +91,12 @@ class Tally:
         )
         self._make_room(buffered=0, members=0)
 
-    def add(self, segment: Segment, read: ReadAt) -> None:
+    def add(self, segment: Segment, read: ReadAt, *, keys: npt.NDArray[np.int64] | None = None) -> None:
         """Count the events of the next segment.
 
         ``read`` reads the segment's file, which is needed for compressed transactions of which a filter drops a part.
+        With ``keys``, each transaction is counted under its key instead of its time bucket. The callers that give keys
+        take the counts by :meth:`take_units`.
         Raises BinlogCorrupt for a compressed transaction that cannot be opened.
         """
         self._make_room_for(segment)
@@ -108,6 +113,7 @@ class Tally:
             self._stand_ins.of(segment),
             segment.open,
             self._bucket_seconds,
+            _BY_TIME if keys is None else keys,
         )
         txn, event = 0, 0
         while True:
@@ -119,8 +125,42 @@ class Tally:
             if code == K.FULL:
                 self._make_room(buffered=self._state("buffered"), members=len(payloads.member))
             else:
-                self._end_with(segment, event, read, int(columns.txn_stand_in[txn]))
+                bucket = self._state("time") // self._bucket_seconds if keys is None else int(keys[txn])
+                self._end_with(segment, event, read, int(columns.txn_stand_in[txn]), bucket)
                 txn, event = txn + 1, event + 1
+
+    @property
+    def condition_rows(self) -> K.ConditionRows:
+        """The conditions so far, with the numbers that :meth:`take_units` tells. A condition keeps its number."""
+        return self._conditions.arrays
+
+    @property
+    def found_origins(self) -> tuple[Origin | None, ...]:
+        """The servers and domains so far, with the numbers that :meth:`take_units` tells."""
+        return self._origins.found
+
+    def subjects_of(self, condition: int) -> tuple[int | None, list[int]]:
+        """Return the number of a condition's required subject, or None, and the numbers of its other subjects.
+
+        A subject is a table or statement. A condition that lists filters has no subjects.
+        """
+        arrays = self._conditions.arrays
+        row = arrays.rows[condition].tolist()
+        required = row[K.Q_REQUIRED]
+        members = arrays.members[row[K.Q_START] : row[K.Q_END]].tolist()
+        return (None if required < 0 else required), ([] if row[K.Q_KIND] == K.EXACTLY else members)
+
+    def take_units(self) -> npt.NDArray[np.int64]:
+        """Return the counts since the last call as rows, one for each unit, and start again from 0.
+
+        The module :mod:`dumpfilter.dump._tally` names the columns. The rows of one key stand together, and are valid
+        until the next call of :meth:`add`.
+        """
+        units = self._units.rows[: self._units.count[0]]
+        self._conditions.arrays.rows[units[:, K.U_CONDITION], K.Q_LATEST] = -1
+        self._units.count[0] = 0
+        self._units.slots.fill(-1)
+        return units
 
     def take(self) -> Tallied:
         """Return the counts since the last call of this method, and start again from 0.
@@ -208,11 +248,11 @@ class Tally:
             np.array(undecided, np.int64),
         )
 
-    def _end_with(self, segment: Segment, event: int, read: ReadAt, stand_in: int) -> None:
+    def _end_with(self, segment: Segment, event: int, read: ReadAt, stand_in: int, bucket: int) -> None:
         """Count the end of the open transaction, whose last event is a Transaction_payload event.
 
         Different filters send different parts of this event, so each group of equal filters is counted separately.
-        ``stand_in`` has the bytes of the transaction's stand-in.
+        ``stand_in`` has the bytes of the transaction's stand-in, and ``bucket`` the key under which it is counted.
         """
         memory, filters = self._memory, self._filters
         size = int(segment.size[event])
@@ -238,20 +278,27 @@ class Tally:
         buffered = self._state("buffered")
         self._make_room(buffered=buffered + len(parts), members=len(filters))
         for (part_size, undecided), who in parts.items():
-            self._add(who, part_size, 1, undecided=undecided, whole=(part_size, undecided) == (size, 0))
+            is_whole = (part_size, undecided) == (size, 0)
+            self._add(bucket, who, part_size, 1, undecided=undecided, whole=is_whole)
         tables = memory.tables[: self._state("tables")]
         for subject, since, part_size, events in memory.buffered[:buffered].tolist():
             who = kept | filters.any_sent(tables[memory.subjects[tables, K.S_LAST] > since])
             if subject >= 0:
                 who &= filters.any_sent(np.array([subject], np.int32))
-            self._add(who, part_size, events)
+            self._add(bucket, who, part_size, events)
         self._add(
-            framed, self._state("frame_bytes"), self._state("frame_events"), transactions=1, stand_in=stand_in
+            bucket,
+            framed,
+            self._state("frame_bytes"),
+            self._state("frame_events"),
+            transactions=1,
+            stand_in=stand_in,
         )
         K.close(memory)
 
     def _add(
         self,
+        bucket: int,
         who: Mask,
         size: int,
         events: int,
@@ -270,7 +317,7 @@ class Tally:
             self._conditions.arrays,
             condition,
             self._state("origin"),
-            self._state("time") // self._bucket_seconds,
+            bucket,
             size,
             events,
             transactions,
