@@ -249,7 +249,7 @@ class Testbed(AbstractContextManager["Testbed"]):
     def _down(self) -> None:
         self._monitor.close()
         with ThreadPoolExecutor(len(self.nodes) or 1, "down") as pool:
-            list(pool.map(lambda node: node.close(), reversed(self.nodes.values())))
+            list(pool.map(TestbedNode.close, self.nodes.values()))
         self._link_process.close()
         self._keeper.close()
         if not self._keep:

@@ -103,11 +103,9 @@ class ControlServer:
             return {"value": _VERBS[request["do"]](self._bed, request)}
         except DumpfilterError as error:
             return {"error": str(error), "exit_code": error.exit_code}
-        except (KeyError, ValueError, TypeError) as error:
-            return {
-                "error": f"the control socket does not understand {line[:200]!r}: {error!r}",
-                "exit_code": 1,
-            }
+        except Exception as error:
+            # Without an answer the other command would take the topology for ended.
+            return {"error": f"{line[:200].decode(errors='replace').strip()}: {error!r}", "exit_code": 1}
 
 
 class Control:
@@ -178,6 +176,10 @@ def _report(bed: Testbed, _: Request) -> Any:
     return bed.report()
 
 
+def _logs(bed: Testbed, request: Request) -> str:
+    return bed[request["node"]].logs[request.get("begin", 0) :]
+
+
 def _node(bed: Testbed, request: Request) -> Any:
     node = bed[request["node"]]
     {"kill": node.kill, "stop": node.stop, "start": node.start, "restart": node.restart}[request["action"]]()
@@ -190,15 +192,19 @@ def _hold_behind(bed: Testbed, request: Request) -> Any:
 
 
 def _link(bed: Testbed, request: Request) -> Any:
-    link: TestbedLink = bed.link(request["link"])
-    if request.get("heal"):
-        link.heal()
+    link = bed.link(request["link"])
+    seconds = request.get("seconds")
     if request.get("shape"):
         link.set(**request["shape"])
-    if request.get("cut_after") is not None:
-        link.cut_after(request["cut_after"])
-    if request.get("cut"):
-        link.cut()
+    match request.get("fault"):
+        case "cut":
+            link.cut(seconds)
+        case "silence":
+            link.silence(seconds)
+        case "cut-after":
+            link.cut_after(request["size"], seconds)
+        case "heal":
+            link.heal()
     return link.status().as_dict()
 
 
@@ -208,6 +214,7 @@ _VERBS: dict[str, Callable[[Testbed, Request], Any]] = {
     "wait done": _wait_done,
     "check": _check,
     "report": _report,
+    "logs": _logs,
     "node": _node,
     "hold behind": _hold_behind,
     "link": _link,

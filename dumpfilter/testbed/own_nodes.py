@@ -7,8 +7,11 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import pymysql
 
 from dumpfilter.console.auth import DEFAULT_USER
 from dumpfilter.errors import DumpfilterError, OptionError
@@ -37,6 +40,19 @@ _LOOK_FOR_ERRORS = 1.0
 
 _CONNECT_RETRY = "0.5"
 """The longest time between two attempts of a slave to connect, seconds. A link that heals is used soon."""
+
+
+class _Threads(NamedTuple):
+    """The threads of a slave's channel, and its counters."""
+
+    io: str
+    sql: str
+    errors: tuple[str, ...]
+    bytes_received: int
+    bytes_dropped: int
+
+    def __str__(self) -> str:
+        return f"I/O thread {self.io}, SQL thread {self.sql}{''.join(f'; {error}' for error in self.errors)}"
 
 
 class OwnNode(TestbedNode):
@@ -174,7 +190,7 @@ class OwnNode(TestbedNode):
                 "[[replica]]\n"
                 f"user = {json.dumps(REPLICATION_USER)}\n"
                 f"password = {json.dumps(self._ground.replication_password)}\n"
-                f"server_id = {self._ground.server_id(reader.name)}\n"
+                f"server_ids = [{self._ground.server_id(reader.name)}]\n"
                 f"rules = {json.dumps([f'--{rule}' for rule in rules])}\n"
             )
         write_secret(file, "\n".join(tables))
@@ -287,8 +303,8 @@ class Slave(OwnNode):
         for feed in self.feeds:
             if isinstance(feed.source, Slave) and len(feed.source.feeds) > 1:
                 raise NotRunnable(
-                    f"{self.name}: reads {feed.source.name}, which has several sources; a slave serves one channel at a "
-                    "port: let the reader read these sources itself"
+                    f"{self.name}: reads {feed.source.name}, which has several sources; a slave serves one "
+                    "channel at a port: let the reader read these sources itself"
                 )
 
     def slave_port(self, reader: TestbedNode) -> int:
@@ -366,36 +382,59 @@ class Slave(OwnNode):
             bytes_dropped=counted.counts.get("bytes_dropped", 0),
         )
 
-    def threads(self) -> dict[str, tuple[str, str, list[str]]]:
-        """Ask the console for the threads: I/O thread, SQL thread and errors of each channel. Raises DumpfilterError."""
-        names = "Channel_Name", "Replica_IO_Running", "Replica_SQL_Running", "Last_IO_Error", "Last_SQL_Error"
+    def threads(self) -> dict[str, _Threads]:
+        """Ask the console for the threads and counters of each channel. Raises DumpfilterError."""
+        status, counted = self._rows("SHOW REPLICA STATUS", "SELECT * FROM dumpfilter.channels")
+        counts = {row["CHANNEL_NAME"]: row for row in counted}
         found = {}
-        with contextlib.closing(self.connect()) as connection, connection.cursor() as cursor:
-            cursor.execute("SHOW REPLICA STATUS")
-            columns = [column[0] for column in cursor.description]
-            for row in cursor.fetchall():
-                values = dict(zip(columns, row, strict=True))
-                channel, io, sql, *errors = (str(values[name] or "") for name in names)
-                found[channel] = (io, sql, [error for error in errors if error])
+        for row in status:
+            channel = row["Channel_Name"]
+            errors = (str(row["Last_IO_Error"] or ""), str(row["Last_SQL_Error"] or ""))
+            found[channel] = _Threads(
+                row["Replica_IO_Running"],
+                row["Replica_SQL_Running"],
+                tuple(error for error in errors if error),
+                int(counts[channel]["BYTES_RECEIVED"]),
+                int(counts[channel]["BYTES_DROPPED"]),
+            )
         return found
 
+    def _rows(self, *statements: str) -> list[list[dict[str, Any]]]:
+        with contextlib.closing(self.connect(cursorclass=pymysql.cursors.DictCursor)) as connection:
+            answers = []
+            for statement in statements:
+                with connection.cursor() as cursor:
+                    cursor.execute(statement)
+                    answers.append([dict(row) for row in cursor.fetchall()])
+            return answers
+
     def status(self) -> NodeStatus:
-        threads: dict[str, tuple[str, str, list[str]]] = {}
+        threads: dict[str, _Threads] = {}
         problems = []
         if self.is_running:
             try:
                 threads = self.threads()
-            except (DumpfilterError, OSError) as error:
+            except (DumpfilterError, pymysql.Error, OSError) as error:
                 problems.append(f"{self.name}: the console does not answer: {error}")
         channels = []
         for feed, found in zip(self.feeds, self.channels(), strict=True):
-            io, sql, errors = threads.get(feed.channel, ("No", "No", []))
-            channels.append(ChannelState(**{**found.__dict__, "io": io, "sql": sql, "errors": tuple(errors)}))
-            if threads and (io, sql) != ("Yes", "Yes"):
-                named = f"channel {feed.channel}: " if feed.channel else ""
-                problems.append(
-                    f"{self.name}: {named}I/O thread {io}, SQL thread {sql}{''.join(f': {one}' for one in errors)}"
+            its = threads.get(feed.channel)
+            if its is None:
+                channels.append(replace(found, io="No", sql="No"))
+                continue
+            channels.append(
+                replace(
+                    found,
+                    io=its.io,
+                    sql=its.sql,
+                    errors=its.errors,
+                    bytes_received=its.bytes_received,
+                    bytes_dropped=its.bytes_dropped,
                 )
+            )
+            if (its.io, its.sql) != ("Yes", "Yes"):
+                named = f"channel {feed.channel}: " if feed.channel else ""
+                problems.append(f"{self.name}: {named}{its}")
         return self._status(
             place=channels[0].applied,
             gtids=", ".join(sorted({one.gtids for one in channels if one.gtids})),
@@ -421,13 +460,13 @@ class Slave(OwnNode):
                 raise NotCaughtUp("\n".join(self._behind(feed, goal) for feed in waiting))
             if now > look:
                 look = now + _LOOK_FOR_ERRORS
-                for feed, (_, sql, errors) in self._threads_of(waiting):
-                    if sql == "No" and errors:
+                for feed, threads in self._threads_of(waiting):
+                    if threads.sql == "No" and threads.errors:
                         raise NotCaughtUp(self._behind(feed, goal))
             time.sleep(_POLL)
 
-    def _threads_of(self, feeds: Sequence[Feed]) -> Iterator[tuple[Feed, tuple[str, str, list[str]]]]:
-        with contextlib.suppress(DumpfilterError, OSError):
+    def _threads_of(self, feeds: Sequence[Feed]) -> Iterator[tuple[Feed, _Threads]]:
+        with contextlib.suppress(DumpfilterError, pymysql.Error, OSError):
             threads = self.threads()
             for feed in feeds:
                 if feed.channel in threads:
@@ -435,8 +474,8 @@ class Slave(OwnNode):
 
     def _behind(self, feed: Feed, goal: Goal) -> str:
         text = f"{self.name}: has applied {self.applied_place(feed)} of {goal.origin}, and should have {goal.place}"
-        for _, (io, sql, errors) in self._threads_of([feed]):
-            text += f"; I/O thread {io}, SQL thread {sql}{''.join(f'; {error}' for error in errors)}"
+        for _, threads in self._threads_of([feed]):
+            text += f"; {threads}"
         if feed.link is not None and feed.link.counters.state != "up":
             text += f"; the link {feed.link.name} is {feed.link.counters.state}"
         return text

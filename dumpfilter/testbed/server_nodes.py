@@ -268,9 +268,8 @@ class StartedServer(SqlNode):
         for one in channels:
             if (one.io, one.sql) != ("Yes", "Yes"):
                 named = f"channel {one.channel}: " if one.channel else ""
-                problems.append(
-                    f"{self.name}: {named}I/O thread {one.io}, SQL thread {one.sql}{''.join(f': {e}' for e in one.errors)}"
-                )
+                errors = "".join(f"; {error}" for error in one.errors)
+                problems.append(f"{self.name}: {named}I/O thread {one.io}, SQL thread {one.sql}{errors}")
         has_run = self._server is not None and not self._is_new
         return NodeStatus(
             name=self.name,

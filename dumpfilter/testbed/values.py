@@ -119,7 +119,8 @@ class NodeStatus:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status as values that JSON can represent."""
-        return _plain(asdict(self))
+        found: dict[str, Any] = _plain(asdict(self))
+        return found
 
 
 @dataclass(frozen=True)

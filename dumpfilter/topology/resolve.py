@@ -263,6 +263,11 @@ def _free_name(name: str, taken: set[str]) -> str:
     number, free = 2, name
     while free.casefold() in taken:
         free, number = f"{name}-{number}", number + 1
+    if len(free) > LONGEST_NAME:
+        raise OptionError(
+            f"{free}: the name of a node that stands in between is longer than {LONGEST_NAME} characters; shorten the "
+            "name of its source"
+        )
     taken.add(free.casefold())
     return free
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dumpfilter.printable import printable
-from dumpfilter.spark_jobs.bandwidth.report.text import NOTHING, human_bytes, human_rate, human_seconds
+from dumpfilter.report.text import NOTHING, human_bytes, human_rate, human_seconds
 from dumpfilter.topology.units import format_rate, format_time
 
 _BAD = "bold red"
