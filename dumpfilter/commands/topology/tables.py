@@ -52,10 +52,9 @@ def links_table(links: Iterable[dict[str, Any]]) -> Table:
 
 def _node_cells(node: dict[str, Any]) -> list[str | Text]:
     runs = node["state"] == "running"
-    state = node["kind"] if runs else f"{node['kind']}, {node['state']}"
     cells: list[str | Text] = [
         node["name"],
-        Text(state, style="" if runs else _BAD),
+        Text(node["kind"]) if runs else Text(node["state"], style=_BAD),
         _place(_applied(node)),
     ]
     if not node["channels"]:
