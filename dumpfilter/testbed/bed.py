@@ -112,8 +112,9 @@ class Testbed(AbstractContextManager["Testbed"]):
                 for node in self.nodes.values():
                     started[node.name] = pool.submit(self._start, node, dict(started))
                 done, _ = wait(started.values(), return_when=FIRST_EXCEPTION)
-                for future in done:
-                    if (error := future.exception()) is not None:
+                # A node fails when its source has failed. The source stands first, so its own error is raised.
+                for future in started.values():
+                    if future in done and (error := future.exception()) is not None:
                         raise error
             except BaseException:
                 # The pool waits for its threads, and these wait for the processes that they start.
@@ -206,12 +207,15 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def status(self) -> TestbedStatus:
         """Return the status of all nodes and links."""
+        # Nodes are asked together, so that their places are those of about one moment.
+        with ThreadPoolExecutor(len(self.nodes) or 1, "status") as pool:
+            nodes = dict(zip(self.nodes, pool.map(self._node_status, self.nodes.values()), strict=True))
         counters = self._link_process.counters() if self.links else {}
         return TestbedStatus(
             name=self.topology.name,
             directory=str(self.directory),
             pid=os.getpid(),
-            nodes={name: self._node_status(node) for name, node in self.nodes.items()},
+            nodes=nodes,
             links={
                 name: link.status(counters[name]) for name, link in self.links.items() if name in counters
             },

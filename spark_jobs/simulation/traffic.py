@@ -19,8 +19,8 @@ from typing import Protocol, overload
 
 import numpy as np
 
-from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.event_time import MICROSECONDS
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.dump.by_transaction import MILLION, Ints, Pattern, Sums, TransactionTraffic, join, ratios_of
 from dumpfilter.dump.stand_ins import EVENTS
 from dumpfilter.filter.base import ReplicationFilter
@@ -29,7 +29,7 @@ from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
 from dumpfilter.spark_jobs.ranges.ranges import grouped
-from dumpfilter.spark_jobs.simulation.measure import CountRanges, Counted
+from dumpfilter.spark_jobs.simulation.measure import Counted, CountRanges
 from dumpfilter.spark_jobs.simulation.samples import Samples
 from dumpfilter.spark_jobs.spark.jobs import Runner
 from dumpfilter.spark_jobs.split.names import REST
