@@ -57,7 +57,14 @@ class Testbed(AbstractContextManager["Testbed"]):
     __test__ = False
 
     def __init__(
-        self, topology: Topology, state: State, keeper: Keeper, links: LinkProcess, *, keep: bool
+        self,
+        topology: Topology,
+        state: State,
+        keeper: Keeper,
+        links: LinkProcess,
+        *,
+        keep: bool,
+        hold: bool = False,
     ) -> None:
         self.topology = topology
         self.directory = state.directory
@@ -69,7 +76,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._lock = threading.Lock()
         self._is_down = False
         (self.directory / "logs").mkdir(exist_ok=True)
-        self._ground = Ground(topology, self.directory, keeper, links, state)
+        self._ground = Ground(topology, self.directory, keeper, links, state, holds_files=hold)
         self.links: Mapping[str, TestbedLink] = {
             link.name: TestbedLink(links, link) for link in topology.links
         }
@@ -117,6 +124,12 @@ class Testbed(AbstractContextManager["Testbed"]):
                 port = source.slave_port(node) if is_slave else source.replica_port(node)
                 feed.port = feed.link.open(port, source.host if isinstance(source, SqlNode) else HOST)
         node.start()
+
+    def release(self) -> None:
+        """Let the recordings and workloads of a topology begin that was started with ``hold``."""
+        for node in self.nodes.values():
+            if isinstance(node, Files):
+                node.start()
 
     # -- nodes and links
 
@@ -256,8 +269,11 @@ def up(
     directory: Path | None = None,
     *,
     keep: bool = False,
+    hold: bool = False,
 ) -> Testbed:
     """Start a topology, and return when all nodes run.
+
+    With ``hold`` recordings and workloads write nothing before :meth:`Testbed.release`.
 
     ``topology`` is an object, the path of a TOML file, or the short string. Without ``directory`` all files are in a
     temporary directory, which goes away with the testbed unless ``keep``. Raises OptionError for a topology that is not
@@ -274,7 +290,7 @@ def up(
             started.callback(shutil.rmtree, state.directory, ignore_errors=True)
         links = LinkProcess.start(state.directory / "links.log")
         started.callback(links.close)
-        bed = Testbed(found, state, keeper, links, keep=keep)
+        bed = Testbed(found, state, keeper, links, keep=keep, hold=hold)
         started.pop_all()
     try:
         bed.start()

@@ -192,15 +192,19 @@ def _hold_behind(bed: Testbed, request: Request) -> Any:
 
 
 def _link(bed: Testbed, request: Request) -> Any:
-    link: TestbedLink = bed.link(request["link"])
-    if request.get("heal"):
-        link.heal()
+    link = bed.link(request["link"])
+    seconds = request.get("seconds")
     if request.get("shape"):
         link.set(**request["shape"])
-    if request.get("cut_after") is not None:
-        link.cut_after(request["cut_after"])
-    if request.get("cut"):
-        link.cut()
+    match request.get("fault"):
+        case "cut":
+            link.cut(seconds)
+        case "silence":
+            link.silence(seconds)
+        case "cut-after":
+            link.cut_after(request["size"], seconds)
+        case "heal":
+            link.heal()
     return link.status().as_dict()
 
 

@@ -25,13 +25,22 @@ class Ground:
     """The directory, the processes and the secrets of one running topology."""
 
     def __init__(
-        self, topology: Topology, directory: Path, keeper: Keeper, links: LinkProcess, state: State
+        self,
+        topology: Topology,
+        directory: Path,
+        keeper: Keeper,
+        links: LinkProcess,
+        state: State,
+        *,
+        holds_files: bool = False,
     ) -> None:
         self.topology = topology
         self.directory = directory
         self.keeper = keeper
         self.links = links
         self.state = state
+        self.holds_files = holds_files
+        """Whether recordings and workloads wait for :meth:`dumpfilter.testbed.bed.Testbed.release`."""
         self.console_password = secrets.token_urlsafe(12)
         self.replication_password = secrets.token_urlsafe(12)
         self.console_password_file = directory / "console.password"

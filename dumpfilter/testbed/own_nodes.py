@@ -190,7 +190,7 @@ class OwnNode(TestbedNode):
                 "[[replica]]\n"
                 f"user = {json.dumps(REPLICATION_USER)}\n"
                 f"password = {json.dumps(self._ground.replication_password)}\n"
-                f"server_id = {self._ground.server_id(reader.name)}\n"
+                f"server_ids = [{self._ground.server_id(reader.name)}]\n"
                 f"rules = {json.dumps([f'--{rule}' for rule in rules])}\n"
             )
         write_secret(file, "\n".join(tables))
