@@ -15,7 +15,7 @@ from typing import Any
 
 from dumpfilter.demo.processes import uninterrupted
 from dumpfilter.links.client import LinkProcess
-from dumpfilter.testbed.errors import NotCaughtUp, StartFailed, Unknown
+from dumpfilter.testbed.errors import NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.keeping import Keeper
@@ -25,6 +25,7 @@ from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.monitor import Monitor
 from dumpfilter.testbed.node import WAIT, Feed, TestbedNode
 from dumpfilter.testbed.own_nodes import Master, Slave
+from dumpfilter.testbed.server_law import ServerLaw
 from dumpfilter.testbed.server_nodes import RunningServerNode, SqlNode, StartedServer
 from dumpfilter.testbed.values import NodeStatus, TestbedStatus
 from dumpfilter.topology.drafts import did_you_mean
@@ -77,6 +78,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._is_down = False
         (self.directory / "logs").mkdir(exist_ok=True)
         self._ground = Ground(topology, self.directory, keeper, links, state, holds_files=hold)
+        self._server_law = ServerLaw(self._ground)
         self.links: Mapping[str, TestbedLink] = {
             link.name: TestbedLink(links, link) for link in topology.links
         }
@@ -108,8 +110,9 @@ class Testbed(AbstractContextManager["Testbed"]):
             for node in self.nodes.values():
                 started[node.name] = pool.submit(self._start, node, dict(started))
             done, _ = wait(started.values(), return_when=FIRST_EXCEPTION)
-            for future in done:
-                if (error := future.exception()) is not None:
+            # A node fails when its source has failed. The source stands first, so its own error is raised.
+            for future in started.values():
+                if future in done and (error := future.exception()) is not None:
                     raise error
         self._monitor.start()
 
@@ -192,7 +195,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         """
         deadline = time.monotonic() + timeout
         self.wait_caught_up(timeout)
-        check_law(self._ground, self.nodes, max(deadline - time.monotonic(), 1.0))
+        check_law(self.nodes, self._server_law, max(deadline - time.monotonic(), 1.0))
 
     # -- status
 
@@ -227,7 +230,31 @@ class Testbed(AbstractContextManager["Testbed"]):
         Links are healed and have the topology's shape. All nodes run. Databases that were made on real servers since
         are dropped, and the statements of ``init`` run again. All nodes have caught up. Raises DumpfilterError.
         """
-        raise NotImplementedError
+        deadline = time.monotonic() + timeout
+        for link in self.links.values():
+            link.restore()
+        for node in self.nodes.values():
+            if not node.is_running:
+                node.start()
+            node.let_go()
+        self._settle(deadline)
+        servers = [node for node in self.nodes.values() if isinstance(node, StartedServer)]
+        for node in servers:
+            if not node.feeds:
+                node.drop_databases()
+        self._settle(deadline)
+        for node in servers:
+            if node.feeds and (left := node.databases()):
+                raise TestbedError(
+                    f"{node.name}: has databases that its source has dropped: {', '.join(left)}; the topology "
+                    "cannot be reset: start a new one"
+                )
+        for node in servers:
+            node.run_init()
+        self._settle(deadline)
+
+    def _settle(self, deadline: float) -> None:
+        self.wait_caught_up(max(deadline - time.monotonic(), 0.0))
 
     def down(self) -> None:
         """End all processes, and remove the directory if :func:`up` made it. Calling it twice is harmless.
@@ -248,6 +275,7 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def _down(self) -> None:
         self._monitor.close()
+        self._server_law.close()
         with ThreadPoolExecutor(len(self.nodes) or 1, "down") as pool:
             list(pool.map(TestbedNode.close, self.nodes.values()))
         self._link_process.close()
