@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 from dumpfilter.demo.processes import uninterrupted
@@ -20,7 +19,7 @@ from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.keeping import Keeper
 from dumpfilter.testbed.law import check_law
-from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files, take
+from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.monitor import Monitor
 from dumpfilter.testbed.node import WAIT, Feed, TestbedNode
@@ -40,7 +39,6 @@ from dumpfilter.topology.model import (
     Topology,
     WorkloadNode,
 )
-from dumpfilter.topology.notation import topology_from
 
 _KINDS: Mapping[type[Node], type[TestbedNode]] = {
     ServerNode: StartedServer,
@@ -107,13 +105,18 @@ class Testbed(AbstractContextManager["Testbed"]):
         """Start all nodes, each as soon as its sources run. Raises StartFailed."""
         started: dict[str, Future[None]] = {}
         with ThreadPoolExecutor(len(self.nodes) or 1, "start") as pool:
-            for node in self.nodes.values():
-                started[node.name] = pool.submit(self._start, node, dict(started))
-            done, _ = wait(started.values(), return_when=FIRST_EXCEPTION)
-            # A node fails when its source has failed. The source stands first, so its own error is raised.
-            for future in started.values():
-                if future in done and (error := future.exception()) is not None:
-                    raise error
+            try:
+                for node in self.nodes.values():
+                    started[node.name] = pool.submit(self._start, node, dict(started))
+                done, _ = wait(started.values(), return_when=FIRST_EXCEPTION)
+                # A node fails when its source has failed. The source stands first, so its own error is raised.
+                for future in started.values():
+                    if future in done and (error := future.exception()) is not None:
+                        raise error
+            except BaseException:
+                # The pool waits for its threads, and these wait for the processes that they start.
+                self._ground.end_all()
+                raise
         self._monitor.start()
 
     def _start(self, node: TestbedNode, started: Mapping[str, Future[None]]) -> None:
@@ -279,7 +282,10 @@ class Testbed(AbstractContextManager["Testbed"]):
         with ThreadPoolExecutor(len(self.nodes) or 1, "down") as pool:
             list(pool.map(TestbedNode.close, self.nodes.values()))
         self._link_process.close()
-        self._keeper.close()
+        self._ground.end_all()
+        if self._state.is_temporary:
+            # From here on this process removes the directory, or keeps it.
+            self._keeper.keep(self.directory)
         if not self._keep:
             if self._state.is_temporary:
                 shutil.rmtree(self.directory, ignore_errors=True)
@@ -290,39 +296,3 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def __exit__(self, *_: object) -> None:
         self.down()
-
-
-def up(
-    topology: Topology | str | os.PathLike[str],
-    directory: Path | None = None,
-    *,
-    keep: bool = False,
-    hold: bool = False,
-) -> Testbed:
-    """Start a topology, and return when all nodes run.
-
-    With ``hold`` recordings and workloads write nothing before :meth:`Testbed.release`.
-
-    ``topology`` is an object, the path of a TOML file, or the short string. Without ``directory`` all files are in a
-    temporary directory, which goes away with the testbed unless ``keep``. Raises OptionError for a topology that is not
-    valid, NotRunnable for one that the testbed cannot run, StartFailed, and TopologyBusy.
-    """
-    found = topology_from(topology)
-    with contextlib.ExitStack() as started:
-        keeper = Keeper()
-        started.callback(keeper.close)
-        state = take(directory)
-        started.callback(state.close)
-        if state.is_temporary:
-            keeper.remove_at_end(state.directory)
-            started.callback(shutil.rmtree, state.directory, ignore_errors=True)
-        links = LinkProcess.start(state.directory / "links.log")
-        started.callback(links.close)
-        bed = Testbed(found, state, keeper, links, keep=keep, hold=hold)
-        started.pop_all()
-    try:
-        bed.start()
-    except BaseException:
-        bed.down()
-        raise
-    return bed

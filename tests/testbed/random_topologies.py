@@ -379,7 +379,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--mysql", action="store_true", help="also MySQL servers")
     parser.add_argument("--most", type=int, default=MOST_NODES, help="the most nodes")
-    parser.add_argument("--failures", type=Path, default=Path(tempfile.gettempdir()), help="where plans are written")
+    parser.add_argument(
+        "--failures", type=Path, default=Path(tempfile.gettempdir()), help="where plans are written"
+    )
     parser.add_argument("--replay", type=Path, help="the file of one plan")
     given = parser.parse_args()
     if given.replay:
@@ -412,7 +414,9 @@ def main() -> int:
             if not isinstance(error, DumpfilterError):
                 traceback.print_exc()
         took = time.monotonic() - began
-        print(f"{counts['run']:>4} {nodes} nodes {len(plan.steps):>2} steps {took:6.1f} s {result}", flush=True)
+        print(
+            f"{counts['run']:>4} {nodes} nodes {len(plan.steps):>2} steps {took:6.1f} s {result}", flush=True
+        )
 
     each()
     print(f"{counts['run']} run, {counts['failed']} failed")
