@@ -120,15 +120,15 @@ class TransactionTraffic:
         ``ratio`` has the compression ratio of each pattern, in millionths; None: the events are not compressed.
         Events between transactions count with the sent transaction before them.
         """
-        weight = np.array([pattern.has(number) for pattern in self.patterns], np.int64)
+        place, bit = divmod(number, 8)
+        weight = np.array([pattern.filters[place] >> bit & 1 for pattern in self.patterns], np.int64)
         return self.weighted(weight, ratio)
 
     def weighted(self, weight: Ints, ratio: Ints | None = None) -> Sums:
         """Return the traffic of a slave that gets the events of pattern k ``weight[k]`` times, by transaction."""
         if ratio is None:
             ratio = np.full(len(self.patterns), MILLION, np.int64)
-        room = int(np.count_nonzero((weight > 0)[self.pattern])) if len(self.patterns) else 0
-        out = np.empty((min(room, len(self)) + 1, 4), np.int64)
+        out = np.empty((len(self) + 1, 4), np.int64)
         n = K.sent_of(
             self.transaction,
             self.pattern,
