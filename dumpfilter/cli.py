@@ -27,6 +27,7 @@ from dumpfilter.commands.slave import slave_command
 from dumpfilter.commands.split import split_command
 from dumpfilter.commands.sql import sql_command
 from dumpfilter.commands.status import status_command
+from dumpfilter.commands.topology import topology_app
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.printable import for_terminal
 
@@ -59,6 +60,7 @@ app.command("explain")(explain_command)
 app.command("status")(status_command)
 app.command("sql")(sql_command)
 app.command("password-hash")(password_hash_command)
+app.add_typer(topology_app, name="topology")
 app.command("demo")(demo_command)
 
 

@@ -117,6 +117,10 @@ class ConnectionLost(DumpfilterError):
     exit_code = 3
 
 
+class LinkError(DumpfilterError):
+    """An error about a link of a topology: an unknown name, an impossible shape, or a process of links that ended."""
+
+
 class TlsError(ConnectionLost):
     """An error about a slave and a master that cannot agree on TLS. The text names the cure."""
 
@@ -193,3 +197,26 @@ class SourceStreamDamaged(SourceError):
 
     Nothing of the damaged event is stored.
     """
+
+
+class ServerError(DumpfilterError):
+    """The base class of errors about a real MySQL or MariaDB server that dumpfilter starts or asks."""
+
+
+class ServerMissing(ServerError):
+    """An error about a machine without the program of a server. The text has the cure."""
+
+
+class ServerFailed(ServerError):
+    """An error about a server that does not start, or that ended. The text has the end of the server's error log."""
+
+
+class StatementRefused(ServerError):
+    """An error about a statement that a server refuses. The text has the server's error and the statement."""
+
+    number: int = 0
+    """The number of the server's error."""
+
+
+class ReplicaBehind(ServerError):
+    """An error about a real replica that does not reach a position in time. The text tells its threads and errors."""

@@ -36,6 +36,11 @@ class DumpPlace:
     """The last position between two transactions that a chunk has told. A new dump can begin there."""
     encoding: Encoding
     """The form in which the slave gets the chunks."""
+    told: int | None = None
+    """The writer's position that the slave named, if the position lies inside a Gap event of a relay log.
+
+    The slave must be told this position, although the dump begins before the Gap event. None at every other place.
+    """
 
     @property
     def file(self) -> str:
@@ -53,7 +58,9 @@ class DumpPlace:
     def key(self) -> Hashable:
         """A value that is equal for places with an equal future; None for a place like no other."""
         thread = self.thread.key
-        return None if thread is None else (thread, self.source.number, self.end, self.resume, self.encoding)
+        if thread is None:
+            return None
+        return thread, self.source.number, self.end, self.resume, self.encoding, self.told
 
 
 class Encoding(Protocol):
@@ -172,7 +179,7 @@ def _placed(
     end, resume = plans[-1].end, plans[-1].resume
     reach = Reach()
     reach.add(segment, place.position)
-    return Step(pieces, replace(place, thread=thread, end=end, resume=resume), reach)
+    return Step(pieces, replace(place, thread=thread, end=end, resume=resume, told=None), reach)
 
 
 def step_to_file(place: DumpPlace, source: IndexedFile) -> Step:
@@ -183,14 +190,20 @@ def step_to_file(place: DumpPlace, source: IndexedFile) -> Step:
 
 
 def place_in(
-    source: IndexedFile, thread: DumpThread, position: int | None = None, *, encoding: Encoding
+    source: IndexedFile,
+    thread: DumpThread,
+    position: int | None = None,
+    *,
+    encoding: Encoding,
+    told: int | None = None,
 ) -> DumpPlace:
     """Return the place of a dump thread, which is not in use elsewhere, in a binlog file.
 
-    With None for ``position`` it is the file's first event.
+    With None for ``position`` it is the file's first event. ``told`` is the position that a slave named inside a Gap
+    event at this place.
     """
     file = source.file
     relay_rotate = file.first_event if file.is_relay_log else None
     position = file.first_event if position is None else position
     thread.start_file(position, source.read, relay_rotate=relay_rotate)
-    return DumpPlace(source, thread, position, position, encoding)
+    return DumpPlace(source, thread, position, position, encoding, told)

@@ -13,6 +13,13 @@ from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.placed import PlacedPlan
 from dumpfilter.master.version1 import VERSION, fields_of_version1
+from dumpfilter.master.writer_positions import (
+    ToldPositions,
+    WriterPositions,
+    own_positions,
+    told_file,
+    told_place,
+)
 from dumpfilter.stream.gaps import gaps_to_proto
 from dumpfilter.stream.proof import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -27,14 +34,12 @@ _EVENTS_KEY = bytes([pb.Chunk.EVENTS_FIELD_NUMBER << 3 | 2])
 
 
 def position_chunk(
-    source: IndexedFile,
-    begin: int,
-    position: int,
+    place: DumpPlace,
+    end: int,
     resume: int,
-    filter_version: int,
     *,
+    previous: IndexedFile | None = None,
     announce: bool = False,
-    previous_file: str = "",
     end_of_file: bool = False,
     end_of_log: bool = False,
     heartbeat: bool = False,
@@ -42,25 +47,26 @@ def position_chunk(
     """Return a chunk without events, which tells the slave the position that the dump has reached.
 
     Parameters:
-        begin, position, resume: where the chunk begins and ends, and where a new dump may begin, bytes.
+        end, resume: where the chunk before ended, and where a new dump may begin, bytes of the file of ``place``.
+        previous: the file of the chunk before, if the chunk is the first of another file.
         announce: whether to add the file's format description event and the position where the dump begins in the
             file. The first chunk of a dump and of a file always has both.
-        previous_file: the file of the chunk before, if the chunk is the first of another file.
         end_of_file, end_of_log, heartbeat: why the chunk is sent.
     """
+    file, position = told_place(place, place.position)
     chunk = pb.Chunk(
-        file=source.name,
-        begin_position=begin,
+        file=file,
+        begin_position=told_place(place, end)[1],
         end_position=position,
-        resume_position=resume,
-        filter_version=filter_version,
+        resume_position=told_place(place, resume)[1],
+        filter_version=place.thread.filter_version,
         end_of_file=end_of_file,
         end_of_log=end_of_log,
         heartbeat=heartbeat,
-        previous_file=previous_file,
+        previous_file="" if previous is None else told_file(previous),
     )
     if announce:
-        chunk.format_description = source.file.format_description.raw
+        chunk.format_description = place.source.file.format_description.raw
         chunk.start_position = position
     chunk.crc32 = chunk_crc32(chunk)
     return chunk.SerializeToString()
@@ -72,6 +78,15 @@ class GrpcPlan(PlacedPlan):
 
     protocol: int = VERSION
     """The version of the protocol in which the chunk is written."""
+    positions: ToldPositions | None = None
+    """The writer's positions, if the plan is one for a relay log. None: the slave is told the positions of the plan."""
+
+    @property
+    def told(self) -> tuple[str, int]:
+        """The file and the position after the chunk, as slaves know them."""
+        if self.positions is None:
+            return self.plan.file, self.plan.end
+        return self.positions.file, self.positions.end
 
     def messages(self, chunk_size: int) -> Iterator[bytes]:
         """Yield the chunk as a message.
@@ -79,11 +94,13 @@ class GrpcPlan(PlacedPlan):
         A plan with far more bytes than ``chunk_size``, for example one large event, becomes several messages.
         """
         plan, key_of = self.plan, self.key_of
+        told = self.positions or own_positions(plan, self.end, self.resume)
+        gaps = plan.gaps if self.positions is None else plan.gaps.with_ends(told.gap_ends)
         events = self.events() if plan.size else b""
         self.note_commit_time(events)
         most = max(2 * chunk_size, _LEAST_SPLIT)
         size = chunk_size if len(events) > most else max(len(events), 1)
-        before = self.end
+        before = told.before
         for begin in range(0, max(len(events), 1), size):
             piece = events[begin : begin + size]
             is_last = begin + size >= len(events)
@@ -91,10 +108,10 @@ class GrpcPlan(PlacedPlan):
             # Therefore only the chunk that contains a resume point, or ends with one, carries GTIDs.
             is_before = begin + size < plan.resume_bytes or (not is_last and not plan.resume_bytes)
             is_here = not is_before and (begin < plan.resume_bytes or (is_last and not plan.resume_bytes))
-            resume = self.resume if is_before else plan.resume
-            end = plan.end if is_last else max(before, resume)
+            resume = told.resume_before if is_before else told.resume
+            end = told.end if is_last else max(before, resume)
             chunk = pb.Chunk(
-                file=plan.file,
+                file=told.file,
                 begin_position=before,
                 end_position=end,
                 resume_position=resume,
@@ -107,9 +124,9 @@ class GrpcPlan(PlacedPlan):
                 chunk.completed.CopyFrom(runs_to_proto(plan.completed, key_of))
             if is_before or is_here:
                 # The gap after the last complete transaction belongs to the chunk that has the resume point.
-                gaps = plan.gaps.between(begin, begin + size if is_before else len(events) + 1)
-                if len(gaps):
-                    chunk.gaps.CopyFrom(gaps_to_proto(gaps, key_of))
+                here = gaps.between(begin, begin + size if is_before else len(events) + 1)
+                if len(here):
+                    chunk.gaps.CopyFrom(gaps_to_proto(here, key_of))
             message = _with_events(chunk, piece)
             yield message + fields_of_version1(chunk) if self.protocol == VERSION else message
             before = end
@@ -126,57 +143,38 @@ class GrpcEncoding:
         self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan], filter_version: int
     ) -> list[PlacedPlan]:
         """Return the plans of one segment with what the chunk before each has told the slave."""
-        end, resume = place.end, place.resume
+        source, end, resume = place.source, place.end, place.resume
+        told: Sequence[ToldPositions | None] = [None] * len(plans)
+        if source.file.is_relay_log:
+            told = WriterPositions(source, segment).of(plans, place)
         pieces: list[PlacedPlan] = []
-        for plan in plans:
-            pieces.append(GrpcPlan(plan, place.source, end, resume, filter_version, self.protocol))
+        for plan, of_plan in zip(plans, told, strict=True):
+            pieces.append(GrpcPlan(plan, source, end, resume, filter_version, self.protocol, of_plan))
             end, resume = plan.end, plan.resume
         return pieces
 
     def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
+        is_other_file = previous is not None and previous.name != place.file
         return position_chunk(
-            place.source,
-            place.position,
-            place.position,
-            place.position,
-            place.thread.filter_version,
-            announce=True,
-            previous_file=previous.name if previous is not None and previous.name != place.file else "",
+            place, place.position, place.position, announce=True, previous=previous if is_other_file else None
         )
 
     def end_of_file(self, place: DumpPlace) -> list[bytes]:
-        return [
-            position_chunk(
-                place.source,
-                place.end,
-                place.position,
-                place.position,
-                place.thread.filter_version,
-                end_of_file=True,
-            )
-        ]
+        return [position_chunk(place, place.end, place.position, end_of_file=True)]
 
     def told(self, place: DumpPlace) -> tuple[str, int]:
-        return place.file, place.position
+        return told_place(place, place.position)
 
     def heartbeat(self, place: DumpPlace) -> bytes:
-        return self._position(place, heartbeat=True)
+        return position_chunk(place, place.end, self._resume(place), heartbeat=True)
 
     def end_of_log(self, place: DumpPlace) -> bytes:
-        return self._position(place, end_of_log=True)
+        return position_chunk(place, place.end, self._resume(place), end_of_log=True)
 
-    def _position(self, place: DumpPlace, *, heartbeat: bool = False, end_of_log: bool = False) -> bytes:
+    @staticmethod
+    def _resume(place: DumpPlace) -> int:
         # Inside a transaction a new dump can only begin before the transaction.
-        resume = place.resume if place.thread.in_transaction else place.position
-        return position_chunk(
-            place.source,
-            place.end,
-            place.position,
-            resume,
-            place.thread.filter_version,
-            heartbeat=heartbeat,
-            end_of_log=end_of_log,
-        )
+        return place.resume if place.thread.in_transaction else place.position
 
 
 def _with_events(chunk: pb.Chunk, events: bytes | memoryview) -> bytes:

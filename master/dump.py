@@ -135,17 +135,19 @@ class Dump:
         self._other_filters_before = options.other_filters_before
         self._own = OwnExclusion(reader, start, self._change.origin)
         self._from = start.file, start.position
+        self._told = start.told
         version = options.filter_version
         if version and (place := self._change.place_after(version)) is not None:
             # The slave's filter changed after the slave had chosen its start position. The dump therefore begins at the
             # position that came with the change.
-            self._from = place
+            self._from, self._told = place, None
             self._other_filters_before = True
         self._encoding = options.encoding or GrpcEncoding(slave.protocol)
         self.reached = Reached(*self._from, is_boundary=True)
         """The place up to which the message that was yielded last covers the binlog."""
-        # A split has chunks for slaves of dumpfilter only.
-        self._presplit = presplit if options.encoding is None else None
+        # A split has chunks for slaves of dumpfilter only. A split of a relay log lacks what its Gap events tell.
+        is_usable = options.encoding is None and not self._store.is_relay_log
+        self._presplit = presplit if is_usable else None
         self._named: NamedSource | None = None
         self._sent_from_split = False
         self._following: str | None = None
@@ -210,7 +212,7 @@ class Dump:
 
     async def _messages(self) -> AsyncIterator[bytes]:
         # The start position is checked before the first chunk, so that an unusable position fails the request at once.
-        place = await self._enter(*self._from)
+        place = await self._enter(*self._from, self._told)
         presplit, change = self._presplit, self._change
         # A split's binlog holds only events that this one filter chose. It cannot serve a slave that has received
         # parts of prepared transactions under another filter.
@@ -266,16 +268,18 @@ class Dump:
     def _heartbeat_in(self) -> float:
         return self._sent_at + self._heartbeat_period - time.monotonic()
 
-    async def _enter(self, file: str, position: int) -> DumpPlace:
+    async def _enter(self, file: str, position: int, told: int | None = None) -> DumpPlace:
         """Return the place at which the dump begins to read a binlog file.
 
-        The dump reads this open file to its end, even if another file takes the name meanwhile.
+        ``told`` is the writer's position that the slave named inside a Gap event at this place. The dump reads this
+        open file to its end, even if another file takes the name meanwhile.
         """
         thread = self._new_thread()
 
         def enter() -> DumpPlace:
             try:
-                return place_in(self._store.open_file(file), thread, position, encoding=self._encoding)
+                source = self._store.open_file(file)
+                return place_in(source, thread, position, encoding=self._encoding, told=told)
             except BinlogUnreadable:
                 self._store.forget_files([file])
                 raise

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.dump.thread import check_start
 from dumpfilter.errors import PositionError
+from dumpfilter.master.relay_starts import relay_start
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -23,6 +25,8 @@ class DumpStart:
 
     None when the slave named none (no auto-positioning).
     """
+    told: int | None = None
+    """The writer's position that the slave named, if a Gap event of a relay log begins at ``position`` and has it."""
 
 
 def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
@@ -32,11 +36,10 @@ def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
     """
     # Another process may have purged binlog files since the store read the index file.
     store.refresh()
-    names = store.binlogs.names
     if request.WhichOneof("start") == "gtid_set":
         return start_after(parse_gtid_set(request.gtid_set, family=store.family), store)
     place = getattr(request, "from")
-    start = start_at(place.file or names[0], int(place.position), store)
+    start = start_at(place.file, int(place.position), store)
     if request.except_gtids:
         return replace(start, gtid_set=parse_gtid_set(request.except_gtids, family=store.family))
     return start
@@ -54,17 +57,49 @@ def start_after(have: GtidSet, store: BinlogStore) -> DumpStart:
 def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
     """Check a file name and a position that a slave sent, and return them as the start of a dump.
 
-    Position 0 stands for the beginning of the file. Raises BinlogMissing for a file that the set does not have, and
-    PositionError for a position inside the file's magic number.
+    An empty file name stands for the first file, and position 0 for the beginning of the file. At a slave's relay log
+    the slave names a file of the writer. Raises BinlogMissing for a file that the set does not have, and PositionError
+    for a position at which no dump can begin.
     """
-    if file not in store.binlogs.names and not store.binlogs.refresh():
-        # The call raises BinlogMissing for a file that the binlog set does not have.
-        store.binlogs.path(file)
+    names = store.binlogs.names
     if position < FIRST_EVENT:
         if position:
-            raise PositionError("a binlog's events begin at 4", file=file, position=position)
+            raise PositionError("a binlog's events begin at 4", file=file or names[0], position=position)
         position = FIRST_EVENT
+    if store.is_relay_log and not _is_relay_log_file(file, store):
+        return _start_in_relay_log(file, position, store)
+    file = file or names[0]
+    if file not in names and not store.binlogs.refresh():
+        # The call raises BinlogMissing for a file that the binlog set does not have.
+        store.binlogs.path(file)
     return DumpStart(file, max(position, store.first_position(file)))
+
+
+def _is_relay_log_file(file: str, store: BinlogStore) -> bool:
+    """Tell whether a slave names a file of the relay log itself.
+
+    The masters of earlier releases told slaves of a chain positions in the relay log.
+    """
+    names = store.binlogs.names
+    return file in names and not any(store.open_file(name).track.begin.file == file for name in names)
+
+
+def _start_in_relay_log(file: str, position: int, store: BinlogStore) -> DumpStart:
+    """Return the start of a dump from a file and position of the writer. Raises PositionError and BinlogUnreadable."""
+    place = relay_start(file, position, store)
+    indexed = store.open_file(place.file)
+    if position <= indexed.track.begin.position:
+        return DumpStart(place.file, indexed.file.first_event)
+    if not place.end and place.begun == position:
+        return DumpStart(place.file, place.boundary)
+    header = EventHeader.unpack(indexed.read(place.boundary, HEADER_LENGTH))
+    if header.type != EventType.IGNORABLE:
+        raise PositionError(
+            f"lies inside a transaction, which begins at {place.begun}; a dump begins between two transactions",
+            file=file,
+            position=position,
+        )
+    return DumpStart(place.file, place.boundary, told=position)
 
 
 def check_boundary(start: DumpStart, store: BinlogStore) -> None:

@@ -30,6 +30,10 @@ class ListenAddress:
     """Whether each slave must show a certificate that the CA of ``tls`` has signed (mutual TLS)."""
     insecure: bool = False
     """Whether the master may serve other machines without TLS or without a login (``--insecure``)."""
+    owner: str = "the master"
+    """The program that listens, for the texts of errors."""
+    host_option: str = "--host"
+    port_option: str = "--port"
 
     def __post_init__(self) -> None:
         """Raise OptionError when slaves shall show certificates and there is no CA to check the certificates."""
@@ -59,7 +63,7 @@ class ListenAddress:
                     "--tls-require-slave-cert",
                 )
             )
-        return check_listener("the master", "--host", self.host, lacks, insecure=self.insecure)
+        return check_listener(self.owner, self.host_option, self.host, lacks, insecure=self.insecure)
 
     def open_port(self, server: grpc.Server | grpc.aio.Server) -> int:
         """Make a gRPC server listen here, and return the port. Raises OptionError when the address cannot be used."""
@@ -74,7 +78,7 @@ class ListenAddress:
             unusable = "" if self.tls is None else ", or gRPC cannot use the certificate of --tls-cert"
             raise OptionError(
                 f"cannot listen on {self}: the port is taken, or the address is not this machine's{unusable}; choose "
-                "others with --host and --port"
+                f"others with {self.host_option} and {self.port_option}"
             )
         return port
 

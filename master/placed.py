@@ -16,12 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog.event_time import commit_time
-from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.gtid_sources import SourceKey
-from dumpfilter.binlog.writer import rebase_array
 from dumpfilter.dump import ChunkPlan, render
 from dumpfilter.dump.chunk import Counts, ReadyPlan, Window, render_into
-from dumpfilter.dump.decide import REPLACED
 from dumpfilter.master.indexed_file import IndexedFile
 
 _READ_COST = 16 << 10
@@ -92,27 +89,7 @@ class PlacedPlan(ABC):
         if isinstance(self.plan, ReadyPlan):
             return memoryview(self.plan.events)
         events = self.read(window)
-        if self.source.file.is_relay_log:
-            return self._placed(events)
         return memoryview(events) if isinstance(events, bytes) else events.data
-
-    def _placed(self, events: bytes | npt.NDArray[np.uint8]) -> memoryview:
-        """Return events of a relay log with positions of the relay log in ``end_log_pos``.
-
-        Slaves of this master tell their positions from ``end_log_pos``. A relay log has positions of the file from
-        which its events came, and this master does not have that file.
-        """
-        checksum = self.source.file.format_description.checksum
-        data = np.frombuffer(bytearray(events), np.uint8)
-        at = 0
-        for offset, size, patch in self.plan.ranges.tolist():
-            position = offset
-            if patch == REPLACED:
-                original = EventHeader.unpack(self.source.read(offset, HEADER_LENGTH)).size
-                position += original - size
-            rebase_array(data[at : at + size], position, checksum=checksum)
-            at += size
-        return data.data
 
     def read(self, window: Window | None = None) -> bytes | npt.NDArray[np.uint8]:
         """Return the bytes of the events that the plan lists, as the binlog file has them.

@@ -1,4 +1,4 @@
-"""The writer's file and positions in one relay log file, which replicas are told in place of the relay log's."""
+"""The writer's file and positions in a relay log file. Replicas and slaves are told them, not the relay log's."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from dumpfilter.packets.relay import RelayPoint, follow
 
 if TYPE_CHECKING:
     from dumpfilter.index.fileset import BinlogFile
+
+
+_MOST_POINTS = 4096
+"""The most points that one file remembers. Between two points a search walks through the events."""
 
 
 class WriterPosition(NamedTuple):
@@ -66,6 +70,8 @@ class RelayTrack:
             number = bisect.bisect_left(self._points, point.offset, key=lambda known: known.offset)
             if number == len(self._points) or self._points[number].offset != point.offset:
                 self._points.insert(number, point)
+                if len(self._points) > _MOST_POINTS:
+                    del self._points[1:-1:2]
 
     def position_at(self, offset: int) -> WriterPosition:
         """Return the writer's position at an offset of the relay log file. Raises BinlogError."""

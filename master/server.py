@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import resource
 import threading
 import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import grpc
 import structlog
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dumpfilter.errors import BinlogError, DumpfilterError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.master.gate import Gate, MethodBounds
-from dumpfilter.master.health import Health
-from dumpfilter.master.limits import MAX_REQUEST, MAX_STREAMS, Kind, ServerLimits
+from dumpfilter.master.grpc_port import END_SECONDS, GrpcPort, end_of_tasks
+from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.listen import ListenAddress
-from dumpfilter.master.messages import check_dump_request, check_filter
 from dumpfilter.master.metrics import MasterCollector
-from dumpfilter.master.pools import started_pool
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
-from dumpfilter.v1 import dumpfilter_pb2 as pb
-from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
 if TYPE_CHECKING:
     from dumpfilter.master.presplit import Presplit
@@ -38,53 +30,13 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("dumpfilter.master")
 
-_SERVICE = pb.DESCRIPTOR.services_by_name["DumpFilter"].full_name
-_HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
-
-_BOUNDS = {
-    f"/{_SERVICE}/Register": MethodBounds(MAX_REQUEST, check=lambda request: check_filter(request.filter)),
-    f"/{_SERVICE}/ChangeFilter": MethodBounds(
-        MAX_REQUEST, check=lambda request: check_filter(request.filter)
-    ),
-    f"/{_SERVICE}/Dump": MethodBounds(MAX_REQUEST, Kind.DUMP, is_serialized=True, check=check_dump_request),
-    f"/{_HEALTH}/Check": MethodBounds(kind=Kind.FREE),
-    f"/{_HEALTH}/Watch": MethodBounds(kind=Kind.WATCH),
-}
-"""The bounds of the methods whose requests are large, that last, or that take no time at all."""
-
 _DRAIN_POLL = 0.02
 """The interval at which a master that drains its slaves looks whether their dumps have ended, seconds."""
-
-_END_SECONDS = 10.0
-"""The time that a server which stops waits for its calls, beyond the time that they are given, seconds."""
-
-_DECODERS = 2
-"""The threads that decode large requests."""
 
 _LOOKS_AT_BINLOG = 5.0
 """The interval at which the health check looks whether the binlog can be read, seconds."""
 
 T = TypeVar("T")
-
-OPTIONS = [
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", MAX_REQUEST),
-    # Only the algorithm "identity". gRPC checks the size of a compressed message before it uncompresses the message.
-    ("grpc.compression_enabled_algorithms_bitset", 1),
-    # Keepalive pings tell the master within half a minute that a slave vanished without closing its connection.
-    ("grpc.keepalive_time_ms", 15_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    # Without this option gRPC waits a minute for the answer to a ping, whatever the keepalive timeout is.
-    ("grpc.http2.ping_timeout_ms", 10_000),
-    # A client that pings more often than this is disconnected after a few pings.
-    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-    ("grpc.http2.max_ping_strikes", 3),
-    ("grpc.max_concurrent_streams", MAX_STREAMS),
-    # A connection that is no HTTP/2 within this time, or without calls for so long, is closed.
-    ("grpc.server_handshake_timeout_ms", 10_000),
-    ("grpc.max_connection_idle_ms", 120_000),
-    ("grpc.so_reuseport", 0),
-]
 
 
 class ServerDied(DumpfilterError):
@@ -121,7 +73,6 @@ class MasterServer:
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(_log_unforeseen)
         self._thread = threading.Thread(target=self._run, name="grpc-loop", daemon=True)
-        self._decoders = started_pool(_DECODERS, "grpc-decode")
         self._probe: asyncio.Task[None] | None = None
         self._stopped = False
         self.count_replicas: Callable[[], tuple[int, int]] | None = None
@@ -165,24 +116,17 @@ class MasterServer:
                 open_files=open_files,
                 hint="raise the limit of open files (ulimit -n) to twice --max-dumps, or give a smaller --max-dumps",
             )
-        self.gate = Gate(self._limits, _BOUNDS, self._decoders)
-        self._health = Health(frozenset(("", _SERVICE)))
-        self._server = grpc.aio.server(
-            interceptors=[self.gate],
-            options=[*OPTIONS, ("grpc.max_allowed_incoming_connections", connections)],
-            maximum_concurrent_rpcs=self._limits.calls,
-        )
-        pb_grpc.add_DumpFilterServicer_to_server(self.service, self._server)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        return listen.open_port(self._server)
+        self._port = GrpcPort(self.service, self._limits, connections)
+        self.gate = self._port.gate
+        self._health = self._port.health
+        return self._port.open(listen)
 
     def start(self) -> None:
         """Begin to accept connections, and report the service as healthy."""
         self.wait(self._start())
 
     async def _start(self) -> None:
-        await self._server.start()
-        self._health.set(serving=True, readable=True, drained=self.service.drains.is_all)
+        await self._port.start(drained=self.service.drains.is_all)
         self._probe = asyncio.create_task(self._look_at_binlog())
 
     async def _look_at_binlog(self) -> None:
@@ -262,10 +206,9 @@ class MasterServer:
         self._stopped = True
         if self.is_serving:
             with contextlib.suppress(TimeoutError):
-                self.wait(self._stop(grace), grace + _END_SECONDS)
+                self.wait(self._stop(grace), grace + END_SECONDS)
         else:
-            # Without its loop a server never ends, and gRPC complains when the server is freed.
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))
+            self._port.abandon()
         self._end_loop()
         self.service.store.close()
 
@@ -277,20 +220,14 @@ class MasterServer:
             slave.notify()
         if self._probe is not None:
             self._probe.cancel()
-        await self._server.stop(grace)
-        # gRPC ends the server with a last task of the loop when the server is freed.
-        del self._server
-        # gRPC writes a traceback for each of its tasks that has not ended when the loop ends.
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        if rest:
-            await asyncio.wait(rest, timeout=_END_SECONDS)
+        await self._port.stop(grace)
+        await end_of_tasks()
 
     def _end_loop(self) -> None:
         if self.is_serving:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
         self.reader.close()
-        self._decoders.shutdown(cancel_futures=True)
 
 
 def _log_unforeseen(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import grpc
 import structlog
 
 from dumpfilter import __version__
-from dumpfilter.errors import BinlogError, DumpfilterError, OptionError
+from dumpfilter.errors import BinlogError, DumpfilterError, OptionError, PositionError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.convert import (
     family_to_proto,
@@ -425,6 +425,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         Raises BinlogMissing for an unknown file, and PositionError for a position that is not between two transactions.
         """
         start = start_at(place.file, place.position, self.store)
+        if start.told is not None:
+            raise PositionError(
+                "the relay log has dropped transactions here; register again to begin at this position",
+                file=place.file,
+                position=place.position,
+            )
         check_boundary(start, self.store)
         return start.file, start.position
 

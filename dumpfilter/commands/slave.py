@@ -51,6 +51,9 @@ def slave_command(
 
         dumpfilter slave --master 10.0.0.1:3307 --server-id 104 --auto-position \
             --relay-dir s4 --replicate-do-db=shop --replica-port 3309 --config edge.toml
+
+        dumpfilter slave --master 10.0.0.1:3307 --server-id 105 --auto-position \
+            --relay-dir s5 --replicate-do-db=shop --serve-port 3310
     """
     from rich.console import Console
 
@@ -61,7 +64,7 @@ def slave_command(
     from dumpfilter.slave.slave import SlaveOptions, Watching
 
     source.check()
-    tls = protection.tls()
+    tls = protection.tls(for_grpc=bool(replicas.serve_port))
     endpoint = console.endpoint(console_address.console_host, console_address.console_user, protection, tls)
     options = SlaveOptions(
         relay_dir=relay.relay_dir,

@@ -70,6 +70,10 @@ class Gaps:
         joined: Integers = K.joined_runs(self.runs)
         return joined
 
+    def with_ends(self, ends: Integers) -> Gaps:
+        """Return the gaps with other positions after their last transactions, for example in another file."""
+        return Gaps(self.offset, ends, self.runs_until, self.runs, self.hits_until, self.hits)
+
     def part(self, first: int, stop: int) -> Gaps:
         """Return the gaps from number ``first`` up to, but without, ``stop``."""
         runs, more_runs = _bounds(self.runs_until, first, stop)

@@ -1,9 +1,13 @@
-"""The replication ports of a slave: one for each channel that serves real replicas, in one asyncio loop."""
+"""The ports at which a slave serves its relay logs, in one asyncio loop.
+
+Each channel may have a port for real replicas, and a port for other slaves.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import threading
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,11 +21,14 @@ from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.port import listening_socket
+from dumpfilter.edge.relay_service import RelayService
 from dumpfilter.edge.served_channel import ServedChannel
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.channels import fold_channel
 from dumpfilter.master.config import MasterConfig, load_config
+from dumpfilter.master.grpc_port import GrpcPort, end_of_tasks
 from dumpfilter.master.limits import Places, ServerLimits
+from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.server import ReplicaServer
 from dumpfilter.master.service import DumpFilterService
@@ -35,7 +42,10 @@ log = structlog.get_logger("dumpfilter.slave")
 
 T = TypeVar("T")
 
-_STOP_SECONDS = 10.0
+_GRACE_SECONDS = 1.0
+"""The time that the calls of slaves have to end by themselves, seconds."""
+
+_STOP_SECONDS = 12.0
 """The longest time that the end of the ports may take, seconds."""
 
 ReplicaRow = tuple[int, str, int, int, str]
@@ -43,16 +53,33 @@ ReplicaRow = tuple[int, str, int, int, str]
 
 
 @dataclass(frozen=True)
-class EdgeOptions:
-    """The settings of a slave's replication ports."""
+class SlavePorts:
+    """The settings of the ports at which a slave serves other slaves."""
 
-    ports: Mapping[str, int]
+    ports: Mapping[str, int] = field(default_factory=dict)
+    """The TCP port of each channel that serves slaves. With 0 the operating system chooses a free port."""
+    host: str = "127.0.0.1"
+    port_file: Path | None = None
+    """The file into which the port of the first channel is written once slaves can connect."""
+    tls: TlsSource | None = None
+    """The ports' certificate and key. None: slaves connect without TLS."""
+
+
+@dataclass(frozen=True)
+class EdgeOptions:
+    """The settings of the ports at which a slave serves its relay logs."""
+
+    ports: Mapping[str, int] = field(default_factory=dict)
     """The TCP port of each channel that serves replicas. With 0 the operating system chooses a free port."""
-    config: Path
-    """The file with the tables ``[[replica]]``, which name the replicas' users, passwords and filters."""
+    config: Path | None = None
+    """The file with the tables ``[[replica]]`` and ``[[user]]``.
+
+    They name the users, passwords and filters of replicas, and the users and passwords of slaves.
+    """
     host: str = "127.0.0.1"
     port_file: Path | None = None
     """The file into which the port of the first channel is written once replicas can connect."""
+    slaves: SlavePorts = field(default_factory=SlavePorts)
     tls: TlsSource | None = None
     """The ports' certificate and key. None: the slave makes a certificate."""
     ca: Path | None = None
@@ -63,41 +90,79 @@ class EdgeOptions:
 
 
 class Edge:
-    """The replication ports of one slave.
+    """The ports at which one slave serves its relay logs.
 
     The slave calls :meth:`note` with the end of each relay log, through :meth:`watching`. Raises OptionError for a
-    configuration that cannot be used.
+    configuration that cannot be used, and Exposed when other machines could connect to it without TLS or a login.
     """
 
     def __init__(self, options: EdgeOptions) -> None:
         self._options = replace(
-            options, ports={fold_channel(name): port for name, port in options.ports.items()}
+            options,
+            ports=_folded(options.ports),
+            slaves=replace(options.slaves, ports=_folded(options.slaves.ports)),
         )
         self._config = self._load(DEFAULT_NAMES)
-        if not self._config.replicas:
-            raise OptionError(
-                f"--replica-port: no replica could log in: name at least one [[replica]] in {options.config}"
-            )
+        self._check(self._config)
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="replicas-loop", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="edge-loop", daemon=True)
         self._places = Places(options.limits)
         self._channels: dict[str, ServedChannel] = {
-            name: ServedChannel(name, self._loop, limits=options.limits) for name in self._options.ports
+            name: ServedChannel(name, self._loop, limits=options.limits, load_config=self._load)
+            for name in {**self._options.ports, **self._options.slaves.ports}
         }
         self.chosen_ports: dict[str, int] = {}
-        """The TCP port of each channel, while the ports are open."""
+        """The TCP port of each channel for replicas, while the ports are open."""
+        self.slave_ports: dict[str, int] = {}
+        """The TCP port of each channel for slaves, while the ports are open."""
+
+    def _check(self, config: MasterConfig) -> None:
+        options = self._options
+        if options.ports and not config.replicas:
+            raise OptionError(
+                "--replica-port: no replica could log in: "
+                + (
+                    f"name at least one [[replica]] in {options.config}"
+                    if options.config is not None
+                    else "give --config FILE with at least one [[replica]]"
+                )
+            )
+        for table, values, option, ports in (
+            ("user", config.users, "--serve-port", options.slaves.ports),
+            ("replica", config.replicas, "--replica-port", options.ports),
+        ):
+            if values and not ports:
+                raise OptionError(f"{options.config}: {table}: has no effect without {option}")
+        for port in options.slaves.ports.values():
+            warning = self._listen(port).check_exposure(config.users)
+            if warning is not None:
+                log.warning("insecure", reason=warning)
 
     def _load(self, names: NameRules) -> MasterConfig:
         path = self._options.config
+        if path is None:
+            return MasterConfig()
         config = load_config(
             path, names=names._replace(lower_case_table_names=self._options.lower_case_table_names)
         )
-        if config.users or config.console_users:
-            table = "user" if config.users else "console_user"
+        if config.console_users:
             raise OptionError(
-                f"{path}: {table}: belongs to a master's configuration; a slave reads [[replica]] only"
+                f"{path}: console_user: belongs to a master's configuration; a slave reads [[replica]], [[user]] and "
+                "[[imposed]] only"
             )
         return config
+
+    def _listen(self, port: int) -> ListenAddress:
+        slaves = self._options.slaves
+        return ListenAddress(
+            slaves.host,
+            port,
+            slaves.tls,
+            insecure=self._options.insecure,
+            owner="the slave",
+            host_option="--serve-host",
+            port_option="--serve-port",
+        )
 
     def watching(self, watching: Watching) -> Watching:
         """Return the functions that the slave calls, with those of the ports."""
@@ -110,7 +175,7 @@ class Edge:
             served.note(position)
 
     def needed_relay_log(self, channel: str) -> str | None:
-        """Return the oldest relay log file of a channel that a connected replica still reads, or None."""
+        """Return the oldest relay log file of a channel that a connected slave or replica still reads, or None."""
         served = self._channels.get(channel)
         service = served.running if served is not None else None
         if service is None:
@@ -135,24 +200,49 @@ class Edge:
 
     @contextmanager
     def serving(self, slave: Slave, executor: Executor, directory: ConnectionDirectory) -> Iterator[None]:
-        """Serve replicas while the ``with`` block runs.
+        """Serve slaves and replicas while the ``with`` block runs.
 
         ``executor`` carries out the statements that replicas seldom send. ``directory`` lists the connections of the
-        slave's other ports, too. Raises OptionError if a port cannot be listened on, and OutputError if the port file
+        slave's other ports, too. Raises OptionError if a port cannot be listened on, and OutputError if a port file
         cannot be written.
         """
         options = self._options
-        tls = options.tls or temporary_tls(options.host, options.ca)
         self._thread.start()
         servers: list[ReplicaServer] = []
+        ports: list[GrpcPort] = []
         try:
-            for name, port in options.ports.items():
-                servers.append(self._open(slave, name, port, tls, executor, directory))
-            if options.port_file is not None and self.chosen_ports:
-                write_port(options.port_file, next(iter(self.chosen_ports.values())))
+            if options.ports:
+                tls = options.tls or temporary_tls(options.host, options.ca)
+                for name, port in options.ports.items():
+                    servers.append(self._open(slave, name, port, tls, executor, directory))
+                _write_first(options.port_file, self.chosen_ports)
+            for name, port in options.slaves.ports.items():
+                ports.append(self._open_for_slaves(slave, name, port))
+            _write_first(options.slaves.port_file, self.slave_ports)
             yield
         finally:
-            self._close(servers)
+            self._close(servers, ports)
+
+    def _open_for_slaves(self, slave: Slave, name: str, port: int) -> GrpcPort:
+        served = self._channels[name]
+
+        def service() -> DumpFilterService:
+            self._configure(slave, served)
+            return served.service()
+
+        async def open_port() -> GrpcPort:
+            limits = self._options.limits
+            connections = limits.connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+            opened = GrpcPort(RelayService(service), limits, connections)
+            self.slave_ports[name] = opened.open(self._listen(port))
+            await opened.start()
+            return opened
+
+        opened = self._wait(open_port())
+        log.info(
+            "slaves.listening", channel=name, host=self._options.slaves.host, port=self.slave_ports[name]
+        )
+        return opened
 
     def _open(
         self,
@@ -201,15 +291,22 @@ class Edge:
                 )
                 served.configure(one.directory, slave.uuid, is_complete=is_complete)
 
-    def _close(self, servers: Sequence[ReplicaServer]) -> None:
+    def _close(self, servers: Sequence[ReplicaServer], ports: Sequence[GrpcPort]) -> None:
+        for served in self._channels.values():
+            served.stop()
         with contextlib.suppress(TimeoutError):
             for server in servers:
                 self._wait(server.close())
+            for port in ports:
+                self._wait(port.stop(_GRACE_SECONDS))
+            if ports:
+                self._wait(end_of_tasks())
         for served in self._channels.values():
             served.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STOP_SECONDS)
         self.chosen_ports.clear()
+        self.slave_ports.clear()
 
     def _run(self) -> None:
         try:
@@ -220,3 +317,13 @@ class Edge:
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of a coroutine in the loop's thread. Raises TimeoutError."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_STOP_SECONDS)
+
+
+def _folded(ports: Mapping[str, int]) -> dict[str, int]:
+    return {fold_channel(name): port for name, port in ports.items()}
+
+
+def _write_first(path: Path | None, ports: Mapping[str, int]) -> None:
+    """Write the port of the first channel to a file, if there are both."""
+    if path is not None and ports:
+        write_port(path, next(iter(ports.values())))

@@ -1,16 +1,19 @@
-"""One channel of a slave as real replicas see it: the dumps of its relay log."""
+"""One channel of a slave as other slaves and real replicas see it: the dumps of its relay log."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.edge.relay_set import ReceivedEnd, RelayWentBack
 from dumpfilter.edge.relay_store import RelayStore
 from dumpfilter.errors import BinlogUnreadable
+from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
@@ -23,16 +26,24 @@ _CLOSE_AFTER = 10.0
 
 
 class ServedChannel:
-    """A channel with a replica port. :meth:`note` may be called from any thread, :meth:`service` as well.
+    """A channel with a port. :meth:`note` may be called from any thread, :meth:`service` as well.
 
     The channel's relay log only grows, until the slave changes its filter, resets the channel, or discards a damaged
-    part. Then all dumps end, and the replicas connect again. The dumps that begin afterwards read the new relay log
-    through another service. GTIDs decide what each replica still needs.
+    part. Then all dumps end, and slaves and replicas connect again. The dumps that begin afterwards read the new relay
+    log through another service. GTIDs, or positions of the writer, decide what each still needs.
+
+    ``load_config`` returns the users and the imposed filters for a way of comparing names.
     """
 
     def __init__(
-        self, name: str, loop: asyncio.AbstractEventLoop, *, limits: ServerLimits | None = None
+        self,
+        name: str,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        limits: ServerLimits | None = None,
+        load_config: Callable[[NameRules], MasterConfig] = lambda names: MasterConfig(),
     ) -> None:
+        self._load_config = load_config
         self.name = name
         self._loop = loop
         self._server_uuid = ""
@@ -71,6 +82,8 @@ class ServedChannel:
     def service(self) -> DumpFilterService:
         """Return the service over the present relay log. Raises BinlogError, a momentary one without a relay log."""
         with self._lock:
+            if self._is_closed:
+                raise BinlogUnreadable("the slave is shutting down; connect again", momentary=True)
             if self._service is None:
                 if self._end is None or self._directory is None:
                     raise BinlogUnreadable(
@@ -79,14 +92,28 @@ class ServedChannel:
                 store = RelayStore(self._directory, self._end, is_complete=self._is_complete)
                 self._reader = SharedReader(store, self._loop)
                 self._service = DumpFilterService(
-                    self._reader, master_uuid=self._server_uuid, limits=self._limits
+                    self._reader,
+                    master_uuid=self._server_uuid,
+                    config=self._load_config(store.names),
+                    limits=self._limits,
                 )
             return self._service
 
     @property
     def running(self) -> DumpFilterService | None:
-        """The service over the present relay log, or None if no replica has connected since it began."""
+        """The service over the present relay log, or None if nobody has connected since it began."""
         return self._service
+
+    def stop(self) -> None:
+        """End all dumps with an error after which slaves connect again. No dump begins any more."""
+        with self._lock:
+            self._is_closed = True
+            service = self._service
+        if service is not None:
+            service.stopping = True
+            for slave in service.register.all():
+                slave.dump = 0
+                slave.notify()
 
     def close(self) -> None:
         """End all dumps, and close the relay log for good."""
@@ -107,7 +134,7 @@ class ServedChannel:
             return
         service.store.give_up(RelayWentBack())
         gone = service.register.remove_all(lambda slave: RelayWentBack())
-        log.info("the relay log goes back", channel=self.name, replicas=len(gone))
+        log.info("the relay log goes back", channel=self.name, registrations=len(gone))
         closing = threading.Timer(_CLOSE_AFTER, _close, [reader])
         closing.daemon = True
         closing.start()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Outage:
-    """A span of time in which a link is down. Times are seconds since the link was opened."""
+    """A span of time in which a link is down. Times are seconds since the link was opened or its shape was set."""
 
     start: float
     end: float | None

@@ -366,7 +366,7 @@ def _apply(traffic: SetTraffic, route: Route, crossing: Content, received: Ints)
 
 
 def _catch_up(arrived: Arrived, start: int, end: int) -> int | None:
-    if end >= NEVER:
+    if end >= NEVER or arrived.missing:
         return None
     return lag.catch_up(arrived.committed, arrived.received, start // MICROSECOND, end // MICROSECOND)
 

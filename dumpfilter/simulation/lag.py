@@ -135,16 +135,18 @@ def offered(committed: Ints, sizes: Ints, *, start: int, width: int, count: int)
     return found
 
 
-def catch_up(committed: Ints, received: Ints, start: int, end: int) -> int | None:
+def catch_up(committed: Ints, received: Ints, start: int, end: int) -> int:
     """Return the time from the end of an outage until the node has caught up, microseconds.
 
     A node has caught up when a transaction arrives after the outage with a lag that was usual before the outage, which
     is the 99th percentile of the lag of the transactions that arrived before. A lag of 100 ms always counts as usual.
-    Return None if the node does not catch up.
+    A node has also caught up when it has everything. Return 0 if nothing arrives after the outage.
     """
     lags = received - committed
     first = int(np.searchsorted(received, start))
     usual = percentile(np.sort(lags[:first]), CAUGHT_UP_SHARE) if first else 0
     after = int(np.searchsorted(received, end))
     back = np.flatnonzero(lags[after:] <= max(usual, LEAST_CAUGHT_UP))
-    return int(received[after + back[0]]) - end if len(back) else None
+    if after == len(received):
+        return 0
+    return int(received[after + back[0] if len(back) else -1]) - end

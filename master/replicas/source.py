@@ -9,8 +9,8 @@ from dumpfilter.binlog.gtid import MariadbGtidSet
 from dumpfilter.binlog.rows import Cursor, TableMap, decode_table_map
 from dumpfilter.errors import BinlogMissing, BinlogUnreadable, PositionError
 from dumpfilter.index.segment import Segment
+from dumpfilter.master.relay_starts import relay_start
 from dumpfilter.master.replicas.answers import Source
-from dumpfilter.master.replicas.relay_starts import relay_start
 from dumpfilter.master.store import BinlogStore, add_transactions
 
 _COLUMN_NAMES = 4

@@ -17,8 +17,8 @@ from dumpfilter.errors import PositionError
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.dump_start import DumpStart, start_after, start_at
 from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.relay_starts import relay_start
 from dumpfilter.master.replicas.failures import before_begin, beyond_end, purged
-from dumpfilter.master.replicas.relay_starts import relay_start
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.options.defaults import FIRST_EVENT
 

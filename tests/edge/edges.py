@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
 from dumpfilter.binlog.gtid_events import decode_mysql_gtid
 from dumpfilter.console.directory import ConnectionDirectory
-from dumpfilter.edge.edge import Edge, EdgeOptions
+from dumpfilter.edge.edge import Edge, EdgeOptions, SlavePorts
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.slave import Watching
 from tests.master.client import TINY
@@ -72,6 +73,35 @@ def edged(
     try:
         with edge.serving(driven.slave, driven.console, connections):
             yield Edged(driven, edge, connections)
+    finally:
+        driven.close()
+
+
+@dataclass
+class Chained:
+    """A slave with a port for other slaves."""
+
+    driven: Driven
+    edge: Edge
+
+    @property
+    def port(self) -> int:
+        """The port of the default channel. A slave follows it like a master's (:meth:`Driven.follow`)."""
+        return self.edge.slave_ports[""]
+
+
+@contextmanager
+def chained(
+    directory: Path, *options: str, slaves: SlavePorts | None = None, config: Path | None = None, **more: Any
+) -> Iterator[Chained]:
+    """Run a slave with a port for other slaves as long as the block runs."""
+    edge = Edge(EdgeOptions(slaves=slaves or SlavePorts({"": 0}), config=config, limits=TINY))
+    server_id = zlib.crc32(bytes(directory)) % 10**9 + 1
+    driven = Driven(directory, options, server_id, more, watching=edge.watching(Watching()))
+    driven.console = SlaveConsole(driven.slave, edge.replicas)
+    try:
+        with edge.serving(driven.slave, driven.console, ConnectionDirectory()):
+            yield Chained(driven, edge)
     finally:
         driven.close()
 

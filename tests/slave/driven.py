@@ -13,18 +13,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.gap_events import is_gap_event
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import FilterSemantics, Rule, make_filter
 from dumpfilter.filter.channels import ChannelFilters, split_channel
 from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind, make_rule
-from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.listen import ListenAddress
+from dumpfilter.master.relay_track import RelayTrack
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.console import SlaveConsole
@@ -56,6 +58,13 @@ def wait_until(condition: Callable[[], object], what: Callable[[], object] = lam
         threading.Event().wait(0.005)
 
 
+class HasPort(Protocol):
+    """A program that serves slaves at a port."""
+
+    @property
+    def port(self) -> int: ...
+
+
 class Master:
     """A master over a binlog set. After :meth:`stop`, :meth:`start` uses the same port again."""
 
@@ -82,9 +91,10 @@ class Master:
 
     @property
     def end(self) -> Place:
-        """The end of the newest file."""
+        """The end of the newest file, as slaves are told."""
         binlogs = BinlogSet.open(self.binlogs)
-        return binlogs.names[-1], binlogs.path(binlogs.names[-1]).stat().st_size
+        newest = binlogs.file(binlogs.names[-1])
+        return place_in(newest)(newest.size)
 
     def reconfigure(self, config: MasterConfig) -> None:
         """Change users and imposed filters without a restart."""
@@ -181,7 +191,7 @@ class Driven:
         if (current.rules, current.semantics) != (history[-1].rules, history[-1].semantics):
             history.append(Since(self.place(name), current.rules, current.semantics))
 
-    def follow(self, master: Master, channel: str = "", **options: str) -> None:
+    def follow(self, master: HasPort, channel: str = "", **options: str) -> None:
         """Execute CHANGE REPLICATION SOURCE TO with short waits. ``options`` are more options, as SQL literals."""
         given = {"SOURCE_HOST": "'127.0.0.1'", "SOURCE_PORT": str(master.port)}
         given |= {"SOURCE_HEARTBEAT_PERIOD": "0.2", "SOURCE_CONNECT_RETRY": "1"}
@@ -262,6 +272,15 @@ def driven(directory: Path, *options: str, **more: Any) -> Iterator[Driven]:
         slave.close()
 
 
+def place_in(file: BinlogFile) -> Callable[[int], Place]:
+    """Return the function that tells slaves' places from offsets of a binlog file or relay log file."""
+    if not file.is_relay_log:
+        return lambda offset: (file.name, offset)
+    track = RelayTrack(file)
+    begin = file.first_event
+    return lambda offset: track.position_at(max(offset, begin))
+
+
 @dataclass(frozen=True)
 class Expected:
     """The result of a slave."""
@@ -297,14 +316,18 @@ def expected(
     applier: EventApplier | None = None
     found = BinlogSet.open(binlogs)
     for name in found.names:
+        place_of = place_in(found.file(name))
         with found.path(name).open("rb") as source:
             for event in iter_events(source, file=name):
+                if is_gap_event(event.type, event.body):
+                    continue
+                here = place_of(event.offset)
                 if applier is None or not applier.inside:
-                    if until is not None and (name, event.offset) >= until:
+                    if until is not None and here >= until:
                         break
                     if transactions is not None and len(gtids) >= transactions:
                         break
-                    while left and left[0].place <= (name, event.offset):
+                    while left and left[0].place <= here:
                         since = left.pop(0)
                         applier = EventApplier(
                             make_filter(since.semantics, since.rules, names=NameRules(event.fd.family)),
@@ -314,7 +337,7 @@ def expected(
                         )
                         hits.clear()
                 assert applier is not None
-                if (name, event.offset) < start:
+                if here < start:
                     continue
                 applier.feed(event, file=name)
                 hits.update(applier.take_hits())

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.channel import Channel
 from tests.slave.driven import UUID, apply_before, driven, serving, wait_until
 from tests.slave.growing import GrowingCopy, boundaries
 from tests.slave.once import AddressOf, run_slave, start_slave
+from tests.slave.relayed import contents
 from tests.support import DATA
 
 FIRST = ["--replicate-ignore-db=hr", "--replicate-wild-ignore-table=logs.%"]
@@ -93,7 +93,7 @@ def test_a_chain_while_the_first_slave_receives(address_of: AddressOf, tmp_path:
 
 @pytest.mark.parametrize("number", [5, 20, 37, 53])
 def test_a_filter_changes_in_a_chain(address_of: AddressOf, tmp_path: Path, number: int) -> None:
-    """The second slave goes back to a position in the first slave's relay log."""
+    """The second slave goes back to a position of the server that wrote the first slave's relay log."""
     run_slave(address_of("mysql-row"), tmp_path / "first", FIRST)
     with serving(tmp_path / "first") as chained, driven(tmp_path / "second", *SECOND) as slave:
         slave.follow(chained)
@@ -101,27 +101,57 @@ def test_a_filter_changes_in_a_chain(address_of: AddressOf, tmp_path: Path, numb
         slave.catch_up(chained, executed=False)
         apply_before(slave, number)
         file, position = slave.place()
-        assert file.startswith("relay-bin.")
-        assert position in boundaries(BinlogSet.open(chained.binlogs), file)
+        assert position in boundaries(BinlogSet.open(DATA / "oracle" / "mysql-row"), file)
         slave.sql("CHANGE REPLICATION FILTER REPLICATE_WILD_DO_TABLE = ('a_b.%'), REPLICATE_DO_DB = ()")
         slave.sql("START REPLICA SQL_THREAD")
         slave.expect_law(chained)
         assert slave.executed() == f"{UUID}:1-74"
 
 
-def test_positions_are_those_of_the_relay_log(address_of: AddressOf, tmp_path: Path) -> None:
-    run_slave(address_of("mysql-mixed"), tmp_path / "first", FIRST)
-    with serving(tmp_path / "first") as chained:
-        second = run_slave(f"127.0.0.1:{chained.port}", tmp_path / "second", SECOND)
-        first = BinlogSet.open(chained.binlogs)
-    assert second.relay_log_info.source_file == second.master_info.source_file == first.names[-1]
-    assert second.relay_log_info.source_position == first.size(first.names[-1])
-    for number, path in enumerate(sorted((tmp_path / "second").glob("relay-bin.0*"))):
-        ends = set()
-        with first.path(first.names[number]).open("rb") as file:
-            for event in iter_events(file, file=path.name):
-                ends.add(event.offset + len(event.raw))
-        with path.open("rb") as file:
-            _, _, *events = iter_events(file, file=path.name)
-        assert {event.header.end_log_pos for event in events} <= ends | {0}
-        assert not any(event.type == EventType.ROTATE and not event.header.timestamp for event in events)
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("folder", ["mysql-mixed", "mysql-row", "mariadb118-mixed"])
+def test_a_chain_with_one_filter_is_one_slave(
+    address_of: AddressOf, tmp_path: Path, folder: str, at: int
+) -> None:
+    """The relay logs of the last slave of a chain are those of a slave with the chain's filter at the first master."""
+    direct = run_slave(address_of(folder), tmp_path / "direct", FIRST)
+    slave = run_slave(address_of(folder), tmp_path / "0", FIRST if at == 0 else [])
+    for number in (1, 2):
+        with serving(tmp_path / str(number - 1)) as chained:
+            address = f"127.0.0.1:{chained.port}"
+            slave = run_slave(
+                address, tmp_path / str(number), FIRST if at == number else [], auto_position=number == 2
+            )
+    for name in ("source_file", "source_position", "retrieved"):
+        assert getattr(slave.master_info, name) == getattr(direct.master_info, name)
+    for name in ("source_file", "source_position", "executed", "target"):
+        assert getattr(slave.relay_log_info, name) == getattr(direct.relay_log_info, name)
+    found, wanted = contents(tmp_path / "2"), contents(tmp_path / "direct")
+    assert found.keys() == wanted.keys()
+    # The hits are those of each slave's own filter.
+    assert [events for events, _ in _files(found)] == [events for events, _ in _files(wanted)]
+
+
+def _files(found: dict[str, Any]) -> list[Any]:
+    return [found[name] for name in sorted(found) if name != "relay-bin.index"]
+
+
+@pytest.mark.parametrize("folder", ["mysql-row", "mariadb-row"])
+def test_a_slave_goes_on_at_another_master_of_the_chain(
+    address_of: AddressOf, tmp_path: Path, folder: str
+) -> None:
+    """A slave without auto-positioning goes on by the server's file and position, up and down the chain."""
+    copy = GrowingCopy(DATA / "oracle" / folder, tmp_path / "binlog", seed=5)
+    with serving(tmp_path / "binlog") as origin:
+        address = f"127.0.0.1:{origin.port}"
+        for _ in range(copy.transactions // 16 + 1):
+            copy.more(9)
+            run_slave(address, tmp_path / "first", FIRST)
+            with serving(tmp_path / "first") as chained:
+                run_slave(f"127.0.0.1:{chained.port}", tmp_path / "moved", SECOND)
+            copy.more(7)
+            moved = run_slave(address, tmp_path / "moved", SECOND)
+        whole = run_slave(address, tmp_path / "whole", SECOND)
+    assert moved.relay_log_info.executed == whole.relay_log_info.executed
+    assert moved.master_info.source_position == whole.master_info.source_position
+    assert moved.master_info.retrieved == whole.master_info.retrieved

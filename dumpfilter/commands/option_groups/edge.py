@@ -1,4 +1,4 @@
-"""The options of the ports that a slave opens for real MySQL and MariaDB replicas beside it."""
+"""The options of the ports at which a slave serves its relay logs to other slaves and to real replicas."""
 
 from __future__ import annotations
 
@@ -19,10 +19,32 @@ if TYPE_CHECKING:
 
 _MOST_PORT = 65535
 
+SERVE_PANEL = "Slaves of this slave"
+
 
 @dataclass(frozen=True)
 class EdgeOptions(OptionGroup):
-    """The ports at which a slave serves its relay logs to real MySQL and MariaDB replicas, and their accounts."""
+    """The ports at which a slave serves its relay logs to other slaves and to real replicas, and their accounts."""
+
+    serve_port: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Port for other slaves of dumpfilter, which get what this slave has received; with a name before it, "
+            "what that channel has received. 0 takes a free port. Repeatable.",
+            metavar="[CHANNEL=]PORT",
+            rich_help_panel=SERVE_PANEL,
+        ),
+    ] = None
+    serve_host: Annotated[
+        str, typer.Option(help="Address to listen on for slaves.", rich_help_panel=SERVE_PANEL)
+    ] = "127.0.0.1"
+    serve_port_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the first port for slaves to this file once they can connect.",
+            rich_help_panel=SERVE_PANEL,
+        ),
+    ] = None
 
     replica_port: Annotated[
         list[str] | None,
@@ -46,7 +68,8 @@ class EdgeOptions(OptionGroup):
     config: Annotated[
         Path | None,
         typer.Option(
-            help="A TOML file whose replica tables name the users and filters of replicas (docs/edge.md).",
+            help="A TOML file. Its replica tables name the users and filters of replicas, its user tables the users "
+            "of slaves (docs/edge.md).",
             rich_help_panel=PANEL,
         ),
     ] = None
@@ -54,25 +77,27 @@ class EdgeOptions(OptionGroup):
     def edge(
         self, protection: ProtectionOptions, tls: TlsSource | None, lower_case_table_names: int
     ) -> Edge | None:
-        """Return the ports for replicas, or None without ``--replica-port``.
+        """Return the ports of the relay logs, or None without ``--serve-port`` and ``--replica-port``.
 
         ``tls`` are the settings of ``protection``'s files. Raises OptionError.
         """
-        if not self.replica_port:
+        if not self.serve_port and not self.replica_port:
             return None
-        if self.config is None:
-            raise OptionError(
-                "--replica-port: no replica could log in: give --config FILE with at least one [[replica]]"
-            )
-        from dumpfilter.edge.edge import Edge
+        from dumpfilter.edge.edge import Edge, SlavePorts
         from dumpfilter.edge.edge import EdgeOptions as Settings
 
         return Edge(
             Settings(
-                ports=parse_ports(self.replica_port),
+                ports=parse_ports(self.replica_port or [], "--replica-port"),
                 config=self.config,
                 host=self.replica_host,
                 port_file=self.replica_port_file,
+                slaves=SlavePorts(
+                    parse_ports(self.serve_port or [], "--serve-port"),
+                    self.serve_host,
+                    self.serve_port_file,
+                    tls,
+                ),
                 tls=tls,
                 ca=protection.tls_ca,
                 insecure=protection.insecure,
@@ -81,18 +106,18 @@ class EdgeOptions(OptionGroup):
         )
 
 
-def parse_ports(texts: list[str]) -> dict[str, int]:
-    """Return the port of each channel, from texts such as ``m1=3310``. Raises OptionError.
+def parse_ports(texts: list[str], option: str) -> dict[str, int]:
+    """Return the port of each channel, from texts such as ``m1=3310``. Raises OptionError, which names ``option``.
 
-    >>> parse_ports(["3309", "m1=3310"])
+    >>> parse_ports(["3309", "m1=3310"], "--replica-port")
     {'': 3309, 'm1': 3310}
     """
     ports: dict[str, int] = {}
     for text in texts:
         channel, _, port = text.rpartition("=")
         if not port.isascii() or not port.isdigit() or int(port) > _MOST_PORT:
-            raise OptionError(f"--replica-port={text}: give a port from 0 to {_MOST_PORT}, or CHANNEL=PORT")
+            raise OptionError(f"{option}={text}: give a port from 0 to {_MOST_PORT}, or CHANNEL=PORT")
         if channel in ports:
-            raise OptionError(f"--replica-port={text}: channel {channel!r} has two ports: keep one")
+            raise OptionError(f"{option}={text}: channel {channel!r} has two ports: keep one")
         ports[channel] = int(port)
     return ports

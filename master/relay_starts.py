@@ -1,7 +1,7 @@
-"""The place in a slave's relay log at which the dump for a MariaDB replica begins, from a place in the writer's binlog.
+"""The place in a slave's relay log at which a dump begins, from a place in the writer's binlog.
 
-The writer is the server that wrote the binlog of the slave's master. A replica of a slave knows the writer's files and
-positions only.
+The writer is the server that wrote the binlog of the slave's master. The slaves and replicas of a slave know the
+writer's files and positions only.
 """
 
 from __future__ import annotations
@@ -53,18 +53,16 @@ def relay_start(file: str, position: int, store: BinlogStore) -> RelayStart:
         )
     size = indexed.file.size
     if store.file_after(indexed.name) is None and position > indexed.track.at(size).end:
-        raise BinlogUnreadable(
-            "the slave has not received its master's binlog up to here yet; connect again",
-            file=file,
-            position=position,
-            momentary=True,
-        )
+        raise _not_received(file, position)
     return RelayStart(indexed.name, size, position)
 
 
 def _holding(file: str, position: int, store: BinlogStore) -> IndexedFile:
     """Return the newest relay log file for a file of the writer that begins at a position or before."""
     known = []
+    newest = store.open_file(store.binlogs.names[-1]).track.begin.file
+    if _is_later(file, newest):
+        raise _not_received(file, position)
     for name in reversed(store.binlogs.names):
         indexed = store.open_file(name)
         begin = indexed.track.begin
@@ -73,10 +71,28 @@ def _holding(file: str, position: int, store: BinlogStore) -> IndexedFile:
         known.append(f"{begin.file} from {begin.position} on")
     raise PositionError(
         f"the slave's relay log does not have this place of its master's binlog; it has {', '.join(reversed(known))}. "
-        "Use CHANGE MASTER TO MASTER_USE_GTID=slave_pos, or seed the replica from a backup",
+        "Replicate by GTID, or seed the replica from a backup",
         file=file,
         position=position,
     )
+
+
+def _not_received(file: str, position: int) -> BinlogUnreadable:
+    return BinlogUnreadable(
+        "the slave has not received its master's binlog up to here yet; connect again",
+        file=file,
+        position=position,
+        momentary=True,
+    )
+
+
+def _is_later(file: str, newest: str) -> bool:
+    """Tell whether a file of the writer comes after the newest one that the slave has received."""
+    base, _, number = file.rpartition(".")
+    newest_base, _, newest_number = newest.rpartition(".")
+    if base != newest_base or not (number.isdecimal() and newest_number.isdecimal()):
+        return False
+    return int(number) > int(newest_number)
 
 
 def _transaction_at(indexed: IndexedFile, position: int, store: BinlogStore) -> tuple[int, int, int] | None:

@@ -12,7 +12,7 @@ from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gap_events import Gap, is_gap_event, parse_gap_event
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.errors import BinlogUnreadable, PositionError
-from dumpfilter.master.replicas.relay_starts import relay_start
+from dumpfilter.master.relay_starts import relay_start
 from dumpfilter.master.store import BinlogStore
 from tests.master.replicas.serving import header, serving
 from tests.master.test_relay_plans import receive
@@ -62,11 +62,12 @@ def test_each_position_has_its_place(relay_dir: Path) -> None:
 
 def test_places_that_the_slave_does_not_have(relay_dir: Path) -> None:
     store = BinlogStore(relay_dir / "relay-bin.index")
-    with pytest.raises(PositionError, match="MASTER_USE_GTID=slave_pos"):
-        relay_start("bin.000099", 4, store)
-    with pytest.raises(BinlogUnreadable, match="not received") as error:
-        relay_start("bin.000003", 100_000, store)
-    assert error.value.momentary
+    with pytest.raises(PositionError, match="Replicate by GTID"):
+        relay_start("other.000001", 4, store)
+    for file, position in (("bin.000003", 100_000), ("bin.000099", 4)):
+        with pytest.raises(BinlogUnreadable, match="not received") as error:
+            relay_start(file, position, store)
+        assert error.value.momentary
     first = relay_start("", 4, store)
     assert first[:2] == relay_start("bin.000001", 4, store)[:2]
     store.close()

@@ -1,0 +1,81 @@
+"""The run of a topology in this process, until Ctrl-C or until ``dumpfilter topology down``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import typer
+from rich.console import Console
+
+from dumpfilter.commands.topology.live import REFRESH_SECONDS, watch_status
+from dumpfilter.commands.topology.tables import report_view, status_view
+from dumpfilter.testbed import Testbed, up
+from dumpfilter.testbed.control import ControlServer
+from dumpfilter.topology.model import Topology
+
+READY = b"ready\n"
+"""The bytes that tell the parent of a detached topology that everything runs."""
+
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_HINT = "Ctrl-C ends. Other terminals: dumpfilter topology status, link, sql, kill, check …"
+
+
+def run_in_foreground(
+    topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool, ready_fd: int | None
+) -> None:
+    """Start a topology, run it until somebody ends it, and print the report."""
+    with _endings_interrupt(), up(topology, directory, keep=keep, timeout=timeout) as bed:
+        control = ControlServer(bed)
+        try:
+            # Ctrl-C is how people end a topology, so it is no failure.
+            with contextlib.suppress(KeyboardInterrupt):
+                _run(bed, control, table=table, ready_fd=ready_fd)
+            _ignore_endings()
+            report = bed.report()
+            bed.down()
+        finally:
+            control.close()
+    if ready_fd is None:
+        Console(highlight=False).print(report_view(report))
+
+
+def _run(bed: Testbed, control: ControlServer, *, table: bool, ready_fd: int | None) -> None:
+    if ready_fd is not None:
+        os.write(ready_fd, READY)
+        os.close(ready_fd)
+    elif table and Console().is_terminal:
+        watch_status(lambda: bed.status().as_dict(), REFRESH_SECONDS, pause=control.wait_for_down, hint=_HINT)
+        return
+    else:
+        Console(highlight=False).print(status_view(bed.status().as_dict()))
+        typer.echo(f"{bed.topology.name} is up in {bed.directory}")
+    control.wait_for_down()
+
+
+@contextmanager
+def _endings_interrupt() -> Iterator[None]:
+    """Make SIGTERM and SIGHUP act like Ctrl-C."""
+    before = {number: signal.getsignal(number) for number in _ENDINGS}
+    for number in _ENDINGS:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _ignore_endings() -> None:
+    """Ignore a second Ctrl-C, which would leave processes behind."""
+    for number in _ENDINGS:
+        signal.signal(number, signal.SIG_IGN)

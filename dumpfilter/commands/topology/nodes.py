@@ -1,0 +1,54 @@
+"""The verbs ``kill``, ``stop``, ``start`` and ``restart`` of ``dumpfilter topology``."""
+
+from __future__ import annotations
+
+import typer
+
+from dumpfilter.commands.topology.options import DIRECTORY, Directory, NodeName
+
+
+def kill_command(node: NodeName, directory: Directory = DIRECTORY) -> None:
+    """Kill a node's process with SIGKILL, as a crash would.
+
+    Example:
+
+        dumpfilter topology kill web
+    """
+    _act("kill", node, directory)
+
+
+def stop_command(node: NodeName, directory: Directory = DIRECTORY) -> None:
+    """End a node's process in order. A recording or a workload pauses.
+
+    Example:
+
+        dumpfilter topology stop m
+    """
+    _act("stop", node, directory)
+
+
+def start_command(node: NodeName, directory: Directory = DIRECTORY) -> None:
+    """Start a killed or stopped node again, with its files and its ports.
+
+    Example:
+
+        dumpfilter topology start web
+    """
+    _act("start", node, directory)
+
+
+def restart_command(node: NodeName, directory: Directory = DIRECTORY) -> None:
+    """Stop a node and start it again.
+
+    Example:
+
+        dumpfilter topology restart web
+    """
+    _act("restart", node, directory)
+
+
+def _act(action: str, node: str, directory: Directory) -> None:
+    from dumpfilter.testbed.control import Control
+
+    status = Control(directory).ask("node", node=node, action=action)
+    typer.echo(f"{node}: {status['state']}")

@@ -1,0 +1,95 @@
+"""Tables of a running topology's status and report. They fit into 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from dumpfilter.printable import printable
+from dumpfilter.report.text import NOTHING, human_bytes, human_rate, human_seconds
+from dumpfilter.topology.units import format_rate, format_time
+
+_BAD = "bold red"
+_LONGEST = 500
+"""The most characters of a problem that are shown. A node's error may quote a statement."""
+
+_HEADS = ("node", "kind", "position", "lag", "behind", "rate", "saved")
+_NUMBERS = ("lag", "behind", "rate", "saved", "sent", "back", "now")
+
+
+def status_view(status: dict[str, Any]) -> RenderableType:
+    """Return the tables of a status: its nodes, its links, and the problems."""
+    nodes = _table(_HEADS)
+    for node in status["nodes"].values():
+        nodes.add_row(*_node_cells(node))
+    parts: list[RenderableType] = [nodes]
+    if status["links"]:
+        parts += [Text(), links_table(status["links"].values())]
+    parts += [Text(printable(problem, _LONGEST), style=_BAD) for problem in status["problems"]]
+    return Group(*parts)
+
+
+def links_table(links: Iterable[dict[str, Any]]) -> Table:
+    """Return the table of some links: state, shape, and bytes each way."""
+    table = _table(("link", "state", "shape", "sent", "back", "now"))
+    for link in links:
+        state = link["state"]
+        table.add_row(
+            link["name"],
+            Text(state, style="" if state == "up" else _BAD),
+            _shape(link),
+            human_bytes(link["bytes_to_target"]),
+            human_bytes(link["bytes_to_source"]),
+            human_rate(link["throughput"]),
+        )
+    return table
+
+
+def _node_cells(node: dict[str, Any]) -> list[str | Text]:
+    runs = node["state"] == "running"
+    state = node["kind"] if runs else f"{node['kind']}, {node['state']}"
+    place = node["place"]
+    cells: list[str | Text] = [
+        node["name"],
+        Text(state, style="" if runs else _BAD),
+        f"{place['file']}:{place['position']}" if place["file"] else NOTHING,
+    ]
+    if not node["channels"]:
+        done = {None: NOTHING, True: "done", False: "writes"}[node["is_done"]]
+        return [*cells, done, NOTHING, NOTHING, NOTHING]
+    seconds = node["lag"]["seconds"]
+    lag = NOTHING if seconds is None else human_seconds(seconds)
+    return [
+        *cells,
+        lag,
+        human_bytes(node["lag"]["bytes"]),
+        human_rate(node["rate"]),
+        human_bytes(node["saved"]),
+    ]
+
+
+def _shape(link: dict[str, Any]) -> str:
+    parts = [] if link["rate"] is None else [format_rate(link["rate"])]
+    if link["delay"]:
+        parts.append(format_time(link["delay"]))
+    if link["jitter"]:
+        parts.append(f"±{format_time(link['jitter'])}")
+    return " ".join(parts) or NOTHING
+
+
+def _table(heads: Iterable[str]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for head in heads:
+        table.add_column(
+            head, justify="right" if head in _NUMBERS else "left", no_wrap=head in _NUMBERS, overflow="fold"
+        )
+    return table
+
+
+def report_view(report: dict[str, Any]) -> RenderableType:
+    """Return the tables of a report."""
+    return Text(str(report))

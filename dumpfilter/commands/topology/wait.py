@@ -1,0 +1,64 @@
+"""The verbs ``wait`` and ``check`` of ``dumpfilter topology``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dumpfilter.commands.topology.options import DIRECTORY, Directory, Timeout
+
+
+def wait_command(
+    node: Annotated[
+        str, typer.Argument(help="The name of a node. Without it all nodes are waited for.", metavar="[NODE]")
+    ] = "",
+    directory: Directory = DIRECTORY,
+    timeout: Timeout = "30s",
+    done: Annotated[
+        bool,
+        typer.Option("--done", help="First wait until recordings and workloads have written everything."),
+    ] = False,
+) -> None:
+    """Wait until a node, or every node, has caught up with what its sources have written by now.
+
+    Exit codes: 0 caught up. 4 not in time. 3 no topology is up.
+
+    Examples:
+
+        dumpfilter topology wait
+
+        dumpfilter topology wait web --timeout 5m
+    """
+    from dumpfilter.testbed.control import Control
+    from dumpfilter.topology.units import parse_time
+
+    seconds = parse_time(timeout)
+    control = Control(directory)
+    if done:
+        control.ask("wait done", timeout=seconds)
+    control.ask("wait", node=node, timeout=seconds)
+
+
+def check_command(directory: Directory = DIRECTORY, timeout: Timeout = "30s") -> None:
+    """Check the law: each node has what its sources and filters say.
+
+    First wait until all have caught up.
+
+    Slaves of dumpfilter are compared with a slave that received everything
+    and filters for itself. Real servers are compared table by table, with
+    CHECKSUM TABLE.
+
+    Exit codes: 0 equal. 4 a difference, which the error names, or not in time.
+    3 no topology is up.
+
+    Example:
+
+        dumpfilter topology check --timeout 2m
+    """
+    from dumpfilter.testbed.control import Control
+    from dumpfilter.topology.units import parse_time
+
+    control = Control(directory)
+    control.ask("check", timeout=parse_time(timeout))
+    typer.echo("every node has the data, positions and GTIDs that its sources and filters say")

@@ -1,0 +1,178 @@
+"""The process of a topology's links, as its caller sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dumpfilter.errors import LinkError
+from dumpfilter.links.records import Counters, History
+from dumpfilter.links.shape import PLAIN, LinkShape
+from dumpfilter.links.wire_format import shape_to_json
+
+ANSWER_TIMEOUT = 60.0
+"""The longest time for an answer of the process, seconds. A busy machine answers within milliseconds."""
+
+END_TIMEOUT = 10.0
+"""The longest time that the process may take to end by itself, seconds."""
+
+
+class LinkProcess:
+    """A process that carries the links of one topology. It ends with its caller, however the caller ends.
+
+    All methods may be called from any thread. They raise :class:`dumpfilter.errors.LinkError` when the process has
+    ended, or when it refuses a request.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path | None) -> None:
+        self._process = process
+        self._log = log
+        self._lock = threading.Lock()
+        self._rest = b""
+
+    @classmethod
+    def start(cls, log: Path | None = None) -> LinkProcess:
+        """Start the process. ``log`` is the file for its complaints."""
+        command = [sys.executable, "-m", "dumpfilter.links"]
+        with open(log if log is not None else os.devnull, "ab") as errors:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0
+            )
+        return cls(process, log)
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
+    def open(
+        self, name: str, target_port: int, shape: LinkShape = PLAIN, *, host: str = "127.0.0.1", port: int = 0
+    ) -> int:
+        """Open a link to a source's port, and return the port of 127.0.0.1 at which the target connects.
+
+        ``target_port`` and ``host`` are the address at which the source listens. The source need not listen yet.
+        ``port`` is the link's own port; 0 lets the system choose one.
+        """
+        answer = self._ask("open", name, to=[host, target_port], shape=shape_to_json(shape), port=port)
+        return int(answer["port"])
+
+    def retarget(self, name: str, target_port: int, *, host: str = "127.0.0.1") -> None:
+        """Lead new connections to another port of the source. Open connections stay as they are."""
+        self._ask("retarget", name, to=[host, target_port])
+
+    def set(self, name: str, shape: LinkShape) -> None:
+        """Change a link's shape. The times of scheduled outages begin anew, at 0.
+
+        A shorter delay applies to the bytes under way, too.
+        """
+        self._ask("set", name, shape=shape_to_json(shape))
+
+    def cut(self, name: str, seconds: float | None = None) -> None:
+        """Reset all connections of a link and refuse new ones, for a time or until :meth:`heal`."""
+        self._ask("cut", name, seconds=seconds)
+
+    def cut_after(self, name: str, count: int, seconds: float | None = None) -> None:
+        """Cut a link when ``count`` more bytes have reached its target, for a time or until :meth:`heal`."""
+        self._ask("cut_after", name, count=count, seconds=seconds)
+
+    def silence(self, name: str, seconds: float | None = None) -> None:
+        """Let no byte pass, and reset nothing, for a time or until :meth:`heal`."""
+        self._ask("silence", name, seconds=seconds)
+
+    def reset(self, name: str) -> None:
+        """Reset all connections of a link. New ones are accepted at once."""
+        self._ask("reset", name)
+
+    def heal(self, name: str) -> None:
+        """End a cut, a silence or a scheduled outage, and forget a cut that :meth:`cut_after` planned."""
+        self._ask("heal", name)
+
+    def close_link(self, name: str) -> None:
+        """Reset a link's connections, and give its port and its name back."""
+        self._ask("close", name)
+
+    def counters(self) -> dict[str, Counters]:
+        """Return the counters of all links by name."""
+        return {name: Counters(**value) for name, value in self._ask("counters", None)["links"].items()}
+
+    def history(self) -> dict[str, History]:
+        """Return the histories of all links by name."""
+        return {name: History.from_json(one) for name, one in self._ask("history", None)["links"].items()}
+
+    def close(self) -> None:
+        """End the process and all links. Calling the method again does nothing."""
+        with self._lock:
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+            try:
+                self._process.wait(END_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+
+    def __enter__(self) -> LinkProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, request: str, name: str | None, **values: Any) -> dict[str, Any]:
+        line = json.dumps({"do": request, **({} if name is None else {"link": name}), **values}) + "\n"
+        with self._lock:
+            stdin = self._process.stdin
+            if stdin is None or stdin.closed:
+                raise LinkError("the process of the links was closed")
+            try:
+                stdin.write(line.encode())
+            except OSError as error:
+                raise self._ended() from error
+            answer: dict[str, Any] = json.loads(self._line())
+        if "error" in answer:
+            raise LinkError(answer["error"])
+        return answer
+
+    def _line(self) -> bytes:
+        """Return the next line of the process."""
+        stdout = self._process.stdout
+        assert stdout is not None
+        deadline = time.monotonic() + ANSWER_TIMEOUT
+        with selectors.DefaultSelector() as selector:
+            selector.register(stdout, selectors.EVENT_READ)
+            while b"\n" not in self._rest:
+                left = deadline - time.monotonic()
+                if left <= 0 or not selector.select(left):
+                    # A late answer would be taken for the answer to the next request.
+                    self._process.kill()
+                    raise LinkError(f"the process of the links gave no answer in {ANSWER_TIMEOUT:.0f} s")
+                data = os.read(stdout.fileno(), 1 << 20)
+                if not data:
+                    raise self._ended()
+                self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    def _ended(self) -> LinkError:
+        """Return the error for a process that has ended."""
+        try:
+            status = str(self._process.wait(END_TIMEOUT))
+        except subprocess.TimeoutExpired:
+            status = "not ended yet"
+        told = "" if self._log is None else self._log.read_text(errors="replace")[-500:].strip()
+        return LinkError(f"the process of the links ended (status {status})" + (f": {told}" if told else ""))

@@ -1,0 +1,120 @@
+"""The search for the programs of MariaDB and MySQL servers."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from dumpfilter.errors import ServerMissing
+
+Family = Literal["mariadb", "mysql"]
+
+OLDEST: Mapping[Family, tuple[int, int]] = {"mariadb": (10, 5), "mysql": (8, 4)}
+"""The oldest versions that dumpfilter can start."""
+
+VARIABLE: Mapping[Family, str] = {"mariadb": "DUMPFILTER_MARIADBD", "mysql": "DUMPFILTER_MYSQLD"}
+"""The environment variables that name a program."""
+
+SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
+"""The directories of Debian's daemons, which the PATH of a plain user does not name."""
+
+_NAME: Mapping[Family, str] = {"mariadb": "mariadbd", "mysql": "mysqld"}
+_TITLE: Mapping[Family, str] = {"mariadb": "MariaDB", "mysql": "MySQL"}
+_PACKAGE: Mapping[Family, str] = {"mariadb": "mariadb-server", "mysql": "mysql-server"}
+_INSTALL = "mariadb-install-db"
+_BESIDE = (".", "../bin", "../scripts")
+"""The directories in which ``mariadb-install-db`` is looked for, from the directory of ``mariadbd``."""
+
+_VERSION_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program of a server, with its version."""
+
+    family: Family
+    path: str
+    version: str
+    """The version, such as ``10.11.6``."""
+    install: str = ""
+    """The program that makes a data directory. Empty if the server itself makes its data directory."""
+
+    @property
+    def title(self) -> str:
+        """The family and the version, for people."""
+        return f"{_TITLE[self.family]} {self.version}"
+
+    @property
+    def number(self) -> tuple[int, int]:
+        """The first two numbers of the version."""
+        first, second, *_ = self.version.split(".")
+        return int(first), int(second)
+
+
+def find_program(family: Family, named: str | None = None) -> Program:
+    """Return the program of a family: the named one, that of the environment variable, or the one on the PATH.
+
+    Raises ServerMissing.
+    """
+    named = named or os.environ.get(VARIABLE[family]) or None
+    path = shutil.which(named) if named else _which(_NAME[family])
+    cure = (
+        f"install {_TITLE[family]} (apt-get install {_PACKAGE[family]}), or name its program with the variable "
+        f"{VARIABLE[family]}"
+    )
+    if path is None and named:
+        raise ServerMissing(f"{named}: no such program: name the program of a {_TITLE[family]} server")
+    if path is None:
+        raise ServerMissing(f"this machine has no {_NAME[family]}: {cure}")
+    version = _version(family, path)
+    if version is None:
+        raise ServerMissing(f"{path} is no {_TITLE[family]} server: {cure}")
+    install = ""
+    if family == "mariadb":
+        install = _install(path) or ""
+        if not install:
+            raise ServerMissing(f"this machine has no {_INSTALL} beside {path} or on the PATH: {cure}")
+    program = Program(family, path, version, install)
+    if program.number < OLDEST[family]:
+        oldest = ".".join(map(str, OLDEST[family]))
+        raise ServerMissing(f"{path} is {program.title}, and dumpfilter needs {oldest} or later: {cure}")
+    return program
+
+
+def _which(program: str) -> str | None:
+    return shutil.which(program) or shutil.which(program, path=SBIN)
+
+
+def _version(family: Family, path: str) -> str | None:
+    """Return the version that a program tells, or None if the program is no server of this family."""
+    try:
+        told = subprocess.run(
+            [path, "--no-defaults", "--version"],
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=_VERSION_TIMEOUT,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ServerMissing(f"{path}: cannot be run: {error}") from None
+    found = re.search(r"Ver (\d+\.\d+\.\d+)(-MariaDB)?", told)
+    if found is None or (found[2] is not None) != (family == "mariadb"):
+        return None
+    return found[1]
+
+
+def _install(server: str) -> str | None:
+    """Return the path of ``mariadb-install-db``: the one that belongs to the server, or the one on the PATH."""
+    directory = Path(server).resolve().parent
+    for beside in _BESIDE:
+        found = shutil.which(_INSTALL, path=str(directory / beside))
+        if found is not None:
+            return str(Path(found).resolve())
+    return _which(_INSTALL)

@@ -1,0 +1,284 @@
+"""The running topology: its nodes and links, waiting, the check of the law, and the end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from dumpfilter.demo.processes import uninterrupted
+from dumpfilter.links.client import LinkProcess
+from dumpfilter.testbed.errors import NotCaughtUp, StartFailed, Unknown
+from dumpfilter.testbed.file_nodes import Files
+from dumpfilter.testbed.ground import HOST, Ground
+from dumpfilter.testbed.keeping import Keeper
+from dumpfilter.testbed.law import check_law
+from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files, take
+from dumpfilter.testbed.links import TestbedLink
+from dumpfilter.testbed.monitor import Monitor
+from dumpfilter.testbed.node import WAIT, Feed, TestbedNode
+from dumpfilter.testbed.own_nodes import Master, Slave
+from dumpfilter.testbed.server_nodes import RunningServerNode, SqlNode, StartedServer
+from dumpfilter.testbed.values import NodeStatus, TestbedStatus
+from dumpfilter.topology.drafts import did_you_mean
+from dumpfilter.topology.model import (
+    Link,
+    MasterNode,
+    Node,
+    RecordingNode,
+    RunningNode,
+    ServerNode,
+    SlaveNode,
+    Topology,
+    WorkloadNode,
+)
+from dumpfilter.topology.notation import topology_from
+
+_KINDS: Mapping[type[Node], type[TestbedNode]] = {
+    ServerNode: StartedServer,
+    RunningNode: RunningServerNode,
+    RecordingNode: Files,
+    WorkloadNode: Files,
+    MasterNode: Master,
+    SlaveNode: Slave,
+}
+
+
+class Testbed(AbstractContextManager["Testbed"]):
+    """A running topology. At the end of the ``with`` block everything that it started ends."""
+
+    __test__ = False
+
+    def __init__(
+        self, topology: Topology, state: State, keeper: Keeper, links: LinkProcess, *, keep: bool
+    ) -> None:
+        self.topology = topology
+        self.directory = state.directory
+        self._state = state
+        self._keep = keep
+        self._keeper = keeper
+        self._link_process = links
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._is_down = False
+        (self.directory / "logs").mkdir(exist_ok=True)
+        self._ground = Ground(topology, self.directory, keeper, links, state)
+        self.links: Mapping[str, TestbedLink] = {
+            link.name: TestbedLink(links, link) for link in topology.links
+        }
+        """All links by name (``SOURCE:TARGET``)."""
+        nodes: dict[str, TestbedNode] = {}
+        for node in topology.nodes:
+            nodes[node.name] = _KINDS[type(node)](self._ground, node, self._feeds(node, nodes))
+        self.nodes: Mapping[str, TestbedNode] = nodes
+        """All nodes by name, sources before their readers."""
+        self._monitor = Monitor(self.nodes, self.links, links)
+
+    def _feeds(self, node: Node, nodes: Mapping[str, TestbedNode]) -> list[Feed]:
+        return [
+            Feed(
+                reading,
+                reading.source if len(node.reads) > 1 else "",
+                nodes[reading.source],
+                self.links.get(Link(reading.source, node.name, reading.link).name),
+            )
+            for reading in node.reads
+        ]
+
+    # -- start
+
+    def start(self) -> None:
+        """Start all nodes, each as soon as its sources run. Raises StartFailed."""
+        started: dict[str, Future[None]] = {}
+        with ThreadPoolExecutor(len(self.nodes) or 1, "start") as pool:
+            for node in self.nodes.values():
+                started[node.name] = pool.submit(self._start, node, dict(started))
+            done, _ = wait(started.values(), return_when=FIRST_EXCEPTION)
+            for future in done:
+                if (error := future.exception()) is not None:
+                    raise error
+        self._monitor.start()
+
+    def _start(self, node: TestbedNode, started: Mapping[str, Future[None]]) -> None:
+        for feed in node.feeds:
+            if started[feed.source.name].exception() is not None:
+                # The source's own error is the one that is told.
+                raise StartFailed(f"{node.name}: its source {feed.source.name} did not start")
+            if feed.link is not None:
+                source = feed.source
+                is_slave = isinstance(node, Slave)
+                port = source.slave_port(node) if is_slave else source.replica_port(node)
+                feed.port = feed.link.open(port, source.host if isinstance(source, SqlNode) else HOST)
+        node.start()
+
+    # -- nodes and links
+
+    def __getitem__(self, name: str) -> TestbedNode:
+        """Return a node. Raises Unknown."""
+        try:
+            return self.nodes[name]
+        except KeyError:
+            raise Unknown(f"there is no node {name!r}{did_you_mean(name, list(self.nodes))}") from None
+
+    def __iter__(self) -> Iterator[TestbedNode]:
+        return iter(self.nodes.values())
+
+    def link(self, source: str, target: str = "") -> TestbedLink:
+        """Return the link from ``source`` to ``target``, or the link with the name ``SOURCE:TARGET``. Raises Unknown.
+
+        If a master of dumpfilter stands between the two, the link from this master to ``target`` is returned.
+        """
+        if not target:
+            source, _, target = source.partition(":")
+        found = self.links.get(f"{source}:{target}")
+        if found is None:
+            if target:
+                self[source]
+                for feed in self[target].feeds:
+                    reads = [one.source.name for one in feed.source.feeds]
+                    if feed.link is not None and isinstance(feed.source, Master) and source in reads:
+                        return feed.link
+            raise Unknown(
+                f"there is no link {source}:{target}; there are {', '.join(self.links) or 'no links'}"
+            )
+        return found
+
+    # -- waiting
+
+    def wait_caught_up(self, timeout: float = WAIT) -> None:
+        """Wait until every running node has applied what its origins have written before the call.
+
+        Raises NotCaughtUp.
+        """
+        deadline = time.monotonic() + timeout
+        for node in self.nodes.values():
+            if node.feeds and node.is_running:
+                node.wait_caught_up(max(deadline - time.monotonic(), 0.0))
+
+    def wait_done(self, timeout: float = WAIT) -> None:
+        """Wait until all recordings and workloads have written everything. Raises NotCaughtUp."""
+        deadline = time.monotonic() + timeout
+        for node in self.nodes.values():
+            if isinstance(node, Files) and not node.wait_done(max(deadline - time.monotonic(), 0.0)):
+                raise NotCaughtUp(
+                    f"{node.name}: the {node.kind} has not been written to its end within {timeout:g} s; it is at "
+                    f"{node.status().place}{' and paused' if node.state == 'stopped' else ''}"
+                )
+
+    def check(self, timeout: float = WAIT) -> None:
+        """Wait until all running nodes have caught up, and check the law for each.
+
+        Raises LawBroken, and NotCaughtUp.
+        """
+        deadline = time.monotonic() + timeout
+        self.wait_caught_up(timeout)
+        check_law(self._ground, self.nodes, max(deadline - time.monotonic(), 1.0))
+
+    # -- status
+
+    def status(self) -> TestbedStatus:
+        """Return the status of all nodes and links."""
+        counters = self._link_process.counters() if self.links else {}
+        return TestbedStatus(
+            name=self.topology.name,
+            directory=str(self.directory),
+            pid=os.getpid(),
+            nodes={name: self._node_status(node) for name, node in self.nodes.items()},
+            links={
+                name: link.status(counters[name]) for name, link in self.links.items() if name in counters
+            },
+            uptime=time.monotonic() - self._began,
+        )
+
+    def _node_status(self, node: TestbedNode) -> NodeStatus:
+        found = node.status()
+        rate = sum(feed.link.throughput for feed in node.feeds if feed.link is not None)
+        return NodeStatus(**{**found.__dict__, "rate": rate})
+
+    def report(self) -> dict[str, Any]:
+        """Return bytes by link, bytes saved, and lag over the run, as values that JSON can represent."""
+        return self._monitor.report(self.status())
+
+    # -- the end
+
+    def reset(self, timeout: float = WAIT) -> None:
+        """Return to the state after :func:`up`, for the next test.
+
+        Links are healed and have the topology's shape. All nodes run. Databases that were made on real servers since
+        are dropped, and the statements of ``init`` run again. All nodes have caught up. Raises DumpfilterError.
+        """
+        raise NotImplementedError
+
+    def down(self) -> None:
+        """End all processes, and remove the directory if :func:`up` made it. Calling it twice is harmless.
+
+        If the user named the directory, logs and report stay.
+        """
+        with self._lock:
+            if self._is_down:
+                return
+            self._is_down = True
+            guard = (
+                uninterrupted()
+                if threading.current_thread() is threading.main_thread()
+                else contextlib.nullcontext()
+            )
+            with guard:
+                self._down()
+
+    def _down(self) -> None:
+        self._monitor.close()
+        with ThreadPoolExecutor(len(self.nodes) or 1, "down") as pool:
+            list(pool.map(TestbedNode.close, self.nodes.values()))
+        self._link_process.close()
+        self._keeper.close()
+        if not self._keep:
+            if self._state.is_temporary:
+                shutil.rmtree(self.directory, ignore_errors=True)
+            else:
+                remove_files(self.directory, keep=(LOCK, *KEPT))
+                (self.directory / LOCK).unlink(missing_ok=True)
+        self._state.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.down()
+
+
+def up(
+    topology: Topology | str | os.PathLike[str],
+    directory: Path | None = None,
+    *,
+    keep: bool = False,
+) -> Testbed:
+    """Start a topology, and return when all nodes run.
+
+    ``topology`` is an object, the path of a TOML file, or the short string. Without ``directory`` all files are in a
+    temporary directory, which goes away with the testbed unless ``keep``. Raises OptionError for a topology that is not
+    valid, NotRunnable for one that the testbed cannot run, StartFailed, and TopologyBusy.
+    """
+    found = topology_from(topology)
+    with contextlib.ExitStack() as started:
+        keeper = Keeper()
+        started.callback(keeper.close)
+        state = take(directory)
+        started.callback(state.close)
+        if state.is_temporary:
+            keeper.remove_at_end(state.directory)
+            started.callback(shutil.rmtree, state.directory, ignore_errors=True)
+        links = LinkProcess.start(state.directory / "links.log")
+        started.callback(links.close)
+        bed = Testbed(found, state, keeper, links, keep=keep)
+        started.pop_all()
+    try:
+        bed.start()
+    except BaseException:
+        bed.down()
+        raise
+    return bed

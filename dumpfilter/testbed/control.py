@@ -1,0 +1,221 @@
+"""The control socket of a running topology, through which other commands reach it.
+
+A request is one line of JSON, such as ``{"do": "wait", "node": "web", "timeout": 30}``. The answer is one line:
+``{"value": …}``, or ``{"error": "…", "exit_code": 4}``. The socket is in the topology's directory, and only its owner
+may use it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dumpfilter.errors import DumpfilterError
+from dumpfilter.testbed.bed import Testbed
+from dumpfilter.testbed.errors import NotUp, TestbedError
+from dumpfilter.testbed.links import TestbedLink
+
+SOCKET = "control.sock"
+"""The name of the socket in the topology's directory."""
+
+_MOST_REQUEST = 1 << 20
+_BACKLOG = 16
+
+Request = dict[str, Any]
+
+
+class ControlFailed(TestbedError):
+    """An error that a running topology answered. The text and the exit code are those of the first error."""
+
+    def __init__(self, text: str, exit_code: int) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+class ControlServer:
+    """The server of a control socket. It runs in threads of the process that runs the topology."""
+
+    def __init__(self, bed: Testbed) -> None:
+        self._bed = bed
+        self._down = threading.Event()
+        self._gone = threading.Event()
+        self._path = bed.directory / SOCKET
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._path.unlink(missing_ok=True)
+        before = os.umask(0o177)
+        try:
+            with _short(self._path) as path:
+                self._listener.bind(path)
+        finally:
+            os.umask(before)
+        self._listener.listen(_BACKLOG)
+        threading.Thread(target=self._accept, name="control", daemon=True).start()
+
+    def __enter__(self) -> ControlServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def wait_for_down(self, timeout: float | None = None) -> bool:
+        """Wait until somebody asks for the end of the topology. Return whether somebody did."""
+        return self._down.wait(timeout)
+
+    def close(self) -> None:
+        """Answer who asked for the end, and remove the socket. The topology must have ended before."""
+        self._gone.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._path.unlink(missing_ok=True)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), name="control", daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rwb") as stream, contextlib.suppress(OSError):
+            while line := stream.readline(_MOST_REQUEST):
+                stream.write(json.dumps(self._answer(line)).encode() + b"\n")
+                stream.flush()
+
+    def _answer(self, line: bytes) -> dict[str, Any]:
+        try:
+            request = json.loads(line)
+            if request["do"] == "down":
+                self._down.set()
+                self._gone.wait()
+                return {"value": None}
+            return {"value": _VERBS[request["do"]](self._bed, request)}
+        except DumpfilterError as error:
+            return {"error": str(error), "exit_code": error.exit_code}
+        except Exception as error:
+            # Without an answer the other command would take the topology for ended.
+            return {"error": f"{line[:200].decode(errors='replace').strip()}: {error!r}", "exit_code": 1}
+
+
+class Control:
+    """A client of the control socket in a topology's directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def ask(self, do: str, **arguments: Any) -> Any:
+        """Send a request, and return the value of the answer.
+
+        Raises NotUp if no topology runs in the directory, and ControlFailed for an error of the topology.
+        """
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            try:
+                with _short(self.directory / SOCKET) as path:
+                    connection.connect(path)
+            except OSError:
+                raise NotUp(
+                    f"{self.directory}: no topology is up in this directory; start one with dumpfilter topology up, or "
+                    "name its directory with --directory"
+                ) from None
+            with connection.makefile("rwb") as stream:
+                try:
+                    stream.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
+                    stream.flush()
+                    line = stream.readline()
+                except OSError:
+                    line = b""
+        if not line:
+            raise NotUp(f"{self.directory}: the topology has ended")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise ControlFailed(answer["error"], answer["exit_code"])
+        return answer["value"]
+
+
+@contextmanager
+def _short(path: Path) -> Iterator[str]:
+    """Yield a short name of a socket's path. The address of a Unix socket holds 107 bytes."""
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)
+
+
+def _status(bed: Testbed, _: Request) -> Any:
+    return bed.status().as_dict()
+
+
+def _wait(bed: Testbed, request: Request) -> None:
+    if request.get("node"):
+        bed[request["node"]].wait_caught_up(request["timeout"])
+    else:
+        bed.wait_caught_up(request["timeout"])
+
+
+def _wait_done(bed: Testbed, request: Request) -> None:
+    bed.wait_done(request["timeout"])
+
+
+def _check(bed: Testbed, request: Request) -> None:
+    bed.check(request["timeout"])
+
+
+def _report(bed: Testbed, _: Request) -> Any:
+    return bed.report()
+
+
+def _logs(bed: Testbed, request: Request) -> str:
+    return bed[request["node"]].logs[request.get("begin", 0) :]
+
+
+def _node(bed: Testbed, request: Request) -> Any:
+    node = bed[request["node"]]
+    {"kill": node.kill, "stop": node.stop, "start": node.start, "restart": node.restart}[request["action"]]()
+    return node.status().as_dict()
+
+
+def _hold_behind(bed: Testbed, request: Request) -> Any:
+    bed[request["node"]].hold_behind(request["seconds"])
+    return bed[request["node"]].status().as_dict()
+
+
+def _link(bed: Testbed, request: Request) -> Any:
+    link = bed.link(request["link"])
+    seconds = request.get("seconds")
+    if request.get("shape"):
+        link.set(**request["shape"])
+    match request.get("fault"):
+        case "cut":
+            link.cut(seconds)
+        case "silence":
+            link.silence(seconds)
+        case "cut-after":
+            link.cut_after(request["size"], seconds)
+        case "heal":
+            link.heal()
+    return link.status().as_dict()
+
+
+_VERBS: dict[str, Callable[[Testbed, Request], Any]] = {
+    "status": _status,
+    "wait": _wait,
+    "wait done": _wait_done,
+    "check": _check,
+    "report": _report,
+    "logs": _logs,
+    "node": _node,
+    "hold behind": _hold_behind,
+    "link": _link,
+}

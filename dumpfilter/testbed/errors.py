@@ -1,0 +1,59 @@
+"""The errors of a running topology."""
+
+from __future__ import annotations
+
+from dumpfilter.errors import ConnectionLost, DirectoryBusy, DumpfilterError, OptionError
+
+
+class TestbedError(DumpfilterError):
+    """The base class of errors about a running topology."""
+
+    __test__ = False
+
+
+class NotRunnable(TestbedError, OptionError):
+    """An error about a topology that is valid, and that the testbed cannot run. The text names node and cure."""
+
+
+class StartFailed(TestbedError):
+    """An error about a node that did not start. The text has the end of the node's log."""
+
+
+class NodeIsDown(TestbedError, ConnectionLost):
+    """An error about a node that does not run, although the call needs it."""
+
+
+class NotCaughtUp(TestbedError):
+    """An error about nodes that have not caught up in time. The text tells each node's place, goal and errors."""
+
+    exit_code = 4
+
+
+class LawBroken(TestbedError):
+    """An error about a node whose data, position or GTID set is not what its sources and filters say.
+
+    The text names the node, the table and the difference.
+    """
+
+    exit_code = 4
+
+
+class TopologyBusy(TestbedError, DirectoryBusy):
+    """An error about a directory in which another process runs a topology."""
+
+
+class NotUp(TestbedError, ConnectionLost):
+    """An error about a directory in which no topology runs."""
+
+
+class Unknown(TestbedError, OptionError):
+    """An error about a node or a link that the topology does not have."""
+
+
+class SqlFailed(TestbedError):
+    """An error about a statement that a node refuses, or about a node that takes no SQL."""
+
+    def __init__(self, text: str, number: int = 0) -> None:
+        super().__init__(text)
+        self.number = number
+        """The number of the server's error. 0 for an error that the testbed found."""

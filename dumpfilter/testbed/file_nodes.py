@@ -1,0 +1,115 @@
+"""The nodes that are files: recordings that are replayed, and generated workloads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from dumpfilter.errors import DumpfilterError
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.inspection import inspect_set
+from dumpfilter.testbed.binlogs import WatchedSet, end_of
+from dumpfilter.testbed.errors import StartFailed
+from dumpfilter.testbed.ground import Ground
+from dumpfilter.testbed.node import Feed, Goal, TestbedNode
+from dumpfilter.testbed.replay import Replay, steady_timetables, timetables
+from dumpfilter.testbed.values import NOWHERE, NodeStatus
+from dumpfilter.topology.model import Node, RecordingNode, WorkloadNode
+from dumpfilter.workload.generate import generate
+
+
+class Files(TestbedNode):
+    """A recording or a workload: a binlog set that grows at its own pace, or that is complete at once."""
+
+    writes_binlog = True
+
+    def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
+        super().__init__(ground, node, feeds)
+        assert isinstance(node, RecordingNode | WorkloadNode)
+        self.kind = "recording" if isinstance(node, RecordingNode) else "workload"
+        self._model = node
+        self._replay: Replay | None = None
+        self._watched: WatchedSet | None = None
+        self._done = threading.Event()
+
+    @property
+    def watched(self) -> WatchedSet:
+        assert self._watched is not None
+        return self._watched
+
+    def start(self) -> None:
+        with self._lock:
+            if self._watched is None:
+                try:
+                    self._begin()
+                except DumpfilterError as error:
+                    raise StartFailed(f"{self.name}: {error}") from None
+            elif self._replay is not None:
+                self._replay.resume()
+            self.state = "running"
+
+    def _begin(self) -> None:
+        model = self._model
+        if isinstance(model, WorkloadNode):
+            made = self.directory / ("binlog" if model.rate is None else "generated")
+            generated = generate(made, model.size, style=model.style, seed=model.seed)
+            if model.rate is None:
+                self._watched = WatchedSet(generated.index)
+                return
+            tables = steady_timetables(BinlogSet.open(generated.index), rate=model.rate)
+            index = generated.index.name
+        else:
+            if model.speed is None:
+                self._watched = WatchedSet(model.binlogs.absolute())
+                # A missing file shall be an error of this node.
+                BinlogSet.open(model.binlogs)
+                return
+            source = BinlogSet.open(model.binlogs)
+            tables = timetables(source, speed=model.speed)
+            index = source.index.name if source.index is not None else "binlog.index"
+        self._replay = Replay(tables, self.directory / "binlog", index)
+        self._replay.start()
+        self._watched = WatchedSet(self._replay.index)
+
+    def stop(self) -> None:
+        with self._lock:
+            if self._replay is not None:
+                self._replay.pause()
+            self.state = "stopped"
+
+    def kill(self) -> None:
+        self.stop()
+
+    def close(self) -> None:
+        if self._replay is not None:
+            self._replay.close()
+        self.state = "stopped"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything has been written."""
+        return self._replay is None or self._replay.is_done
+
+    def wait_done(self, timeout: float) -> bool:
+        """Wait until everything has been written. Return whether it has."""
+        return self._replay is None or self._replay.wait_done(timeout)
+
+    def goal(self) -> Goal:
+        return Goal(self.name, end_of(self.watched.note()), "")
+
+    def all_gtids(self) -> str:
+        """Return the GTID set of what has been written."""
+        opened = self.watched.opened()
+        return "" if opened is None else inspect_set(opened, verify=False).gtids
+
+    def status(self) -> NodeStatus:
+        error = None if self._replay is None else self._replay.error
+        return NodeStatus(
+            name=self.name,
+            kind=self.kind,
+            state=self.state,
+            directory=str(self.directory),
+            place=end_of(self.watched.note()) if self._watched is not None else NOWHERE,
+            is_done=self.is_done,
+            problems=() if error is None else (f"{self.name}: the replay has ended: {error}",),
+        )

@@ -1,0 +1,65 @@
+"""The ground that all nodes of a running topology share: directory, keeper, links, passwords and server ids."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dumpfilter.links.client import LinkProcess
+from dumpfilter.testbed.keeping import Child, Keeper
+from dumpfilter.testbed.leftovers import State
+from dumpfilter.topology.model import Topology
+
+HOST = "127.0.0.1"
+"""The address on which all nodes listen."""
+
+FIRST_SERVER_ID = 101
+
+REPLICATION_USER = "repl"
+"""The user with which real replicas log in at replication ports of dumpfilter."""
+
+
+class Ground:
+    """The directory, the processes and the secrets of one running topology."""
+
+    def __init__(
+        self, topology: Topology, directory: Path, keeper: Keeper, links: LinkProcess, state: State
+    ) -> None:
+        self.topology = topology
+        self.directory = directory
+        self.keeper = keeper
+        self.links = links
+        self.state = state
+        self.console_password = secrets.token_urlsafe(12)
+        self.replication_password = secrets.token_urlsafe(12)
+        self.console_password_file = directory / "console.password"
+        write_secret(self.console_password_file, self.console_password)
+        self._server_ids = {
+            node.name: number for number, node in enumerate(topology.nodes, start=FIRST_SERVER_ID)
+        }
+
+    def server_id(self, name: str) -> int:
+        """Return the server id of a node."""
+        return self._server_ids[name]
+
+    def fork(
+        self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> Child:
+        """Start ``dumpfilter`` with these arguments. Raises StartFailed."""
+        child = self.keeper.fork(name, arguments, log, environment=environment)
+        self.state.add(child)
+        return child
+
+    def spawn(self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Child:
+        """Start another program. Raises StartFailed."""
+        child = self.keeper.spawn(name, command, log, environment=environment)
+        self.state.add(child)
+        return child
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Write a file that only its owner can read."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)

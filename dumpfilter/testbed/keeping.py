@@ -1,0 +1,238 @@
+"""The caller's side of the keeper: processes that end with the caller, whatever happens to the caller."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dumpfilter.testbed.errors import StartFailed, TestbedError
+
+_RECEIVED = 1 << 16
+_END_TIMEOUT = 10.0
+_ANSWER_TIMEOUT = 120.0
+
+
+class Child:
+    """A process that the keeper started. Its methods are those of :class:`subprocess.Popen`."""
+
+    def __init__(self, keeper: Keeper, name: str, pid: int, started: int) -> None:
+        self.name = name
+        self.pid = pid
+        self.started = started
+        """The process's start time, which together with the number names the process for good."""
+        self.returncode: int | None = None
+        self._keeper = keeper
+        self._ended = threading.Event()
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while the process runs. A signal's number is negative."""
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return the exit code. Raises subprocess.TimeoutExpired."""
+        if not self._ended.wait(timeout):
+            raise subprocess.TimeoutExpired(self.name, timeout or 0.0)
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal. SIGKILL reaches all processes that the child has started."""
+        if self.returncode is None:
+            self._keeper.signal(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask the process to end (SIGTERM)."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill the process (SIGKILL)."""
+        self.send_signal(signal.SIGKILL)
+
+    def ended(self, code: int) -> None:
+        """Note the exit code. The keeper's thread calls this."""
+        self.returncode = code
+        self._ended.set()
+
+
+class Keeper:
+    """A keeper process. When this process ends, even by kill -9, the keeper ends all children.
+
+    All methods may be called from any thread.
+    """
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        scratch = tempfile.mkdtemp(prefix="dumpfilter-keeper-")
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "dumpfilter.testbed.keeper", str(theirs.fileno()), scratch],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                # numpy's linear algebra starts threads, and a process with threads must not fork.
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+                start_new_session=True,
+            )
+        self._socket = ours
+        self._numbers = itertools.count(1)
+        self._sending = threading.Lock()
+        self._changed = threading.Condition()
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._children: dict[int, Child] = {}
+        self._early: dict[int, int] = {}
+        """Exit codes of processes whose start nobody has noticed yet."""
+        self._gone = False
+        self._thread = threading.Thread(target=self._receive, name="keeper", daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int:
+        """The keeper's process number."""
+        return self._process.pid
+
+    def fork(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        log: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+    ) -> Child:
+        """Start ``dumpfilter`` with these arguments in a fork of the keeper. Raises StartFailed."""
+        return self._start(name, arguments, log, environment, program=False)
+
+    def spawn(
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+    ) -> Child:
+        """Start a program, such as a real server. Raises StartFailed."""
+        return self._start(name, command, log, environment, program=True, directory=directory)
+
+    def signal(self, pid: int, number: int) -> None:
+        """Send a signal to a child."""
+        self._send({"do": "signal", "pid": pid, "signal": int(number)})
+
+    def remove_at_end(self, directory: Path) -> None:
+        """Let the keeper remove a directory when this process is gone."""
+        self._send({"do": "remove at end", "directory": str(directory)})
+
+    def keep(self, directory: Path) -> None:
+        """Undo :meth:`remove_at_end`."""
+        self._send({"do": "keep", "directory": str(directory)})
+
+    def ready(self) -> None:
+        """Wait until the keeper has imported everything. Raises TestbedError."""
+        self._ask({"do": "ping"})
+
+    def close(self) -> None:
+        """End the keeper, which kills the children that still run."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        try:
+            self._process.wait(_END_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._thread.join()
+        self._socket.close()
+
+    def _start(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str] | None,
+        *,
+        program: bool,
+        directory: Path | None = None,
+    ) -> Child:
+        answer = self._ask(
+            {
+                "do": "start",
+                "name": name,
+                "arguments": list(arguments),
+                "program": program,
+                "log": str(log),
+                "directory": "" if directory is None else str(directory),
+                "environment": dict(environment or {}),
+            }
+        )
+        if answer["failure"]:
+            raise StartFailed(f"{name}: {arguments[0]} cannot be started: {answer['failure']}")
+        pid = answer["pid"]
+        child = Child(self, name, pid, answer["started"] or 0)
+        with self._changed:
+            code = self._early.pop(pid, None)
+            if code is None and not self._gone:
+                self._children[pid] = child
+            else:
+                child.ended(-signal.SIGKILL if code is None else code)
+        return child
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        number = next(self._numbers)
+        self._send({**request, "id": number})
+        with self._changed:
+            if not self._changed.wait_for(lambda: number in self._answers or self._gone, _ANSWER_TIMEOUT):
+                raise TestbedError(f"the keeper (process {self.pid}) does not answer")
+            if number not in self._answers:
+                raise self._is_gone()
+            return self._answers.pop(number)
+
+    def _send(self, request: dict[str, Any]) -> None:
+        try:
+            with self._sending:
+                self._socket.sendall(json.dumps(request).encode() + b"\n")
+        except OSError:
+            raise self._is_gone() from None
+
+    def _is_gone(self) -> TestbedError:
+        return TestbedError(
+            f"the keeper (process {self.pid}) has ended, and all processes of the topology with it; start it again"
+        )
+
+    def _receive(self) -> None:
+        received = b""
+        while True:
+            try:
+                data = self._socket.recv(_RECEIVED)
+            except OSError:
+                data = b""
+            if not data:
+                break
+            *lines, received = (received + data).split(b"\n")
+            with self._changed:
+                for line in lines:
+                    self._take(json.loads(line))
+                self._changed.notify_all()
+        with self._changed:
+            self._gone = True
+            for child in self._children.values():
+                child.ended(-signal.SIGKILL)
+            self._children.clear()
+            self._changed.notify_all()
+
+    def _take(self, answer: dict[str, Any]) -> None:
+        if "exited" not in answer:
+            self._answers[answer["id"]] = answer
+            return
+        child = self._children.pop(answer["exited"], None)
+        if child is None:
+            self._early[answer["exited"]] = answer["code"]
+        else:
+            child.ended(answer["code"])

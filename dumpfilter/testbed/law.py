@@ -1,0 +1,149 @@
+"""The check of the law: what each node must have, from its origins' binlogs and the filters on the way.
+
+A slave of dumpfilter is compared with a reference that reads everything of the origin, and filters for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.gtid.parse import parse_gtid_set
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.errors import GtidError
+from dumpfilter.filter import FilterSemantics, ReplicationFilter
+from dumpfilter.filter.decision import Decision, Verdict
+from dumpfilter.filter.factory import make_filter
+from dumpfilter.filter.rules import parse_option
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.slave.targets import SummaryTarget
+from dumpfilter.slave.threads.applier import EventApplier
+from dumpfilter.statement import Statement
+from dumpfilter.testbed.errors import LawBroken
+from dumpfilter.testbed.ground import Ground
+from dumpfilter.testbed.node import Feed, TestbedNode
+from dumpfilter.testbed.own_nodes import Slave, is_effective
+from dumpfilter.testbed.values import Place
+
+
+class Chained(ReplicationFilter):
+    """The filters of a chain. A node gets what no filter before it drops, and applies it by its own filter."""
+
+    def __init__(self, before: Sequence[ReplicationFilter], own: ReplicationFilter) -> None:
+        self._before = before
+        self._own = own
+        self.rules = own.rules
+        self.names = own.names
+
+    @property
+    def is_on(self) -> bool:
+        return any(one.is_on for one in (*self._before, self._own))
+
+    def decide_rows(self, database: str, table: str) -> Decision:
+        for one in self._before:
+            decided = one.decide_rows(database, table)
+            if decided.verdict is Verdict.IGNORE:
+                return decided
+        return self._own.decide_rows(database, table)
+
+    def decide_statement(self, statement: Statement) -> Decision:
+        for one in self._before:
+            decided = one.decide_statement(statement)
+            if decided.verdict is Verdict.IGNORE:
+                return decided
+        return self._own.decide_statement(statement)
+
+    def rewrite_db(self, database: str) -> str:
+        return self._own.rewrite_db(database)
+
+    def rewrite_table(self, database: str, table: str) -> tuple[str, str]:
+        return self._own.rewrite_table(database, table)
+
+
+def check_law(ground: Ground, nodes: Mapping[str, TestbedNode], timeout: float) -> None:
+    """Check the law for all running nodes. Raises LawBroken with all differences."""
+    del ground, timeout
+    broken: list[str] = []
+    for node in nodes.values():
+        if isinstance(node, Slave):
+            for feed in node.feeds:
+                broken += differences(node, feed)
+    if broken:
+        raise LawBroken("the law is broken:\n" + "\n".join(broken))
+
+
+def filters_on_the_way(feed: Feed) -> list[tuple[str, ...]]:
+    """Return the rules of each filter between an origin and a node, in order. The last ones are the node's own."""
+    found = [feed.reading.rules]
+    node = feed.source
+    while not node.writes_binlog:
+        found.append(node.feeds[0].reading.rules)
+        node = node.feeds[0].source
+    return found[::-1]
+
+
+def differences(node: Slave, feed: Feed) -> list[str]:
+    """Return the differences between a slave's channel and its reference, as sentences."""
+    found = node.applied(feed)
+    if not found.source_file:
+        return []
+    place = Place(found.source_file, found.source_position)
+    origin = feed.origin
+    opened = origin.watched.opened()
+    if opened is None or place.file not in opened:
+        return [f"{node.name}: is at {place}, a file that {origin.name} does not have"]
+    expected, gtids = reference(opened, place, filters_on_the_way(feed))
+    where = f"{node.name}{f', channel {feed.channel}' if feed.channel else ''} at {place} of {origin.name}"
+    broken = []
+    for what in ("tables", "databases"):
+        ours, theirs = found.target.get(what, {}), expected.get(what, {})
+        for name in sorted(ours.keys() | theirs.keys()):
+            if ours.get(name) != theirs.get(name):
+                broken.append(
+                    f"{where}: {what.removesuffix('s')} {name}: has {_shown(ours.get(name))}, and should have "
+                    f"{_shown(theirs.get(name))}"
+                )
+    if not _equal_gtids(found.executed, gtids):
+        broken.append(f"{where}: GTID set: has {found.executed or 'none'}, and should have {gtids or 'none'}")
+    return broken
+
+
+def reference(binlogs: BinlogSet, end: Place, filters: Sequence[Sequence[str]]) -> tuple[dict[str, Any], str]:
+    """Return what a slave has that read everything of a binlog set up to a place and filtered for itself.
+
+    The values are the state of its target, and its GTID set.
+    """
+    with binlogs.file(binlogs.names[0]) as first:
+        names, family = first.format_description.names, first.format_description.family
+    *before, own = [_filter(rules, names) for rules in filters]
+    target = SummaryTarget()
+    gtids = parse_gtid_set("", family)
+    applier = EventApplier(Chained(before, own), target, on_complete=gtids.add)
+    for name in binlogs.names:
+        with binlogs.path(name).open("rb") as file:
+            for event in iter_events(file, file=name):
+                if Place(name, event.offset) >= end:
+                    return target.state(), str(gtids)
+                applier.feed(event, file=name)
+    return target.state(), str(gtids)
+
+
+def _filter(rules: Sequence[str], names: NameRules) -> ReplicationFilter:
+    semantics = FilterSemantics.EFFECTIVE if any(map(is_effective, rules)) else FilterSemantics.CLASSIC
+    return make_filter(
+        semantics, [parse_option(f"--{rule.removeprefix('--')}", semantics) for rule in rules], names=names
+    )
+
+
+def _shown(value: Any) -> str:
+    if not value:
+        return "nothing"
+    return ", ".join(f"{name} {one}" for name, one in value.items())
+
+
+def _equal_gtids(one: str, other: str) -> bool:
+    try:
+        return parse_gtid_set(one) == parse_gtid_set(other) if one and other else one == other
+    except GtidError:
+        return one == other

@@ -1,0 +1,143 @@
+"""The state file of a running topology, and what it is for: the next ``up`` or ``down`` cleans after kill -9.
+
+The file names the process that runs the topology, and all processes that it started, each with its start time. A
+lock on another file says whether the topology still runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from dumpfilter.testbed.errors import TestbedError, TopologyBusy
+from dumpfilter.testbed.keeping import Child
+from dumpfilter.testbed.processes import kill_group, start_time
+
+STATE = "state.json"
+"""The name of the state file."""
+LOCK = "lock"
+TEMPORARY = "dumpfilter-topology-"
+"""The begin of the names of temporary directories of topologies."""
+
+KEPT = ("logs", "report.json")
+"""The files of a directory that outlive the topology, if a user named the directory."""
+
+
+class State:
+    """The state file of a topology that this process runs. The directory stays locked until :meth:`close`."""
+
+    def __init__(self, directory: Path, *, is_temporary: bool) -> None:
+        self.directory = directory
+        self.is_temporary = is_temporary
+        self._lock_file = _locked(directory)
+        self._lock = threading.Lock()
+        self._content: dict[str, Any] = {
+            "pid": os.getpid(),
+            "started": start_time(os.getpid()),
+            "is_temporary": is_temporary,
+            "processes": {},
+        }
+        self._write()
+
+    def add(self, child: Child) -> None:
+        """Note a process."""
+        self.note(child.name, child.pid, child.started)
+
+    def note(self, name: str, pid: int, started: int | None) -> None:
+        """Note a process, which replaces the one that had the same name before."""
+        with self._lock:
+            self._content["processes"][name] = [pid, started]
+            self._write()
+
+    def close(self) -> None:
+        """Give the directory free."""
+        os.close(self._lock_file)
+
+    def _write(self) -> None:
+        new = self.directory / f"{STATE}.new"
+        new.write_text(json.dumps(self._content))
+        new.rename(self.directory / STATE)
+
+
+def take(directory: Path | None) -> State:
+    """Return the state of a new topology in a directory, after the rest of an earlier one has been removed.
+
+    Without a directory the topology gets a temporary one. Raises TopologyBusy, and TestbedError for a directory with
+    other files.
+    """
+    clean_temporary()
+    if directory is None:
+        return State(Path(tempfile.mkdtemp(prefix=TEMPORARY)), is_temporary=True)
+    directory = directory.absolute()
+    directory.mkdir(parents=True, exist_ok=True)
+    if (directory / STATE).exists():
+        clean(directory)
+    elif any(path.name != LOCK and path.name not in KEPT for path in directory.iterdir()):
+        raise TestbedError(
+            f"{directory}: has files that no topology made: name an empty directory or a new one"
+        )
+    return State(directory, is_temporary=False)
+
+
+def clean(directory: Path) -> bool:
+    """End what an earlier topology has left running in a directory, and remove its files.
+
+    Return whether there was anything. Raises TopologyBusy if the topology still runs.
+    """
+    if not (directory / STATE).exists():
+        return False
+    lock = _locked(directory)
+    try:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            content = json.loads((directory / STATE).read_text())
+            for pid, started in content["processes"].values():
+                if started:
+                    kill_group(pid, started)
+        remove_files(directory)
+    finally:
+        os.close(lock)
+    return True
+
+
+def clean_temporary() -> None:
+    """Clean the temporary directories of topologies of this user whose processes were killed."""
+    for directory in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
+        try:
+            if directory.stat().st_uid != os.getuid() or not (directory / STATE).exists():
+                continue
+            if clean(directory):
+                shutil.rmtree(directory, ignore_errors=True)
+        except (OSError, TopologyBusy):
+            continue
+
+
+def remove_files(directory: Path, *, keep: tuple[str, ...] = (LOCK,)) -> None:
+    """Remove the files of a topology but for the lock."""
+    # The state file is the last to go. Without it nobody would clean the rest.
+    for path in sorted(directory.iterdir(), key=lambda path: path.name == STATE):
+        if path.name in keep:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _locked(directory: Path) -> int:
+    handle = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise TopologyBusy(
+            f"{directory}: a topology is up in this directory; end it with dumpfilter topology down, or name another "
+            "directory"
+        ) from None
+    return handle

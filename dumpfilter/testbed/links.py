@@ -1,0 +1,133 @@
+"""The links of a running topology, as one asks and changes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dumpfilter.errors import OptionError
+from dumpfilter.links.client import LinkProcess
+from dumpfilter.links.records import Counters, History
+from dumpfilter.links.shape import LinkShape
+from dumpfilter.testbed.values import LinkStatus
+from dumpfilter.topology.model import Link
+from dumpfilter.topology.units import parse_rate, parse_time
+
+_UNCHANGED: Any = object()
+
+
+class TestbedLink:
+    """A link of a running topology."""
+
+    __test__ = False
+
+    def __init__(self, process: LinkProcess, link: Link) -> None:
+        self.name = link.name
+        self.source = link.source
+        self.target = link.target
+        self.shape = link.shape
+        """The link's shape now, without the delay of :meth:`hold`."""
+        self.throughput = 0.0
+        """The bytes a second towards the target in the last seconds."""
+        self._process = process
+        self._link = link
+        self._held = 0.0
+        self.port = 0
+        """The port at which the target connects."""
+
+    def open(self, port: int, host: str) -> int:
+        """Open the link to a port of the source, or lead it to another port. Return the port for the target."""
+        if self.port:
+            self._process.retarget(self.name, port, host=host)
+        else:
+            self.port = self._process.open(self.name, port, self.shape, host=host)
+        return self.port
+
+    def cut(self, seconds: float | None = None) -> None:
+        """Reset all connections and refuse new ones, for a time or until :meth:`heal`."""
+        self._process.cut(self.name, seconds)
+
+    def cut_after(self, nbytes: int, seconds: float | None = None) -> None:
+        """Cut the link when so many more bytes have reached the target, for a time or until :meth:`heal`."""
+        self._process.cut_after(self.name, nbytes, seconds)
+
+    def silence(self, seconds: float | None = None) -> None:
+        """Let no byte pass, and reset no connection, for a time or until :meth:`heal`."""
+        self._process.silence(self.name, seconds)
+
+    def drop_connections(self) -> None:
+        """Reset all connections. New ones are accepted at once."""
+        self._process.reset(self.name)
+
+    def heal(self) -> None:
+        """End a cut, a silence or an outage."""
+        self._process.heal(self.name)
+
+    def set(
+        self,
+        *,
+        rate: int | str | None = _UNCHANGED,
+        delay: float | str = _UNCHANGED,
+        jitter: float | str = _UNCHANGED,
+    ) -> None:
+        """Change the rate (bits a second or ``"2mbit"``), the delay or the jitter (seconds or ``"50ms"``).
+
+        The rate None is no limit. What is not named stays as it is. Raises OptionError.
+        """
+        changes: dict[str, Any] = {}
+        if rate is not _UNCHANGED:
+            changes["rate"] = parse_rate(rate) if isinstance(rate, str) else rate
+        if delay is not _UNCHANGED:
+            changes["delay"] = _seconds(delay, "delay")
+        if jitter is not _UNCHANGED:
+            changes["jitter"] = _seconds(jitter, "jitter")
+        self._set(replace(self.shape, **changes))
+
+    def hold(self, seconds: float) -> None:
+        """Delay the bytes by so much more, besides the link's own delay. 0 ends this."""
+        self._held = seconds
+        self._set(self.shape)
+
+    def restore(self) -> None:
+        """Return to the topology's shape, and heal the link."""
+        self._held = 0.0
+        self._set(self._link.shape)
+        self.heal()
+
+    def _set(self, shape: LinkShape) -> None:
+        self._process.set(self.name, replace(shape, delay=shape.delay + self._held))
+        self.shape = shape
+
+    @property
+    def counters(self) -> Counters:
+        """The bytes each way, and the connections."""
+        return self._process.counters()[self.name]
+
+    @property
+    def history(self) -> History:
+        """The link's latest changes, cuts and connections with their times, and its bytes over time."""
+        return self._process.history()[self.name]
+
+    def status(self, counters: Counters | None = None) -> LinkStatus:
+        """Return the link's status. ``counters`` are those that the caller has just asked for."""
+        found = self.counters if counters is None else counters
+        return LinkStatus(
+            name=self.name,
+            source=self.source,
+            target=self.target,
+            state=found.state,
+            rate=self.shape.rate,
+            delay=self.shape.delay + self._held,
+            jitter=self.shape.jitter,
+            bytes_to_target=found.down,
+            bytes_to_source=found.up,
+            connections=found.connections,
+            throughput=self.throughput,
+        )
+
+
+def _seconds(value: float | str, what: str) -> float:
+    seconds = parse_time(value) if isinstance(value, str) else float(value)
+    if seconds < 0:
+        raise OptionError(f"{what}: {value} is negative")
+    return seconds

@@ -1,0 +1,135 @@
+"""The monitor: a thread that samples the ends of origins, the lag of nodes and the bytes of links over a run."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from dumpfilter.errors import DumpfilterError
+from dumpfilter.links.client import LinkProcess
+from dumpfilter.testbed.links import TestbedLink
+from dumpfilter.testbed.node import TestbedNode
+from dumpfilter.testbed.values import Place, TestbedStatus
+
+END_PERIOD = 0.025
+"""The time between two looks at the ends of the origins' binlogs, seconds. The lag is as exact as this."""
+SAMPLE_PERIOD = 0.5
+"""The time between two samples of nodes and links, seconds."""
+MOST_SAMPLES = 7200
+"""The most samples of a node that are kept: an hour. Older ones are thinned out."""
+_RATE_SPAN = 2.0
+_MOST_PLOTTED = 300
+
+
+class Sample(NamedTuple):
+    """The lag and the place of a node at one moment."""
+
+    time: float
+    """Unix time, seconds."""
+    seconds: float
+    bytes: int
+    place: Place
+
+
+class Monitor:
+    """The samples of a running topology."""
+
+    def __init__(
+        self, nodes: Mapping[str, TestbedNode], links: Mapping[str, TestbedLink], process: LinkProcess
+    ) -> None:
+        self._nodes = nodes
+        self._links = links
+        self._process = process
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
+        self._samples: dict[str, list[Sample]] = {name: [] for name, node in nodes.items() if node.feeds}
+        self._down: dict[str, deque[tuple[float, int]]] = {name: deque() for name in links}
+
+    def start(self) -> None:
+        """Begin to sample."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def samples(self, name: str) -> list[Sample]:
+        """Return the samples of a node."""
+        return list(self._samples.get(name, ()))
+
+    def _run(self) -> None:
+        next_sample = 0.0
+        while not self._stop.wait(END_PERIOD):
+            # A node that is being killed at this moment has no status. The next sample may have it again.
+            for node in self._nodes.values():
+                if node.writes_binlog:
+                    with contextlib.suppress(DumpfilterError, OSError, AssertionError):
+                        node.watched.note()
+            now = time.monotonic()
+            if now >= next_sample:
+                next_sample = now + SAMPLE_PERIOD
+                self._sample(now)
+
+    def _sample(self, now: float) -> None:
+        with contextlib.suppress(DumpfilterError, OSError):
+            for name, counters in self._process.counters().items():
+                seen = self._down[name]
+                seen.append((now, counters.down))
+                while seen[0][0] < now - _RATE_SPAN and len(seen) > 2:
+                    seen.popleft()
+                (first, before), (last, after) = seen[0], seen[-1]
+                self._links[name].throughput = (after - before) / (last - first) if last > first else 0.0
+        for name, samples in self._samples.items():
+            with contextlib.suppress(DumpfilterError, OSError, AssertionError):
+                channels = self._nodes[name].channels()
+                if not channels:
+                    continue
+                behind = max(channels, key=lambda channel: channel.lag)
+                samples.append(Sample(time.time(), *behind.lag, behind.applied))
+                if len(samples) > MOST_SAMPLES:
+                    samples[: MOST_SAMPLES // 2] = samples[: MOST_SAMPLES // 2 : 2]
+
+    def report(self, status: TestbedStatus) -> dict[str, Any]:
+        """Return bytes by link, bytes saved, and lag over the run, as values that JSON can represent."""
+        nodes = {}
+        for name, samples in self._samples.items():
+            found = status.nodes[name]
+            lags = sorted(sample.seconds for sample in samples)
+            nodes[name] = {
+                "kind": found.kind,
+                "state": found.state,
+                "place": {"file": found.place.file, "position": found.place.position},
+                "gtids": found.gtids,
+                "bytes_received": sum(channel.bytes_received for channel in found.channels),
+                "bytes_saved": found.saved,
+                "lag": {
+                    "now": found.lag.seconds,
+                    "p50": _quantile(lags, 0.50),
+                    "p95": _quantile(lags, 0.95),
+                    "worst": lags[-1] if lags else 0.0,
+                    "mean": statistics.fmean(lags) if lags else 0.0,
+                    "samples": len(lags),
+                },
+                "lag_over_time": [
+                    [sample.time, sample.seconds, sample.bytes]
+                    for sample in samples[:: max(len(samples) // _MOST_PLOTTED, 1)]
+                ],
+            }
+        return {
+            "name": status.name,
+            "seconds": status.uptime,
+            "nodes": nodes,
+            "links": {name: link.as_dict() for name, link in status.links.items()},
+            "problems": list(status.problems),
+        }
+
+
+def _quantile(values: list[float], share: float) -> float:
+    return values[min(int(share * len(values)), len(values) - 1)] if values else 0.0

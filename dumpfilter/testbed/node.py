@@ -1,0 +1,269 @@
+"""A node of a running topology: what all kinds of nodes have in common."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pymysql
+
+from dumpfilter.testbed.binlogs import WatchedSet
+from dumpfilter.testbed.errors import NodeIsDown, SqlFailed, TestbedError
+from dumpfilter.testbed.ground import HOST, Ground
+from dumpfilter.testbed.links import TestbedLink
+from dumpfilter.testbed.values import NO_LAG, ChannelState, Kind, Lag, NodeStatus, Place, State
+from dumpfilter.topology.model import Node, Reading
+
+WAIT = 30.0
+"""The longest wait for a node to catch up, seconds, if the caller says nothing."""
+
+_SQL_TIMEOUT = 60.0
+_LONGEST_STATEMENT = 200
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A place that a node shall reach: the end of an origin's binlog at one moment."""
+
+    origin: str
+    place: Place
+    gtids: str
+    """The GTID set of the origin's binlog at that place. Empty if nobody asked for it."""
+
+
+@dataclass
+class Feed:
+    """One source of a node: the node that is read, the link to it, and the channel that reads."""
+
+    reading: Reading
+    channel: str
+    source: TestbedNode
+    link: TestbedLink | None
+    port: int = 0
+    """The port of the link at which the node connects."""
+
+    @property
+    def origin(self) -> TestbedNode:
+        """The node that wrote the binlog that comes over this feed."""
+        node = self.source
+        while not node.writes_binlog:
+            node = node.feeds[0].source
+        return node
+
+
+class TestbedNode(abc.ABC):
+    """A node of a running topology."""
+
+    __test__ = False
+    kind: Kind
+    writes_binlog = False
+    """Whether the node's readers get positions of the node's own binlog."""
+
+    def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
+        self.name = node.name
+        self.node = node
+        self.feeds = tuple(feeds)
+        self.directory = ground.directory / node.name
+        self.log = ground.directory / "logs" / f"{node.name}.log"
+        """The file of the node's log."""
+        self.state: State = "starting"
+        self._ground = ground
+        self._lock = threading.RLock()
+        self._held_behind = 0.0
+
+    # -- life
+
+    @abc.abstractmethod
+    def start(self) -> None:
+        """Start the node, also after :meth:`kill` or :meth:`stop`, then at the same ports. Raises StartFailed."""
+
+    @abc.abstractmethod
+    def stop(self) -> None:
+        """End the node's process in order. A recording or workload pauses."""
+
+    @abc.abstractmethod
+    def kill(self) -> None:
+        """Kill the node's process with SIGKILL, and wait for its end. A recording or workload pauses."""
+
+    def restart(self) -> None:
+        """Stop the node and start it again."""
+        self.stop()
+        self.start()
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """End the node for good, as fast as possible."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the node runs."""
+        return self.state == "running"
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the node's process. None if the node has none."""
+        return None
+
+    # -- SQL
+
+    @property
+    def port(self) -> int:
+        """The port for SQL clients: the server's port, or the console's port of a node of dumpfilter."""
+        raise self._no_sql()
+
+    @property
+    def user(self) -> str:
+        """The user for SQL clients."""
+        raise self._no_sql()
+
+    @property
+    def password(self) -> str:
+        """The user's password."""
+        raise self._no_sql()
+
+    @property
+    def host(self) -> str:
+        """The host for SQL clients."""
+        return HOST
+
+    @property
+    def url(self) -> str:
+        """The address for SQL clients, ``mysql://USER:PASSWORD@127.0.0.1:PORT/``."""
+        password = f":{quote(self.password, safe='')}" if self.password else ""
+        return f"mysql://{quote(self.user, safe='')}{password}@{self.host}:{self.port}/"
+
+    def connect(self, **options: Any) -> pymysql.Connection[Any]:
+        """Return a new PyMySQL connection, with autocommit. ``options`` are those of ``pymysql.connect``.
+
+        Raises NodeIsDown.
+        """
+        self._check_running()
+        arguments: dict[str, Any] = {
+            "host": self.host,
+            "port": self.port,
+            "user": self.user,
+            "password": self.password,
+            "charset": "utf8mb4",
+            "autocommit": True,
+            "connect_timeout": int(_SQL_TIMEOUT),
+        }
+        try:
+            return pymysql.connect(**{**arguments, **options})
+        except (pymysql.Error, OSError) as error:
+            raise NodeIsDown(f"{self.name}: no connection to {self.host}:{self.port}: {error}") from None
+
+    def execute(self, sql: str, args: Any = None) -> list[tuple[Any, ...]]:
+        """Run one statement on a connection of its own, and return its rows. Raises NodeIsDown and SqlFailed."""
+        with contextlib.closing(self.connect()) as connection, connection.cursor() as cursor:
+            try:
+                cursor.execute(sql, args)
+                return list(cursor.fetchall())
+            except pymysql.Error as error:
+                shown = sql if len(sql) <= _LONGEST_STATEMENT else f"{sql[:_LONGEST_STATEMENT]}…"
+                number, text = (*error.args, "")[:2] if error.args else (0, str(error))
+                raise SqlFailed(
+                    f"{self.name}: error {number}: {text}: {shown}",
+                    number if isinstance(number, int) else 0,
+                ) from None
+
+    def _no_sql(self) -> TestbedError:
+        return SqlFailed(f"{self.name} is a {self.kind}, and takes no SQL: ask the node that reads it")
+
+    def _check_running(self) -> None:
+        if not self.is_running:
+            raise NodeIsDown(f"{self.name}: the node is {self.state}; start it first")
+
+    # -- progress
+
+    @abc.abstractmethod
+    def status(self) -> NodeStatus:
+        """Return the node's status."""
+
+    def channels(self) -> tuple[ChannelState, ...]:
+        """Return how far the node has come with each source. A node without sources has none."""
+        return ()
+
+    @property
+    def lag(self) -> Lag:
+        """How far the node is behind the origins of its data: the largest lag of its channels."""
+        return most(channel.lag for channel in self.channels())
+
+    def wait_caught_up(self, timeout: float = WAIT) -> None:
+        """Wait until the node has applied all that its origins have written before the call.
+
+        Raises NotCaughtUp, and NodeIsDown for a node that does not run.
+        """
+        self._check_running()
+        deadline = time.monotonic() + timeout
+        for goal in self.goals(deadline):
+            self.wait_for(goal, deadline)
+
+    def goals(self, deadline: float) -> list[Goal]:
+        """Return the places that the node reaches when it has caught up. Origins that are replicas catch up first."""
+        found = {}
+        for feed in self.feeds:
+            origin = feed.origin
+            if origin.name not in found:
+                if origin.feeds and origin.is_running:
+                    origin.wait_caught_up(max(deadline - time.monotonic(), 0.0))
+                found[origin.name] = origin.goal()
+        return list(found.values())
+
+    def wait_for(self, goal: Goal, deadline: float) -> None:
+        """Wait until the node has applied its origin's binlog up to a goal. Raises NotCaughtUp."""
+        del goal, deadline
+
+    # -- for readers
+
+    @property
+    def watched(self) -> WatchedSet:
+        """The binlog set that the node writes. Only for nodes that write one."""
+        raise NotImplementedError
+
+    def goal(self) -> Goal:
+        """Return the end of the node's binlog. Only for nodes that write one."""
+        raise NotImplementedError
+
+    def all_gtids(self) -> str:
+        """Return the GTID set of the node's binlog. Only for nodes that write one."""
+        return self.goal().gtids
+
+    def slave_port(self, reader: TestbedNode) -> int:
+        """Return the port at which slaves of dumpfilter connect."""
+        raise self._cannot_serve(reader)
+
+    def replica_port(self, reader: TestbedNode) -> int:
+        """Return the port at which real replicas, and masters of dumpfilter, connect."""
+        raise self._cannot_serve(reader)
+
+    def _cannot_serve(self, reader: TestbedNode) -> TestbedError:
+        return TestbedError(f"{reader.name} is a {reader.kind}, and cannot read {self.name}, a {self.kind}")
+
+    # -- the rest
+
+    @property
+    def logs(self) -> str:
+        """The text of the node's log."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def hold_behind(self, seconds: float) -> None:
+        """Hold the node's data so many seconds behind its sources. 0 ends the delay.
+
+        The links to the node get the delay on top of their own.
+        """
+        for feed in self.feeds:
+            if feed.link is None:
+                raise TestbedError(f"{self.name}: reads files, without a link that could be slow")
+            feed.link.hold(seconds)
+        self._held_behind = seconds
+
+
+def most(lags: Any) -> Lag:
+    """Return the largest of lags, by seconds."""
+    return max(lags, default=NO_LAG)

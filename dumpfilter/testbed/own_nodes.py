@@ -1,0 +1,508 @@
+"""The nodes that are processes of dumpfilter: masters and slaves."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pymysql
+
+from dumpfilter.console.auth import DEFAULT_USER
+from dumpfilter.errors import DumpfilterError, OptionError
+from dumpfilter.filter.rules import FilterSemantics, RuleKind, parse_option
+from dumpfilter.slave.slave import CHANNELS
+from dumpfilter.slave.state import counters_info, master_info, relay_log_info, state_file
+from dumpfilter.slave.state.counters_info import CountersInfo
+from dumpfilter.slave.state.master_info import MasterInfo
+from dumpfilter.slave.state.relay_log_info import RelayLogInfo
+from dumpfilter.testbed.binlogs import WatchedSet, lag_behind
+from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
+from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground, write_secret
+from dumpfilter.testbed.keeping import Child
+from dumpfilter.testbed.node import Feed, Goal, TestbedNode, most
+from dumpfilter.testbed.server_nodes import RunningServerNode, StartedServer
+from dumpfilter.testbed.values import ChannelState, NodeStatus, Place
+from dumpfilter.topology.model import Node, ServerNode, SlaveNode
+
+START_TIMEOUT = 60.0
+"""The longest wait for a process to be ready, seconds."""
+STOP_TIMEOUT = 30.0
+_POLL = 0.005
+_LOG_SHOWN = 2000
+_LOOK_FOR_ERRORS = 1.0
+"""The time between two looks at the threads of a slave that is waited for, seconds."""
+
+_CONNECT_RETRY = "0.5"
+"""The longest time between two attempts of a slave to connect, seconds. A link that heals is used soon."""
+
+
+class _Threads(NamedTuple):
+    """The threads of a slave's channel, and its counters."""
+
+    io: str
+    sql: str
+    errors: tuple[str, ...]
+    bytes_received: int
+    bytes_dropped: int
+
+    def __str__(self) -> str:
+        return f"I/O thread {self.io}, SQL thread {self.sql}{''.join(f'; {error}' for error in self.errors)}"
+
+
+class OwnNode(TestbedNode):
+    """A process of dumpfilter, with a console."""
+
+    def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
+        super().__init__(ground, node, feeds)
+        self._child: Child | None = None
+        self._ports: dict[str, int] = {}
+        """The ports by the name of their option, since the first start."""
+        topology = ground.topology
+        readers = topology.readers(node.name)
+        self._replicas = [reader for reader in readers if isinstance(reader, ServerNode)]
+        self._slaves = [reader for reader in readers if isinstance(reader, SlaveNode)]
+
+    @property
+    def port(self) -> int:
+        return self._known("--console-port")
+
+    @property
+    def user(self) -> str:
+        return DEFAULT_USER
+
+    @property
+    def password(self) -> str:
+        return self._ground.console_password
+
+    @property
+    def pid(self) -> int | None:
+        child = self._child
+        return child.pid if child is not None and child.poll() is None else None
+
+    @property
+    def is_running(self) -> bool:
+        if self.state == "running" and self.pid is None:
+            self.state = "failed"
+        return self.state == "running"
+
+    def _known(self, option: str) -> int:
+        try:
+            return self._ports[option]
+        except KeyError:
+            raise NodeIsDown(f"{self.name}: the node has never run, so that it has no port") from None
+
+    def replica_port(self, reader: TestbedNode) -> int:
+        return self._known("--replica-port")
+
+    def _port_options(self) -> list[str]:
+        """Return the options of the node's ports, without ``-file`` and numbers."""
+        raise NotImplementedError
+
+    def _arguments(self) -> list[str]:
+        """Return the arguments of the node's command, without those of its ports."""
+        raise NotImplementedError
+
+    def _environment(self) -> dict[str, str]:
+        return {}
+
+    def start(self) -> None:
+        with self._lock:
+            if self.is_running:
+                return
+            self.directory.mkdir(parents=True, exist_ok=True)
+            options = self._port_options()
+            files = {option: self.directory / f"{option.strip('-')}" for option in options}
+            arguments = self._arguments()
+            for option, file in files.items():
+                file.unlink(missing_ok=True)
+                arguments += [option, str(self._ports.get(option, 0)), f"{option}-file", str(file)]
+            self.state = "starting"
+            self._child = self._ground.fork(self.name, arguments, self.log, self._environment())
+            try:
+                self._wait_for_ports(files)
+            except BaseException:
+                self.state = "failed"
+                self._end_child()
+                raise
+            self.state = "running"
+
+    def _wait_for_ports(self, files: dict[str, Path]) -> None:
+        assert self._child is not None
+        deadline = time.monotonic() + START_TIMEOUT
+        missing = dict(files)
+        while missing:
+            for option, file in list(missing.items()):
+                # The file appears with its content: it is written under another name and renamed.
+                if file.exists():
+                    self._ports[option] = int(file.read_text())
+                    del missing[option]
+            if not missing:
+                return
+            code = self._child.poll()
+            if code is not None or time.monotonic() > deadline:
+                how = "did not get ready" if code is None else f"ended with exit code {code}"
+                raise StartFailed(f"{self.name}: the {self.kind} {how}:\n{self.logs[-_LOG_SHOWN:]}")
+            time.sleep(_POLL)
+
+    def stop(self) -> None:
+        with self._lock:
+            child = self._child
+            if child is None or not self.is_running:
+                return
+            child.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(STOP_TIMEOUT)
+            self._end_child()
+            self.state = "stopped"
+
+    def kill(self) -> None:
+        with self._lock:
+            if self._child is not None and self.is_running:
+                self._end_child()
+                self.state = "stopped"
+
+    def close(self) -> None:
+        # Whoever starts the node at this moment must not leave a process behind.
+        with self._lock:
+            self._end_child()
+            self.state = "stopped"
+
+    def _end_child(self) -> None:
+        if self._child is not None and self._child.poll() is None:
+            self._child.kill()
+            self._child.wait(STOP_TIMEOUT)
+
+    def _replica_config(self) -> list[str]:
+        """Write the configuration with the accounts of real replicas, and return the option that names it."""
+        if not self._replicas:
+            return []
+        file = self.directory / "replicas.toml"
+        tables = []
+        for reader in self._replicas:
+            rules = next(one.rules for one in reader.reads if one.source == self.name)
+            tables.append(
+                "[[replica]]\n"
+                f"user = {json.dumps(REPLICATION_USER)}\n"
+                f"password = {json.dumps(self._ground.replication_password)}\n"
+                f"server_ids = [{self._ground.server_id(reader.name)}]\n"
+                f"rules = {json.dumps([f'--{rule}' for rule in rules])}\n"
+            )
+        write_secret(file, "\n".join(tables))
+        return ["--config", str(file)]
+
+    def _status(self, **values: Any) -> NodeStatus:
+        ports = {option.strip("-").removesuffix("-port"): number for option, number in self._ports.items()}
+        names = {"console": "sql", "port": "grpc", "serve": "grpc"}
+        running = self.is_running
+        problems = list(values.pop("problems", ()))
+        if self.state == "failed":
+            code = None if self._child is None else self._child.poll()
+            problems.insert(
+                0, f"{self.name}: the process has ended with exit code {code}; see its log {self.log}"
+            )
+        return NodeStatus(
+            name=self.name,
+            kind=self.kind,
+            state=self.state,
+            pid=self.pid if running else None,
+            directory=str(self.directory),
+            ports={names.get(name, name): number for name, number in ports.items()},
+            url=self.url if "console" in ports else "",
+            user=self.user,
+            password=self.password,
+            problems=tuple(problems),
+            **values,
+        )
+
+
+class Master(OwnNode):
+    """A master of dumpfilter."""
+
+    kind = "master"
+
+    def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
+        super().__init__(ground, node, feeds)
+        if len(self.feeds) != 1:
+            raise NotRunnable(f"{self.name}: a master reads exactly one source")
+        self._store: WatchedSet | None = None
+
+    def slave_port(self, reader: TestbedNode) -> int:
+        return self._known("--port")
+
+    def _port_options(self) -> list[str]:
+        return ["--port", "--console-port", *(["--replica-port"] if self._replicas else [])]
+
+    def _arguments(self) -> list[str]:
+        (feed,) = self.feeds
+        source = feed.source
+        where: list[str]
+        if isinstance(source, RunningServerNode | StartedServer):
+            where = [source.address_for_master(feed.port), "--store", str(self.directory / "store")]
+        else:
+            where = [str(source.watched.source)]
+        return [
+            "master",
+            *where,
+            f"--console-password-file={self._ground.console_password_file}",
+            f"--state-dir={self.directory / 'state'}",
+            *self._replica_config(),
+            *(options_of(self.node)),
+        ]
+
+    @property
+    def store(self) -> WatchedSet:
+        """The binlog set that the master serves: its own copy, or the files that its source writes."""
+        (feed,) = self.feeds
+        if feed.link is None:
+            return feed.source.watched
+        if self._store is None:
+            self._store = WatchedSet(self.directory / "store")
+        return self._store
+
+    def channels(self) -> tuple[ChannelState, ...]:
+        (feed,) = self.feeds
+        files = self.store.files()
+        place = Place(*files[-1]) if files else Place("", 0)
+        origin = feed.source.watched
+        lag = lag_behind(origin.note(), origin.history, place, time.monotonic())
+        received = sum(size for _, size in files) if feed.link is not None else 0
+        return (ChannelState("", feed.source.name, place, place, "", lag, bytes_received=received),)
+
+    def status(self) -> NodeStatus:
+        (channel,) = self.channels()
+        return self._status(place=channel.applied, lag=channel.lag, channels=(channel,))
+
+    def wait_for(self, goal: Goal, deadline: float) -> None:
+        while True:
+            (channel,) = self.channels()
+            if channel.applied >= goal.place:
+                return
+            if not self.is_running:
+                raise NodeIsDown(f"{self.name}: the master is {self.state}, at {channel.applied}")
+            if time.monotonic() > deadline:
+                raise NotCaughtUp(
+                    f"{self.name}: the master has {channel.applied} of {goal.origin}, and should have {goal.place}:\n"
+                    f"{self.logs[-_LOG_SHOWN:]}"
+                )
+            time.sleep(_POLL)
+
+
+class Slave(OwnNode):
+    """A slave of dumpfilter."""
+
+    kind = "slave"
+
+    def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
+        super().__init__(ground, node, feeds)
+        for feed in self.feeds:
+            if isinstance(feed.source, Slave) and len(feed.source.feeds) > 1:
+                raise NotRunnable(
+                    f"{self.name}: reads {feed.source.name}, which has several sources; a slave serves one "
+                    "channel at a port: let the reader read these sources itself"
+                )
+
+    def slave_port(self, reader: TestbedNode) -> int:
+        return self._known("--serve-port")
+
+    def _port_options(self) -> list[str]:
+        if len(self.feeds) > 1 and self._replicas:
+            raise NotRunnable(
+                f"{self.name}: has several sources, and real replicas; let the replicas read the sources themselves"
+            )
+        return [
+            "--console-port",
+            *(["--serve-port"] if self._slaves else []),
+            *(["--replica-port"] if self._replicas else []),
+        ]
+
+    def _arguments(self) -> list[str]:
+        return [
+            "slave",
+            *(
+                f"--master={f'{feed.channel}=' if feed.channel else ''}{HOST}:{feed.port}"
+                for feed in self.feeds
+            ),
+            f"--server-id={self._ground.server_id(self.name)}",
+            f"--relay-dir={self.directory / 'relay'}",
+            f"--console-password-file={self._ground.console_password_file}",
+            f"--connect-retry={_CONNECT_RETRY}",
+            "--summary=none",
+            *self._replica_config(),
+            *rule_options(self.feeds),
+            *options_of(self.node),
+        ]
+
+    def relay_directory(self, feed: Feed) -> Path:
+        """Return the directory of a channel's relay logs and state files."""
+        relay = self.directory / "relay"
+        return relay / CHANNELS / feed.channel if feed.channel else relay
+
+    def applied(self, feed: Feed) -> RelayLogInfo:
+        """Return how far a channel has applied, with the state of its target."""
+        directory = self.relay_directory(feed)
+        return (
+            state_file.load(directory / relay_log_info.NAME, relay_log_info.NAME, RelayLogInfo)
+            or RelayLogInfo()
+        )
+
+    def _received(self, feed: Feed) -> MasterInfo:
+        directory = self.relay_directory(feed)
+        return state_file.load(directory / master_info.NAME, master_info.NAME, MasterInfo) or MasterInfo()
+
+    def applied_place(self, feed: Feed) -> Place:
+        """Return the place in the origin's binlog up to which a channel has applied it."""
+        info = self.applied(feed)
+        return Place(info.source_file, info.source_position)
+
+    def channels(self) -> tuple[ChannelState, ...]:
+        return tuple(self._channel(feed) for feed in self.feeds)
+
+    def _channel(self, feed: Feed) -> ChannelState:
+        # The applier's place is read first. It would otherwise lie after the received place.
+        applied = self.applied(feed)
+        received = self._received(feed)
+        counted = counters_info.load(self.relay_directory(feed)) or CountersInfo()
+        place = Place(applied.source_file, applied.source_position)
+        origin = feed.origin.watched
+        return ChannelState(
+            channel=feed.channel,
+            source=feed.source.name,
+            received=Place(received.source_file, received.source_position),
+            applied=place,
+            gtids=applied.executed,
+            lag=lag_behind(origin.note(), origin.history, place, time.monotonic()),
+            errors=tuple(error for error in (counted.last_io_error, counted.last_sql_error) if error),
+            bytes_received=counted.bytes_received,
+            bytes_dropped=counted.counts.get("bytes_dropped", 0),
+        )
+
+    def threads(self) -> dict[str, _Threads]:
+        """Ask the console for the threads and counters of each channel. Raises DumpfilterError."""
+        status, counted = self._rows("SHOW REPLICA STATUS", "SELECT * FROM dumpfilter.channels")
+        counts = {row["CHANNEL_NAME"]: row for row in counted}
+        found = {}
+        for row in status:
+            channel = row["Channel_Name"]
+            errors = (str(row["Last_IO_Error"] or ""), str(row["Last_SQL_Error"] or ""))
+            found[channel] = _Threads(
+                row["Replica_IO_Running"],
+                row["Replica_SQL_Running"],
+                tuple(error for error in errors if error),
+                int(counts[channel]["BYTES_RECEIVED"]),
+                int(counts[channel]["BYTES_DROPPED"]),
+            )
+        return found
+
+    def _rows(self, *statements: str) -> list[list[dict[str, Any]]]:
+        with contextlib.closing(self.connect(cursorclass=pymysql.cursors.DictCursor)) as connection:
+            answers = []
+            for statement in statements:
+                with connection.cursor() as cursor:
+                    cursor.execute(statement)
+                    answers.append([dict(row) for row in cursor.fetchall()])
+            return answers
+
+    def status(self) -> NodeStatus:
+        threads: dict[str, _Threads] = {}
+        problems = []
+        if self.is_running:
+            try:
+                threads = self.threads()
+            except (DumpfilterError, pymysql.Error, OSError) as error:
+                problems.append(f"{self.name}: the console does not answer: {error}")
+        channels = []
+        for feed, found in zip(self.feeds, self.channels(), strict=True):
+            its = threads.get(feed.channel)
+            if its is None:
+                channels.append(replace(found, io="No", sql="No"))
+                continue
+            channels.append(
+                replace(
+                    found,
+                    io=its.io,
+                    sql=its.sql,
+                    errors=its.errors,
+                    bytes_received=its.bytes_received,
+                    bytes_dropped=its.bytes_dropped,
+                )
+            )
+            if (its.io, its.sql) != ("Yes", "Yes"):
+                named = f"channel {feed.channel}: " if feed.channel else ""
+                problems.append(f"{self.name}: {named}{its}")
+        return self._status(
+            place=channels[0].applied,
+            gtids=", ".join(sorted({one.gtids for one in channels if one.gtids})),
+            lag=most(one.lag for one in channels),
+            saved=sum(one.bytes_dropped for one in channels),
+            channels=tuple(channels),
+            problems=problems,
+        )
+
+    def wait_for(self, goal: Goal, deadline: float) -> None:
+        waiting = [feed for feed in self.feeds if feed.origin.name == goal.origin]
+        look = time.monotonic() + _LOOK_FOR_ERRORS
+        while True:
+            waiting = [feed for feed in waiting if not self.applied_place(feed) >= goal.place]
+            if not waiting:
+                return
+            now = time.monotonic()
+            if not self.is_running:
+                raise NodeIsDown(
+                    f"{self.name}: the slave is {self.state}, at {self.applied_place(waiting[0])}"
+                )
+            if now > deadline:
+                raise NotCaughtUp("\n".join(self._behind(feed, goal) for feed in waiting))
+            if now > look:
+                look = now + _LOOK_FOR_ERRORS
+                for feed, threads in self._threads_of(waiting):
+                    if threads.sql == "No" and threads.errors:
+                        raise NotCaughtUp(self._behind(feed, goal))
+            time.sleep(_POLL)
+
+    def _threads_of(self, feeds: Sequence[Feed]) -> Iterator[tuple[Feed, _Threads]]:
+        with contextlib.suppress(DumpfilterError, pymysql.Error, OSError):
+            threads = self.threads()
+            for feed in feeds:
+                if feed.channel in threads:
+                    yield feed, threads[feed.channel]
+
+    def _behind(self, feed: Feed, goal: Goal) -> str:
+        text = f"{self.name}: has applied {self.applied_place(feed)} of {goal.origin}, and should have {goal.place}"
+        for _, threads in self._threads_of([feed]):
+            text += f"; {threads}"
+        if feed.link is not None and feed.link.counters.state != "up":
+            text += f"; the link {feed.link.name} is {feed.link.counters.state}"
+        return text
+
+
+def rule_options(feeds: Sequence[Feed]) -> list[str]:
+    """Return the options for the filter rules of a slave's channels."""
+    options: list[str] = []
+    for feed in feeds:
+        for rule in feed.reading.rules:
+            name, _, value = rule.removeprefix("--").partition("=")
+            options.append(f"--{name}={f'{feed.channel}:' if feed.channel else ''}{value}")
+    if any(is_effective(rule) for feed in feeds for rule in feed.reading.rules):
+        options.append("--filter-semantics=effective")
+    return options
+
+
+def is_effective(rule: str) -> bool:
+    """Tell whether a rule belongs to the effective semantics, such as ``do=shop.%``."""
+    option = f"--{rule.removeprefix('--')}"
+    try:
+        return not isinstance(parse_option(option).kind, RuleKind)
+    except OptionError:
+        parse_option(option, FilterSemantics.EFFECTIVE)
+        return True
+
+
+def options_of(node: Node) -> list[str]:
+    """Return a node's further options, each with its dashes."""
+    return [option if option.startswith("-") else f"--{option}" for option in node.options]

@@ -1,0 +1,394 @@
+"""The nodes that are real servers: those that are started for the topology, and those that run already."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from dumpfilter.binlog.gtid.parse import parse_gtid_set
+from dumpfilter.errors import ConnectionLost, DumpfilterError, ReplicaBehind, ServerError
+from dumpfilter.receiver.credentials import find_credentials
+from dumpfilter.receiver.url import parse_source_url
+from dumpfilter.servers import (
+    Account,
+    ReplicaStatus,
+    RunningServer,
+    Server,
+    SourceAddress,
+    SqlServer,
+    find_program,
+    replica_status,
+    wait_for_gtids,
+)
+from dumpfilter.servers import Place as ServerPlace
+from dumpfilter.testbed.binlogs import WatchedSet, end_of, lag_behind
+from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
+from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
+from dumpfilter.testbed.keeping import Child
+from dumpfilter.testbed.node import Feed, Goal, TestbedNode, most
+from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, NodeStatus, Place
+from dumpfilter.topology.model import Node, RunningNode, ServerNode
+
+_OWN = ("master", "slave")
+
+
+class SqlNode(TestbedNode):
+    """A real server that statements can be sent to."""
+
+    writes_binlog = True
+    server: SqlServer
+
+    def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
+        super().__init__(ground, node, feeds)
+        self._watched: WatchedSet | None = None
+
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+    @property
+    def host(self) -> str:
+        return self.server.host
+
+    @property
+    def user(self) -> str:
+        return self.server.account.user
+
+    @property
+    def password(self) -> str:
+        return self.server.account.password
+
+    @property
+    def account(self) -> Account:
+        """The account with which others read the server's binlog."""
+        raise NotImplementedError
+
+    def address_for_master(self, port: int) -> str:
+        """Return the address of the server, for a master of dumpfilter that connects to a link's port."""
+        raise NotImplementedError
+
+    def replica_port(self, reader: TestbedNode) -> int:
+        return self.server.port
+
+    def goal(self) -> Goal:
+        if not self.is_running:
+            # Nobody writes, so that the end is in the files.
+            return Goal(self.name, end_of(self.watched.note()), "")
+        end = self.server.binlog_end()
+        return Goal(self.name, Place(end.file, end.position), self.server.binlog_gtids())
+
+
+class StartedServer(SqlNode):
+    """A server that was started for the topology, with or without sources."""
+
+    kind = "server"
+
+    def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
+        super().__init__(ground, node, feeds)
+        assert isinstance(node, ServerNode)
+        self._model = node
+        self._is_new = True
+        self._server: Server | None = None
+
+    @property
+    def server(self) -> Server:  # type: ignore[override]
+        """The server. Raises NodeIsDown before the first start."""
+        if self._server is None:
+            raise NodeIsDown(f"{self.name}: the server has not been started yet")
+        return self._server
+
+    @property
+    def is_running(self) -> bool:
+        if self.state == "running" and (self._server is None or not self._server.is_running):
+            self.state = "failed"
+        return self.state == "running"
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._server is None else self._server.pid
+
+    @property
+    def account(self) -> Account:
+        return self.server.replication
+
+    @property
+    def watched(self) -> WatchedSet:
+        assert self._watched is not None
+        return self._watched
+
+    @property
+    def logs(self) -> str:
+        return "" if self._server is None else self._server.log_text()
+
+    def address_for_master(self, port: int) -> str:
+        return (
+            f"mysql://{self.server.replication.user}@{HOST}:{port}/?"
+            f"{urlencode({'password-file': str(self.server.replication_password_file)})}"
+        )
+
+    def start(self) -> None:
+        with self._lock:
+            if self.is_running:
+                return
+            self.state = "starting"
+            try:
+                if self._server is None:
+                    self._server = self._made()
+                self._server.start()
+                if self._is_new:
+                    self._follow_all()
+                    index = Path(self._server.value("@@GLOBAL.log_bin_index"))
+                    self._watched = WatchedSet(index if index.is_absolute() else self._server.data / index)
+                    self._is_new = False
+            except DumpfilterError as error:
+                self.state = "failed"
+                raise StartFailed(
+                    f"{self.name}: {error}".replace(f"{self.name}: {self.name}: ", f"{self.name}: ")
+                ) from None
+            self.state = "running"
+
+    def _made(self) -> Server:
+        model = self._model
+        origins = [
+            one.name
+            for one in self._ground.topology.nodes
+            if isinstance(one, ServerNode) and one.family == "mariadb" and not one.reads
+        ]
+        return Server(
+            find_program(model.family, model.program),
+            self.directory,
+            name=self.name,
+            server_id=self._ground.server_id(self.name),
+            options=model.options,
+            rules={feed.channel: feed.reading.rules for feed in self.feeds},
+            init=model.init,
+            is_replica=bool(self.feeds),
+            # MariaDB replicas with several sources keep them apart by the domains of their GTIDs.
+            domain=origins.index(self.name) if self.name in origins and len(origins) > 1 else 0,
+            spawn=self._spawn,
+        )
+
+    def _spawn(self, command: Sequence[str], environment: Mapping[str, str]) -> Child:
+        return self._ground.spawn(self.name, command, self.log, environment)
+
+    def _follow_all(self) -> None:
+        for feed in self.feeds:
+            source = feed.source
+            if isinstance(source, SqlNode):
+                address = SourceAddress(HOST, feed.port, source.account.user, source.account.password)
+            elif source.kind in _OWN:
+                address = SourceAddress(
+                    HOST,
+                    feed.port,
+                    REPLICATION_USER,
+                    self._ground.replication_password,
+                    tls=self._model.family == "mysql",
+                )
+            else:
+                raise NotRunnable(
+                    f"{self.name}: a real replica cannot read {source.name}, which is files: put a master between"
+                )
+            place = None
+            if not self._model.gtid:
+                files = feed.origin.watched.files()
+                place = ServerPlace(files[0][0] if files else "", 4)
+            self.server.channel(feed.channel).follow(address, place=place)
+
+    def stop(self) -> None:
+        with self._lock:
+            if self._server is not None and self.is_running:
+                self._server.stop()
+                self.state = "stopped"
+
+    def kill(self) -> None:
+        with self._lock:
+            if self._server is not None and self.is_running:
+                self._server.kill()
+                self.state = "stopped"
+
+    def close(self) -> None:
+        with self._lock:
+            if self._server is not None:
+                self._server.kill()
+            self.state = "stopped"
+
+    def channels(self) -> tuple[ChannelState, ...]:
+        if not self.feeds or not self.is_running:
+            return ()
+        try:
+            applied = self.server.applied_gtids()
+            found = {one.channel: one for one in replica_status(self.server)}
+        except (ServerError, ConnectionLost):
+            return ()
+        return tuple(
+            self._channel(feed, found[feed.channel], applied) for feed in self.feeds if feed.channel in found
+        )
+
+    def _channel(self, feed: Feed, status: ReplicaStatus, gtids: str) -> ChannelState:
+        place = Place(status.applied.file, status.applied.position)
+        origin = feed.origin.watched
+        lag = lag_behind(origin.note(), origin.history, place, time.monotonic())
+        if lag != NO_LAG and self._has_all(feed, gtids):
+            # A replica's position stays before transactions that were dropped at the end of its stream.
+            lag = NO_LAG
+        return ChannelState(
+            channel=feed.channel,
+            source=feed.source.name,
+            received=Place(status.received.file, status.received.position),
+            applied=place,
+            gtids=gtids,
+            lag=lag,
+            io=status.io_state,
+            sql="Yes" if status.sql_running else "No",
+            errors=tuple(str(error) for error in (status.io_error, status.sql_error) if error is not None),
+        )
+
+    def _has_all(self, feed: Feed, gtids: str) -> bool:
+        with contextlib.suppress(DumpfilterError):
+            expected = feed.origin.goal().gtids
+            return bool(expected) and parse_gtid_set(expected).issubset(parse_gtid_set(gtids))
+        return False
+
+    def status(self) -> NodeStatus:
+        running = self.is_running
+        problems = []
+        channels = self.channels()
+        place, gtids = NOWHERE, ""
+        if running:
+            try:
+                goal = self.goal()
+                place, gtids = goal.place, goal.gtids
+            except (ServerError, ConnectionLost) as error:
+                problems.append(f"{self.name}: {error}")
+        elif self.state == "failed":
+            problems.append(f"{self.name}: the server has ended; see its log {self.log}")
+        for one in channels:
+            if (one.io, one.sql) != ("Yes", "Yes"):
+                named = f"channel {one.channel}: " if one.channel else ""
+                errors = "".join(f"; {error}" for error in one.errors)
+                problems.append(f"{self.name}: {named}I/O thread {one.io}, SQL thread {one.sql}{errors}")
+        has_run = self._server is not None and not self._is_new
+        return NodeStatus(
+            name=self.name,
+            kind=self.kind,
+            state=self.state,
+            pid=self.pid,
+            directory=str(self.directory),
+            ports={"sql": self.port} if has_run else {},
+            url=self.url if has_run else "",
+            user=self.user if has_run else "",
+            password=self.password if has_run else "",
+            place=place,
+            gtids=gtids,
+            lag=most(one.lag for one in channels),
+            channels=channels,
+            problems=tuple(problems),
+        )
+
+    def wait_for(self, goal: Goal, deadline: float) -> None:
+        gtids = goal.gtids or self._origin(goal).all_gtids()
+        try:
+            wait_for_gtids(self.server, gtids, max(deadline - time.monotonic(), 0.0))
+        except ReplicaBehind as error:
+            cut = [
+                feed.link.name
+                for feed in self.feeds
+                if feed.link is not None and feed.link.counters.state != "up"
+            ]
+            more = f"; cut or silent: {', '.join(cut)}" if cut else ""
+            raise NotCaughtUp(f"{error}{more}") from None
+        except ConnectionLost as error:
+            raise NodeIsDown(str(error)) from None
+
+    def _origin(self, goal: Goal) -> TestbedNode:
+        return next(feed.origin for feed in self.feeds if feed.origin.name == goal.origin)
+
+    def hold_behind(self, seconds: float) -> None:
+        """Hold the replica's data so many seconds behind its sources, by the servers' delayed replication."""
+        self._check_running()
+        for feed in self.feeds:
+            self.server.channel(feed.channel).set_delay(round(seconds))
+        self._held_behind = seconds
+
+
+class RunningServerNode(SqlNode):
+    """A server that runs already. The topology reads its binlog, and changes nothing."""
+
+    kind = "running"
+
+    def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
+        super().__init__(ground, node, feeds)
+        assert isinstance(node, RunningNode)
+        self._url = node.url
+        self._address = parse_source_url(node.url)
+        found = find_credentials(self._address)
+        self._account = Account(found.user, found.password)
+
+    @property
+    def account(self) -> Account:
+        return self._account
+
+    @property
+    def watched(self) -> WatchedSet:
+        """The files that the first master has received. The server's own files may be on another machine."""
+        if self._watched is None:
+            reader = next(
+                (
+                    one.name
+                    for one in self._ground.topology.readers(self.name)
+                    if not isinstance(one, ServerNode)
+                ),
+                None,
+            )
+            if reader is None:
+                raise NotRunnable(f"{self.name}: no master of dumpfilter reads this server")
+            self._watched = WatchedSet(self._ground.directory / reader / "store")
+        return self._watched
+
+    def address_for_master(self, port: int) -> str:
+        parts = urlsplit(f"mysql://{self._url.partition('://')[2]}")
+        options = urlencode([(name, value) for name, value in parse_qsl(parts.query)])
+        return f"mysql://{self._account.user}@{HOST}:{port}/{f'?{options}' if options else ''}"
+
+    def start(self) -> None:
+        try:
+            self.server = RunningServer(self.name, self._address.host, self._address.port, self._account)
+        except (ServerError, ConnectionLost) as error:
+            raise StartFailed(str(error)) from None
+        self.state = "running"
+
+    def stop(self) -> None:
+        raise NotRunnable(f"{self.name}: the server runs already, and the topology does not stop it")
+
+    def kill(self) -> None:
+        self.stop()
+
+    def restart(self) -> None:
+        self.stop()
+
+    def close(self) -> None:
+        self.state = "stopped"
+
+    def status(self) -> NodeStatus:
+        problems = []
+        place, gtids = NOWHERE, ""
+        try:
+            goal = self.goal()
+            place, gtids = goal.place, goal.gtids
+        except (ServerError, ConnectionLost) as error:
+            problems.append(str(error))
+        return NodeStatus(
+            name=self.name,
+            kind=self.kind,
+            state=self.state,
+            ports={"sql": self.port},
+            url=self.url,
+            user=self.user,
+            password=self.password,
+            place=place,
+            gtids=gtids,
+            problems=tuple(problems),
+        )

@@ -1,0 +1,195 @@
+"""The values that a running topology tells about its nodes and links."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NamedTuple
+
+State = Literal["starting", "running", "stopped", "failed"]
+"""What a node does: ``failed`` says that its process ended by itself, ``stopped`` that a user ended it."""
+
+Kind = Literal["server", "running", "recording", "workload", "master", "slave"]
+
+
+class Place(NamedTuple):
+    """A file of an origin's binlog set, and a position in it. Places of one origin compare in the binlog's order.
+
+    >>> Place("bin.999999", 900) < Place("bin.1000000", 4)
+    True
+    >>> str(Place("bin.000001", 4))
+    'bin.000001:4'
+    """
+
+    file: str
+    position: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.position}" if self.file else "the beginning"
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The number of the file, and the position. A place without a file is before all others."""
+        number = self.file.rpartition(".")[2]
+        return (int(number) if number.isdigit() else 0, self.position)
+
+    def __lt__(self, other: tuple[Any, ...]) -> bool:
+        return self.key < Place(*other).key
+
+    def __le__(self, other: tuple[Any, ...]) -> bool:
+        return self.key <= Place(*other).key
+
+    def __gt__(self, other: tuple[Any, ...]) -> bool:
+        return self.key > Place(*other).key
+
+    def __ge__(self, other: tuple[Any, ...]) -> bool:
+        return self.key >= Place(*other).key
+
+
+NOWHERE = Place("", 0)
+"""The place of a node that has received nothing."""
+
+
+class Lag(NamedTuple):
+    """How far a node is behind the origins of its data."""
+
+    seconds: float
+    """The age of the oldest transaction of an origin that the node has not applied. 0 if the node has all."""
+    bytes: int
+    """The bytes of the origin's binlog after the node's place."""
+
+
+NO_LAG = Lag(0.0, 0)
+
+
+@dataclass(frozen=True)
+class ChannelState:
+    """One source of a node, and how far the node has come with it."""
+
+    channel: str
+    """The channel's name. It is empty for a node with one source."""
+    source: str
+    """The name of the node that is read."""
+    received: Place
+    """The place in the origin's binlog up to which the node has received it."""
+    applied: Place
+    """The place in the origin's binlog up to which the node has applied it."""
+    gtids: str
+    """The GTID set that the channel has applied."""
+    lag: Lag
+    io: str = ""
+    """``Replica_IO_Running``: Yes, No or Connecting."""
+    sql: str = ""
+    errors: tuple[str, ...] = ()
+    bytes_received: int = 0
+    """The bytes of events that the node has received."""
+    bytes_dropped: int = 0
+    """The bytes of events that a filter on the way to the node has saved it."""
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """The status of one node."""
+
+    name: str
+    kind: Kind
+    state: State
+    pid: int | None = None
+    directory: str = ""
+    ports: Mapping[str, int] = field(default_factory=dict)
+    """The node's ports: ``sql`` for clients, ``grpc`` for slaves, ``replica`` for real replicas."""
+    url: str = ""
+    """The address for clients, ``mysql://USER[:PASSWORD]@HOST:PORT/``."""
+    user: str = ""
+    password: str = ""
+    place: Place = NOWHERE
+    """The end of the node's own binlog, or the applied place of a node that has none."""
+    gtids: str = ""
+    lag: Lag = NO_LAG
+    """The largest lag of the node's channels."""
+    rate: float = 0.0
+    """The bytes a second that came over the node's links in the last seconds."""
+    saved: int = 0
+    """The bytes of events that filters on the way to the node have saved."""
+    channels: tuple[ChannelState, ...] = ()
+    is_done: bool | None = None
+    """Whether a recording or workload has written everything. None for other nodes."""
+    problems: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status as values that JSON can represent."""
+        found: dict[str, Any] = _plain(asdict(self))
+        return found
+
+
+@dataclass(frozen=True)
+class LinkStatus:
+    """The status of one link."""
+
+    name: str
+    source: str
+    target: str
+    state: str
+    """``up``, ``cut`` or ``silent``."""
+    rate: int | None
+    """Bits a second, or None for no limit."""
+    delay: float
+    jitter: float
+    bytes_to_target: int
+    """The bytes that went from the source to the target, with all of the protocol's overhead."""
+    bytes_to_source: int
+    connections: int
+    """The connections that were ever made."""
+    throughput: float = 0.0
+    """The bytes a second towards the target in the last seconds."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status as values that JSON can represent."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class TestbedStatus:
+    """The status of a running topology."""
+
+    __test__ = False
+
+    name: str
+    directory: str
+    pid: int
+    nodes: Mapping[str, NodeStatus]
+    links: Mapping[str, LinkStatus]
+    uptime: float
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The problems of all nodes, as sentences."""
+        return tuple(problem for node in self.nodes.values() for problem in node.problems)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status as values that JSON can represent."""
+        return {
+            "name": self.name,
+            "directory": self.directory,
+            "pid": self.pid,
+            "uptime": self.uptime,
+            "nodes": {name: node.as_dict() for name, node in self.nodes.items()},
+            "links": {name: link.as_dict() for name, link in self.links.items()},
+            "problems": list(self.problems),
+        }
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with lists for tuples, and None for numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, Place):
+        return {"file": value.file, "position": value.position}
+    if isinstance(value, Lag):
+        return {"seconds": value.seconds, "bytes": value.bytes}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,112 @@
+"""A port at which slaves call the gRPC service of a master, with the bounds of its methods and with health checks."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from dumpfilter.master.gate import Gate, MethodBounds
+from dumpfilter.master.health import Health
+from dumpfilter.master.limits import MAX_REQUEST, MAX_STREAMS, Kind, ServerLimits
+from dumpfilter.master.listen import ListenAddress
+from dumpfilter.master.messages import check_dump_request, check_filter
+from dumpfilter.master.pools import started_pool
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
+
+_SERVICE = pb.DESCRIPTOR.services_by_name["DumpFilter"].full_name
+_HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+
+_BOUNDS = {
+    f"/{_SERVICE}/Register": MethodBounds(MAX_REQUEST, check=lambda request: check_filter(request.filter)),
+    f"/{_SERVICE}/ChangeFilter": MethodBounds(
+        MAX_REQUEST, check=lambda request: check_filter(request.filter)
+    ),
+    f"/{_SERVICE}/Dump": MethodBounds(MAX_REQUEST, Kind.DUMP, is_serialized=True, check=check_dump_request),
+    f"/{_HEALTH}/Check": MethodBounds(kind=Kind.FREE),
+    f"/{_HEALTH}/Watch": MethodBounds(kind=Kind.WATCH),
+}
+"""The bounds of the methods whose requests are large, that last, or that take no time at all."""
+
+END_SECONDS = 10.0
+"""The time that a server which stops waits for its calls, beyond the time that they are given, seconds."""
+
+_DECODERS = 2
+"""The threads that decode large requests."""
+
+_OPTIONS = [
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", MAX_REQUEST),
+    # Only the algorithm "identity". gRPC checks the size of a compressed message before it uncompresses the message.
+    ("grpc.compression_enabled_algorithms_bitset", 1),
+    # Keepalive pings tell the master within half a minute that a slave vanished without closing its connection.
+    ("grpc.keepalive_time_ms", 15_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    # Without this option gRPC waits a minute for the answer to a ping, whatever the keepalive timeout is.
+    ("grpc.http2.ping_timeout_ms", 10_000),
+    # A client that pings more often than this is disconnected after a few pings.
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.max_ping_strikes", 3),
+    ("grpc.max_concurrent_streams", MAX_STREAMS),
+    # A connection that is no HTTP/2 within this time, or without calls for so long, is closed.
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.max_connection_idle_ms", 120_000),
+    ("grpc.so_reuseport", 0),
+]
+
+
+class GrpcPort:
+    """A port for slaves. Except for :meth:`abandon`, everything runs in one asyncio loop.
+
+    ``connections`` bounds the connections of the port.
+    """
+
+    def __init__(self, servicer: pb_grpc.DumpFilterServicer, limits: ServerLimits, connections: int) -> None:
+        self._decoders = started_pool(_DECODERS, "grpc-decode")
+        self.gate = Gate(limits, _BOUNDS, self._decoders)
+        self.health = Health(frozenset(("", _SERVICE)))
+        self._server = grpc.aio.server(
+            interceptors=[self.gate],
+            options=[*_OPTIONS, ("grpc.max_allowed_incoming_connections", connections)],
+            maximum_concurrent_rpcs=limits.calls,
+        )
+        pb_grpc.add_DumpFilterServicer_to_server(servicer, self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
+
+    def open(self, listen: ListenAddress) -> int:
+        """Listen at an address, and return the port. Raises OptionError when the address cannot be used."""
+        try:
+            return listen.open_port(self._server)
+        except BaseException:
+            self._decoders.shutdown(cancel_futures=True)
+            raise
+
+    async def start(self, *, drained: bool = False) -> None:
+        """Begin to accept connections, and report the service as healthy."""
+        await self._server.start()
+        self.health.set(serving=True, readable=True, drained=drained)
+
+    async def stop(self, grace: float) -> None:
+        """End all calls, after ``grace`` seconds at the latest, and close the port."""
+        self.health.set(serving=False)
+        await self._server.stop(grace)
+        # gRPC ends the server with a last task of the loop when the server is freed.
+        del self._server
+        self._decoders.shutdown(cancel_futures=True)
+
+    def abandon(self) -> None:
+        """Give the port up after its loop has died. Any thread may call this method."""
+        # Without its loop a server never ends, and gRPC complains when the server is freed.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))
+        self._decoders.shutdown(cancel_futures=True)
+
+
+async def end_of_tasks() -> None:
+    """Wait until the tasks of closed ports have ended. Call this once, before the loop ends."""
+    # gRPC writes a traceback for each of its tasks that has not ended when the loop ends.
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    if rest:
+        await asyncio.wait(rest, timeout=END_SECONDS)

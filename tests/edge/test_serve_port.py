@@ -1,0 +1,151 @@
+"""A slave that serves its relay log to other slaves over gRPC."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.edge.edge import Edge, EdgeOptions, SlavePorts
+from dumpfilter.errors import OptionError
+from dumpfilter.security.exposure import Exposed
+from tests.edge.edges import chained
+from tests.slave.driven import UUID, apply_before, driven, serving, wait_until
+from tests.slave.growing import GrowingCopy
+from tests.slave.once import run_slave
+from tests.support import DATA
+
+ROW = DATA / "oracle" / "mysql-row"
+SHOP = "--replicate-wild-do-table=shop.%"
+ALL = f"{UUID}:1-74"
+
+
+@pytest.mark.parametrize("auto_position", ["0", "1"])
+def test_four_tiers_end_at_the_servers_place(tmp_path: Path, auto_position: str) -> None:
+    """Slaves of slaves of slaves follow a binlog that grows."""
+    copy = GrowingCopy(ROW, tmp_path / "binlog", seed=1)
+    more = {"SOURCE_AUTO_POSITION": auto_position}
+    with (
+        serving(tmp_path / "binlog") as master,
+        chained(tmp_path / "a") as a,
+        chained(tmp_path / "b", SHOP) as b,
+        chained(tmp_path / "c") as c,
+    ):
+        a.driven.follow(master, **more)
+        b.driven.follow(a, **more)
+        c.driven.follow(b, **more)
+        for slave in (a, b, c):
+            slave.driven.sql("START REPLICA")
+        for _ in range(copy.transactions):
+            copy.more(1)
+        for slave in (a, b, c):
+            slave.driven.catch_up(master)
+            slave.driven.sql("STOP REPLICA SQL_THREAD")
+            assert slave.driven.executed() == ALL
+            status = slave.driven.status()
+            assert (status["Source_Log_File"], status["Read_Source_Log_Pos"]) == master.end
+            assert (status["Relay_Source_Log_File"], status["Exec_Source_Log_Pos"]) == master.end
+            assert status["Retrieved_Gtid_Set"] == status["Executed_Gtid_Set"] == ALL
+        assert b.driven.summary() == c.driven.summary()
+        assert b.driven.summary() != a.driven.summary()
+        assert [row[0] for row in a.edge.replicas()] == [b.driven.server_id]
+
+
+@pytest.mark.parametrize("number", [3, 20, 53])
+def test_the_middle_slave_goes_back(tmp_path: Path, number: int) -> None:
+    """A slave that is ahead of the slave before it waits, and gets no transaction twice and none too few."""
+    with serving(ROW) as master, chained(tmp_path / "a") as a, driven(tmp_path / "b", server_id=1002) as b:
+        a.driven.follow(master)
+        a.driven.sql("START REPLICA IO_THREAD")
+        a.driven.catch_up(master, executed=False)
+        b.follow(a)
+        b.sql("START REPLICA")
+        b.catch_up(master)
+        apply_before(a.driven, number)
+        master.stop()
+        a.driven.sql("CHANGE REPLICATION FILTER REPLICATE_IGNORE_DB = (hr)")
+        wait_until(lambda: "not received" in b.status()["Last_IO_Error"], lambda: b.status()["Last_IO_Error"])
+        wait_until(lambda: b.executed() == ALL, b.executed)
+        master.start()
+        a.driven.catch_up(master, executed=False)
+        wait_until(lambda: b.status()["Replica_IO_Running"] == "Yes")
+        assert b.received() == b.place() == master.end
+        b.sql("STOP REPLICA")
+        with driven(tmp_path / "whole", server_id=1003) as whole:
+            whole.follow(master)
+            whole.sql("START REPLICA")
+            whole.catch_up(master)
+            whole.sql("STOP REPLICA")
+            assert whole.summary() == b.summary()
+
+
+def test_a_slave_begins_inside_a_gap(tmp_path: Path) -> None:
+    """A slave that stood between two Gap events goes on where one Gap event tells both."""
+    ignore = ["--replicate-wild-do-table=none.%"]
+    copy = GrowingCopy(ROW, tmp_path / "binlog", seed=1)
+    with serving(ROW) as master:
+        run_slave(f"127.0.0.1:{master.port}", tmp_path / "middle", ignore)
+    with serving(tmp_path / "binlog") as master, serving(tmp_path / "middle") as middle:
+        for n in range(0, copy.transactions, 5):
+            copy.more(5)
+            below = run_slave(f"127.0.0.1:{master.port}", tmp_path / f"below-{n}", ignore)
+            begun = below.master_info.source_position
+            below = run_slave(f"127.0.0.1:{middle.port}", tmp_path / f"below-{n}", ignore)
+            assert below.relay_log_info.executed == below.master_info.retrieved == ALL
+            assert (below.master_info.source_file, below.master_info.source_position) == middle.end
+            assert begun <= below.master_info.source_position or middle.end[0] != "bin.000001"
+
+
+def test_a_stopped_slave_sends_its_slaves_away(tmp_path: Path) -> None:
+    with serving(ROW) as master, driven(tmp_path / "b", server_id=1002) as b:
+        with chained(tmp_path / "a") as a:
+            port = a.port
+            a.driven.follow(master)
+            a.driven.sql("START REPLICA")
+            b.follow(a)
+            b.sql("START REPLICA")
+            b.catch_up(master)
+        wait_until(lambda: b.status()["Replica_IO_Running"] == "Connecting")
+        with chained(tmp_path / "a", slaves=SlavePorts({"": port})) as a:
+            wait_until(lambda: b.status()["Replica_IO_Running"] == "Yes")
+        wait_until(lambda: b.executed() == ALL, b.executed)
+
+
+def test_a_slave_without_a_relay_log_says_so(tmp_path: Path) -> None:
+    with chained(tmp_path / "a") as a, driven(tmp_path / "b", server_id=1002) as b:
+        b.follow(a)
+        b.sql("START REPLICA")
+        wait_until(lambda: "received nothing" in b.status()["Last_IO_Error"], b.status)
+
+
+def test_users_log_in(tmp_path: Path) -> None:
+    config = tmp_path / "a.toml"
+    config.touch(mode=0o600)
+    config.write_text('[[user]]\nname = "repl"\npassword = "secret"\n')
+    with (
+        serving(ROW) as master,
+        chained(tmp_path / "a", config=config) as a,
+        driven(tmp_path / "b", server_id=1002) as b,
+    ):
+        a.driven.follow(master)
+        a.driven.sql("START REPLICA")
+        b.follow(a, SOURCE_USER="'repl'", SOURCE_PASSWORD="'wrong'")
+        b.sql("START REPLICA")
+        wait_until(lambda: "password" in b.status()["Last_IO_Error"], b.status)
+        b.sql("STOP REPLICA")
+        b.follow(a, SOURCE_USER="'repl'", SOURCE_PASSWORD="'secret'")
+        b.sql("START REPLICA")
+        b.catch_up(master)
+
+
+def test_options_that_serve_nobody(tmp_path: Path) -> None:
+    config = tmp_path / "a.toml"
+    config.touch(mode=0o600)
+    config.write_text('[[user]]\nname = "repl"\npassword = "secret"\n')
+    with pytest.raises(Exposed, match="--serve-host"):
+        Edge(EdgeOptions(slaves=SlavePorts({"": 0}, host="0.0.0.0")))
+    with pytest.raises(OptionError, match="user: has no effect without --serve-port"):
+        Edge(EdgeOptions(config=config))
+    config.write_text('[[replica]]\nuser = "repl"\npassword = "secret"\nrules = []\n')
+    with pytest.raises(OptionError, match="replica: has no effect without --replica-port"):
+        Edge(EdgeOptions(slaves=SlavePorts({"": 0}), config=config))

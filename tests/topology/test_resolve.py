@@ -1,0 +1,73 @@
+"""Tests of the step from drafts to a topology: the kinds of nodes, and the masters in between."""
+
+from __future__ import annotations
+
+import pytest
+
+from dumpfilter.topology import parse_string, to_string
+from dumpfilter.topology.model import Topology, WorkloadNode
+
+KINDS = {"Server": "S", "Running": "U", "Recording": "R", "Workload": "W", "Master": "M", "Slave": "s"}
+
+
+def shape(topology: Topology) -> str:
+    """Return the nodes with their kinds and sources, such as ``m:S f:M(m)``."""
+    nodes = []
+    for node in topology.nodes:
+        sources = ",".join(reading.source for reading in node.reads)
+        kind = KINDS[type(node).__name__.removesuffix("Node")]
+        nodes.append(f"{node.name}:{kind}{f'({sources})' if sources else ''}")
+    return " ".join(nodes)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("m", "m-workload:W m:M(m-workload)"),
+        ("m >> web", "m-workload:W m:M(m-workload) web:s(m)"),
+        ("m[size=4M] >> hr >> hr2", "m-workload:W m:M(m-workload) hr:s(m) hr2:s(hr)"),
+        ("w >> m[role=master] >> web", "w:W m:M(w) web:s(m)"),
+        ("r[binlogs=x]", "r-recording:R r:M(r-recording)"),
+        ("r[binlogs=x] >> web", "r-recording:R r:M(r-recording) web:s(r)"),
+        ("r[binlogs=x] >> web[server=mariadb]", "r-recording:R r:M(r-recording) web:S(r)"),
+        ("r[binlogs=x] >> f >> web", "r:R f:M(r) web:s(f)"),
+        ("r[binlogs=x] >> f >> web; r >> hr", "r-recording:R r:M(r-recording) f:M(r-recording) web:s(f) hr:s(r)"),
+        ("d[server=mariadb] >> f >> web", "d:S f:M(d) web:s(f)"),
+        ("d[server=mariadb] >> web", "d:S d-master:M(d) web:s(d-master)"),
+        ("d[server=mariadb] >> f[role=master]", "d:S f:M(d)"),
+        ("d[server=mariadb] >> hr[do-db=hr] >> hr2", "d:S d-master:M(d) hr:s(d-master) hr2:s(hr)"),
+        ("d[server=mariadb] >> e[server=mariadb] >> f >> w", "d:S e:S(d) f:M(e) w:s(f)"),
+        ("d[connect=mysql://a@b/] >> a; d >> b", "d:U d-master:M(d) a:s(d-master) b:s(d-master)"),
+        ("m, n >> all", "m-workload:W m:M(m-workload) n-workload:W n:M(n-workload) all:s(m,n)"),
+        ("m >> a, b >> end", "m-workload:W m:M(m-workload) a:s(m) b:s(m) end:s(a,b)"),
+        ("m-workload[server=mariadb] >> f >> w; m >> v",
+         "m-workload:S f:M(m-workload) w:s(f) m-workload-2:W m:M(m-workload-2) v:s(m)"),
+    ],
+)  # fmt: skip
+def test_the_kind_of_a_node_follows_from_its_sources_rules_and_readers(text: str, expected: str) -> None:
+    topology = parse_string(text)
+    assert shape(topology) == expected
+    assert parse_string(to_string(topology)) == topology
+
+
+def test_sources_come_before_their_readers() -> None:
+    assert shape(parse_string("a >> c; b >> c; b >> a")).split() == [
+        "b-workload:W", "b:M(b-workload)", "a:s(b)", "c:s(a,b)",
+    ]  # fmt: skip
+
+
+def test_each_reader_has_the_link_that_was_written_for_it() -> None:
+    topology = parse_string("d[server=mariadb] >> a[rate=1mbit]; d >> b[delay=50ms, do-db=x]")
+    assert [(each.name, each.shape.rate, each.shape.delay) for each in topology.links] == [
+        ("d:d-master", None, 0.0), ("d-master:a", 1_000_000, 0.0), ("d-master:b", None, 0.05),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "style"),
+    [("m >> a", "mysql"), ("m >> a >> b[server=mariadb]", "mariadb"), ("m[style=mariadb] >> a", "mariadb")],
+)
+def test_a_workload_has_the_style_of_the_servers_that_read_it(text: str, style: str) -> None:
+    workload = parse_string(text)["m-workload"]
+    assert isinstance(workload, WorkloadNode)
+    assert workload.style == style
