@@ -1,7 +1,7 @@
 """The traffic of each transaction under any number of filters, counted in one pass over the binlogs.
 
-A :class:`TransactionTally` counts as a :class:`~dumpfilter.dump.tally.Tally` does, but under each transaction instead of
-each time bucket. Units of one transaction that the same filters are sent are added up. A set of such filters is a
+A :class:`TransactionTally` counts as a :class:`~dumpfilter.dump.tally.Tally` does, but under each transaction instead
+of each time bucket. Units of one transaction that the same filters are sent are added up. A set of such filters is a
 *pattern*. The result (:class:`TransactionTraffic`) has an entry for each transaction and pattern. Its size depends
 neither on the number of filters nor on the number of tables.
 """
@@ -224,8 +224,8 @@ class TransactionTally:
     def add(self, segment: Segment, data: npt.NDArray[np.uint8], data_offset: int, read: ReadAt) -> None:
         """Count the transactions of the next segment.
 
-        ``data`` has the bytes of the file from ``data_offset`` on, and ``read`` reads the file. Raises BinlogCorrupt for
-        a compressed transaction that cannot be opened.
+        ``data`` has the bytes of the file from ``data_offset`` on, and ``read`` reads the file. Raises BinlogCorrupt
+        for a compressed transaction that cannot be opened.
         """
         starts = (segment.txn_source != R.KEPT) & (segment.txn_subject != R.SKIP)
         is_real = starts.copy()
