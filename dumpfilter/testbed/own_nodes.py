@@ -145,7 +145,7 @@ class OwnNode(TestbedNode):
             if not missing:
                 return
             code = self._child.poll()
-            if code is not None or time.monotonic() > deadline:
+            if code is not None or time.monotonic() > deadline or self._ground.is_ending.is_set():
                 how = "did not get ready" if code is None else f"ended with exit code {code}"
                 raise StartFailed(f"{self.name}: the {self.kind} {how}:\n{self.logs[-_LOG_SHOWN:]}")
             time.sleep(_POLL)

@@ -33,6 +33,7 @@ from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, NodeStatus,
 from dumpfilter.topology.model import Node, RunningNode, ServerNode
 
 _OWN = ("master", "slave")
+_OF_THE_SERVER = ("information_schema", "mysql", "performance_schema", "sys")
 
 
 class SqlNode(TestbedNode):
@@ -314,6 +315,24 @@ class StartedServer(SqlNode):
         for feed in self.feeds:
             self.server.channel(feed.channel).set_delay(round(seconds))
         self._held_behind = seconds
+
+    def databases(self) -> list[str]:
+        """Return the names of the databases that do not belong to the server itself."""
+        return [name for (name,) in self.server.sql("SHOW DATABASES") if name not in _OF_THE_SERVER]
+
+    def drop_databases(self) -> None:
+        """Drop all databases that do not belong to the server itself."""
+        for name in self.databases():
+            # A filter asks for the current database. So replicas that have the database drop it, too.
+            self.server.sql(
+                "SET FOREIGN_KEY_CHECKS = 0", f"DROP DATABASE `{name.replace('`', '``')}`", database=name
+            )
+
+    def run_init(self) -> None:
+        """Run the statements of ``init`` again. Those of a replica stay out of its binlog."""
+        if self._model.init:
+            first = [self.server.dialect.without_binlog] if self.feeds else []
+            self.server.sql(*first, *self._model.init)
 
 
 class RunningServerNode(SqlNode):

@@ -18,7 +18,7 @@ from dumpfilter.options.sizes import parse_size
 from dumpfilter.topology.drafts import (
     Draft,
     DraftReading,
-    Origin,
+    Kind,
     Recording,
     Role,
     Running,
@@ -82,8 +82,8 @@ def server(
     gtid: bool = True,
 ) -> Draft:
     """Return a real server that is started for the topology. With ``reads`` the server is a replica."""
-    origin = Server(family, program, tuple(init), gtid)
-    return _draft(name, origin, None, reads, rules, link, options)
+    kind = Server(family, program, tuple(init), gtid)
+    return _draft(name, kind, None, reads, rules, link, options)
 
 
 def running(name: str, url: str) -> Draft:
@@ -105,13 +105,13 @@ def workload(
     style: Family | None = None,
 ) -> Draft:
     """Return a generated workload with its master. The master has the name; the files are called ``NAME-workload``."""
-    origin = Workload(
+    kind = Workload(
         parse_size(size) if isinstance(size, str) else size,
         parse_rate(rate) if isinstance(rate, str) else rate,
         seed,
         style,
     )
-    return replace(_draft(name, origin), own_master=True)
+    return replace(_draft(name, kind), own_master=True)
 
 
 def master(name: str, reads: Source, *, link: LinkShape = PLAIN, options: Sequence[str] = ()) -> Draft:
@@ -145,7 +145,7 @@ def _where(name: str) -> Where:
 
 def _draft(
     name: str,
-    origin: Origin | None,
+    kind: Kind | None,
     role: Role | None = None,
     reads: Source | Sequence[Source] = (),
     rules: Sequence[str] = (),
@@ -157,7 +157,7 @@ def _draft(
     return Draft(
         name,
         where,
-        origin,
+        kind,
         role,
         tuple(_reading(source, where, tuple(rules), link) for source in sources),
         tuple(options),
@@ -177,14 +177,14 @@ def _draft_of(node: Node) -> Draft:
     return Draft(
         node.name,
         where,
-        _origin_of(node),
+        _kind_of(node),
         role_of(node),
         tuple(_reading(reading, where, (), PLAIN) for reading in node.reads),
         node.options,
     )
 
 
-def _origin_of(node: Node) -> Origin | None:
+def _kind_of(node: Node) -> Kind | None:
     match node:
         case ServerNode():
             return Server(node.family, node.program, node.init, node.gtid)

@@ -94,10 +94,10 @@ def _check_server(topology: Topology, node: ServerNode, where: WhereInNode) -> N
                 f"{where(node.name, 'from')}: a real server cannot read the files of {source.name}; "
                 "put a master between"
             )
-        for origin, family in _families(topology, reading.source):
+        for writer, family in _families(topology, reading.source):
             if family != node.family:
                 raise OptionError(
-                    f"{where(node.name, 'server')}: a {node.family} server cannot replicate from {origin}, which is "
+                    f"{where(node.name, 'server')}: a {node.family} server cannot replicate from {writer}, which is "
                     f"{family}; say server = {family}"
                 )
         if (

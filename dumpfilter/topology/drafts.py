@@ -53,7 +53,7 @@ class Running:
     url: str
 
 
-Origin = Workload | Recording | Server | Running
+Kind = Workload | Recording | Server | Running
 """The kinds of node that are neither masters nor slaves of dumpfilter."""
 
 
@@ -74,7 +74,7 @@ class Draft:
 
     name: str
     where: Where
-    origin: Origin | None = None
+    kind: Kind | None = None
     """None: a master or a slave of dumpfilter."""
     role: Role | None = None
     """The role that the notation says. None: the role follows from the node's sources, rules and readers."""

@@ -12,7 +12,7 @@ DEFAULT_STYLE: Family = "mysql"
 
 
 def inferred_role(sources: Sequence[Role | None], *, has_rules: bool, has_readers: bool) -> Role:
-    """Return the role of a node that says neither its role nor an origin.
+    """Return the role of a node that says no more than its sources.
 
     ``sources`` has the role of each source. None stands for a server, a recording or a workload.
     """

@@ -111,9 +111,15 @@ class Topology:
     nodes: tuple[Node, ...]
     name: str = "topology"
     _by_name: dict[str, Node] = field(init=False, repr=False, compare=False, hash=False, default_factory=dict)
+    _readers: dict[str, list[Node]] = field(
+        init=False, repr=False, compare=False, hash=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         self._by_name.update((node.name, node) for node in self.nodes)
+        for node in self.nodes:
+            for source in dict.fromkeys(reading.source for reading in node.reads):
+                self._readers.setdefault(source, []).append(node)
 
     def __getitem__(self, name: str) -> Node:
         """Return a node by its name. Raises KeyError."""
@@ -124,7 +130,7 @@ class Topology:
 
     def readers(self, name: str) -> tuple[Node, ...]:
         """Return the nodes that read from a node."""
-        return tuple(node for node in self.nodes if any(reading.source == name for reading in node.reads))
+        return tuple(self._readers.get(name, ()))
 
     @property
     def links(self) -> tuple[Link, ...]:

@@ -1,6 +1,6 @@
 """The step from drafts to a topology: checked names and rules, the kind of each node, and the masters in between.
 
-A node that says neither ``server`` nor another origin is a master or a slave of dumpfilter. It is a master if it has
+A node that says no more than its sources is a master or a slave of dumpfilter. It is a master if it has
 readers, no rules, and one source, which is a server, a recording or a workload. Otherwise the node is a slave.
 
 A slave cannot read a server, a recording or a workload directly, and a real replica cannot read binlog files. A master
@@ -129,23 +129,23 @@ def _check_sources(draft: Draft, by_name: Mapping[str, Draft]) -> None:
         if reading.source in seen:
             raise OptionError(f"{where}: {reading.source} stands there twice; a node reads a source once")
         seen.add(reading.source)
-    match draft.origin:
+    match draft.kind:
         case Workload() | Recording() | Running() if draft.reads:
             raise OptionError(
-                f"{draft.where('from')}: {draft.name} is {_WHAT[type(draft.origin)]}, which reads nothing; "
+                f"{draft.where('from')}: {draft.name} is {_WHAT[type(draft.kind)]}, which reads nothing; "
                 "leave from out"
             )
-    if draft.options and draft.origin is not None and not isinstance(draft.origin, Server):
+    if draft.options and draft.kind is not None and not isinstance(draft.kind, Server):
         raise OptionError(
-            f"{draft.where('options')}: {draft.name} is {_WHAT[type(draft.origin)]}, which has no command line; leave "
+            f"{draft.where('options')}: {draft.name} is {_WHAT[type(draft.kind)]}, which has no command line; leave "
             "options out"
         )
-    if draft.origin is None and not draft.reads:
+    if draft.kind is None and not draft.reads:
         raise OptionError(
             f"{draft.where('')}: says neither what the node is nor what it reads; give server, connect, binlogs, "
             "workload or from"
         )
-    if draft.origin is not None and draft.role is not None:
+    if draft.kind is not None and draft.role is not None:
         raise OptionError(
             f"{draft.where('role')}: {draft.role} is a role of dumpfilter's own nodes; leave role out, or leave out "
             "what says that the node is a server or files"
@@ -202,7 +202,7 @@ def _with_masters(ordered: Sequence[Draft]) -> list[Draft]:
     own = {draft.name for draft in ordered if _gets_own_master(draft, ordered)}
     for draft in ordered:
         if draft.name in own:
-            suffix = "recording" if isinstance(draft.origin, Recording) else "workload"
+            suffix = "recording" if isinstance(draft.kind, Recording) else "workload"
             files = _free_name(f"{draft.name}-{suffix}", taken)
             renamed[draft.name] = files
             result.append(replace(draft, name=files, own_master=False))
@@ -238,19 +238,19 @@ def _with_masters(ordered: Sequence[Draft]) -> list[Draft]:
 
 def _gets_own_master(draft: Draft, ordered: Sequence[Draft]) -> bool:
     """Tell whether a master takes the name of a recording or workload."""
-    if not isinstance(draft.origin, _NETWORKLESS):
+    if not isinstance(draft.kind, _NETWORKLESS):
         return False
     readers = [each for each in ordered if any(reading.source == draft.name for reading in each.reads)]
     if draft.own_master:
         return not readers or any(each.role != "master" for each in readers)
     has_readers = {reading.source for each in ordered for reading in each.reads}
     return not readers or any(
-        each.origin is not None or _role(each, {}, each.name in has_readers) == "slave" for each in readers
+        each.kind is not None or _role(each, {}, each.name in has_readers) == "slave" for each in readers
     )
 
 
 def _role(draft: Draft, roles: Mapping[str, Role | None], has_readers: bool) -> Role | None:
-    if draft.origin is not None or draft.role is not None:
+    if draft.kind is not None or draft.role is not None:
         return draft.role
     return inferred_role(
         [roles.get(reading.source) for reading in draft.reads],
@@ -263,13 +263,18 @@ def _free_name(name: str, taken: set[str]) -> str:
     number, free = 2, name
     while free.casefold() in taken:
         free, number = f"{name}-{number}", number + 1
+    if len(free) > LONGEST_NAME:
+        raise OptionError(
+            f"{free}: the name of a node that stands in between is longer than {LONGEST_NAME} characters; shorten the "
+            "name of its source"
+        )
     taken.add(free.casefold())
     return free
 
 
 def _node(draft: Draft, ordered: Sequence[Draft], by_name: Mapping[str, Draft]) -> Node:
     reads = tuple(_reading(draft, reading, by_name) for reading in draft.reads)
-    match draft.origin:
+    match draft.kind:
         case Server(family, program, init, gtid):
             return ServerNode(draft.name, reads, draft.options, family, program, init, gtid)
         case Running(url):
@@ -283,7 +288,7 @@ def _node(draft: Draft, ordered: Sequence[Draft], by_name: Mapping[str, Draft]) 
 
 
 def _facts(draft: Draft) -> tuple[str, list[str], Family | None]:
-    family = draft.origin.family if isinstance(draft.origin, Server) else None
+    family = draft.kind.family if isinstance(draft.kind, Server) else None
     return draft.name, [reading.source for reading in draft.reads], family
 
 
@@ -294,9 +299,9 @@ def _reading(draft: Draft, reading: DraftReading, by_name: Mapping[str, Draft]) 
             rules.append(full_rule(text))
         except OptionError as error:
             raise OptionError(f"{reading.where(f'rules[{number}]')}: {error}") from None
-    origin = by_name[reading.source].origin
-    if reading.link != PLAIN and draft.role == "master" and isinstance(origin, _NETWORKLESS):
-        what = "recording" if isinstance(origin, Recording) else "workload"
+    kind = by_name[reading.source].kind
+    if reading.link != PLAIN and draft.role == "master" and isinstance(kind, _NETWORKLESS):
+        what = "recording" if isinstance(kind, Recording) else "workload"
         raise OptionError(
             f"{reading.where('link')}: {draft.name} reads the {what} {reading.source} from files, without a network; "
             f"give the link to the readers of {draft.name}"

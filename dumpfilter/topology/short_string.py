@@ -33,7 +33,7 @@ from dumpfilter.options.sizes import parse_size
 from dumpfilter.topology.drafts import (
     Draft,
     DraftReading,
-    Origin,
+    Kind,
     Recording,
     Role,
     Running,
@@ -82,9 +82,9 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _PLAIN_VALUE = re.compile(r'[^,\]"]*')
 _AFTER_VALUE = re.compile(r"\s*([,\]])")
 
-_ORIGIN_KEYS = ("server", "connect", "binlogs")
+_KIND_KEYS = ("server", "connect", "binlogs")
 _WORKLOAD_KEYS = ("size", "seed", "style")
-_NODE_KEYS = (*_ORIGIN_KEYS, *_WORKLOAD_KEYS, "program", "init", "gtid", "speed", "role", "option")
+_NODE_KEYS = (*_KIND_KEYS, *_WORKLOAD_KEYS, "program", "init", "gtid", "speed", "role", "option")
 _LINK_KEYS = ("rate", "delay", "jitter", "down")
 _REPEATABLE = ("init", "option", "down")
 _RULE_KEYS = {
@@ -257,15 +257,15 @@ def _draft(mentions: list[_Mention], directory: Path) -> Draft:
                     f"{_where(mention.name, attribute.key)}: belongs to an arrow; write it after the arrow, as in "
                     f"m >> {mention.name}[{attribute.key}={attribute.value}]"
                 )
-    origin = _origin(first, directory, reads=bool(reading))
+    kind = _kind(first, directory, reads=bool(reading))
     return Draft(
         first.name,
         lambda key: _where(first.name, re.sub(r"^rules.*", "rules", key)),
-        origin,
+        kind,
         first.value("role", _one_of(get_args(Role))),
         tuple(each for mention in reading for each in _readings(mention)),
         tuple(each.value for each in first.values("option")),
-        own_master=isinstance(origin, Workload),
+        own_master=isinstance(kind, Workload),
     )
 
 
@@ -286,12 +286,12 @@ def _readings(mention: _Mention) -> Iterable[DraftReading]:
         yield DraftReading(source, where, link, tuple(f"{each.key}={each.value}" for each in rules))
 
 
-def _origin(mention: _Mention, directory: Path, *, reads: bool) -> Origin | None:
+def _kind(mention: _Mention, directory: Path, *, reads: bool) -> Kind | None:
     keys = {each.key for each in mention.attributes}
-    origins = [key for key in _ORIGIN_KEYS if key in keys]
-    if len(origins) > 1:
+    kinds = [key for key in _KIND_KEYS if key in keys]
+    if len(kinds) > 1:
         raise OptionError(
-            f"{_where(mention.name, origins[1])}: stands beside {origins[0]}; a node is one of them"
+            f"{_where(mention.name, kinds[1])}: stands beside {kinds[0]}; a node is one of them"
         )
     for key in [*_OWNERS, *_WORKLOAD_KEYS]:
         if key in keys and key in _OWNERS and _OWNERS[key] not in keys:
@@ -299,11 +299,11 @@ def _origin(mention: _Mention, directory: Path, *, reads: bool) -> Origin | None
             raise OptionError(
                 f"{_where(mention.name, key)}: goes with {owner} only; say {owner}, or leave it out"
             )
-        if key in keys and key in _WORKLOAD_KEYS and (reads or origins):
+        if key in keys and key in _WORKLOAD_KEYS and (reads or kinds):
             raise OptionError(
                 f"{_where(mention.name, key)}: belongs to a generated workload, which reads nothing; leave it out"
             )
-    match origins:
+    match kinds:
         case ["server"]:
             return Server(
                 mention.value("server", _one_of(get_args(Family))),

@@ -18,7 +18,7 @@ from dumpfilter.options.toml_file import Model
 from dumpfilter.topology.drafts import (
     Draft,
     DraftReading,
-    Origin,
+    Kind,
     Recording,
     Role,
     Running,
@@ -174,7 +174,7 @@ class TopologyTable(Model):
 
 
 _TABLES: Mapping[str, type[Model]] = {"link": LinkTable, "workload": WorkloadTable, "from": SourceTable}
-_ORIGINS = ("server", "connect", "binlogs", "workload")
+_KINDS = ("server", "connect", "binlogs", "workload")
 _ONLY_WITH = {"program": "server", "init": "server", "gtid": "server", "speed": "binlogs"}
 
 
@@ -261,9 +261,9 @@ def _draft(name: str, table: NodeTable, file: str, directory: Path) -> Draft:
     given = {
         field.alias or key for key, field in NodeTable.model_fields.items() if key in table.model_fields_set
     }
-    origins = [key for key in _ORIGINS if key in given]
-    if len(origins) > 1:
-        raise OptionError(f"{where(origins[1])}: stands beside {origins[0]}; a node is one of them")
+    kinds = [key for key in _KINDS if key in given]
+    if len(kinds) > 1:
+        raise OptionError(f"{where(kinds[1])}: stands beside {kinds[0]}; a node is one of them")
     for key, owner in _ONLY_WITH.items():
         if key in given and owner not in given:
             raise OptionError(f"{where(key)}: goes with {owner} only; leave it out, or say {owner}")
@@ -273,14 +273,14 @@ def _draft(name: str, table: NodeTable, file: str, directory: Path) -> Draft:
     return Draft(
         name,
         where,
-        _origin(table, directory),
+        _kind(table, directory),
         table.role,
         tuple(_reading(source, number, table, where) for number, source in enumerate(table.sources, 1)),
         table.options,
     )
 
 
-def _origin(table: NodeTable, directory: Path) -> Origin | None:
+def _kind(table: NodeTable, directory: Path) -> Kind | None:
     if table.server:
         return Server(table.server, table.program, table.init, table.gtid)
     if table.connect is not None:

@@ -7,6 +7,7 @@ binlog, the job ends with this error. Spark tries a task again only after other 
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
 
 _POLL = 0.1
@@ -72,7 +74,7 @@ class SparkRunner:
         context = self._get_context()
         slices = min(slices or len(tasks), len(tasks))
         tasks_in_slice = -(-len(tasks) // slices)
-        wave = _WAVE * max(1, context.defaultParallelism) * tasks_in_slice
+        wave = _WAVE * self.cores * tasks_in_slice
         results: list[R] = []
         with _Progress(self._console, label, slices, context) as progress:
             for begin in range(0, len(tasks), wave):
@@ -81,6 +83,26 @@ class SparkRunner:
                 results += _run(context, function, some, label, slices_of_wave)
                 progress.done += slices_of_wave
         return results
+
+    @property
+    def cores(self) -> int:
+        """The number of tasks that Spark runs at the same time."""
+        return max(1, int(self._get_context().defaultParallelism))
+
+    def share(self, value: T) -> Shared[T]:
+        """Send a picklable value to all processes of Spark, each once. Tasks that hold the result can read it."""
+        shared: Shared[T] = self._get_context().broadcast(value)
+        return shared
+
+
+class Shared(Protocol[T_co]):
+    """A value that all processes of Spark have (a broadcast variable)."""
+
+    @property
+    def value(self) -> T_co: ...
+
+    def destroy(self) -> None:
+        """Free the value everywhere."""
 
 
 @contextmanager
@@ -129,6 +151,29 @@ def run_here(
     This function is a :class:`Runner`. ``label`` and ``slices`` have no effect.
     """
     return [_translated(function, task) for task in tasks]
+
+
+class ThreadRunner:
+    """A callable that runs tasks in threads of this process, without Spark (a :class:`Runner`).
+
+    The tasks should spend their time in compiled code, which runs in parallel.
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads or len(os.sched_getaffinity(0))
+
+    def __call__(
+        self, function: Callable[[T], R], tasks: Sequence[T], label: str, *, slices: int | None = None
+    ) -> list[R]:
+        """Call ``function`` with each task. Return the results in order. ``label`` and ``slices`` have no effect."""
+        if len(tasks) < 2 or self._threads < 2:
+            return run_here(function, tasks, label)
+        with ThreadPoolExecutor(min(self._threads, len(tasks)), "task") as pool:
+            try:
+                return list(pool.map(functools.partial(_translated, function), tasks))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
 
 def slices_for(nbytes: int, each: int, tasks: int) -> int:

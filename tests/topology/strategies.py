@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.errors import OptionError
 from dumpfilter.links.shape import LinkShape, Outage
-from dumpfilter.topology.drafts import Draft, DraftReading, Origin, Recording, Role, Running, Server, Workload
+from dumpfilter.topology.drafts import Draft, DraftReading, Kind, Recording, Role, Running, Server, Workload
 from dumpfilter.topology.model import Topology
 from dumpfilter.topology.resolve import resolve
 from dumpfilter.topology.units import MOST_RATE
@@ -41,7 +41,7 @@ def shapes(draw: st.DrawFn) -> LinkShape:
 
 
 @st.composite
-def _origins(draw: st.DrawFn) -> Origin:
+def _kinds(draw: st.DrawFn) -> Kind:
     match draw(st.sampled_from(("workload", "recording", "server", "running"))):
         case "workload":
             return Workload(
@@ -73,10 +73,8 @@ def drafts(draw: st.DrawFn) -> list[Draft]:
     for number in range(draw(st.integers(1, 8))):
         name = f"n{number}"
         if not made or draw(st.integers(0, 3)) == 0:
-            origin = draw(_origins())
-            made.append(
-                Draft(name, str, origin, options=_options(draw) if isinstance(origin, Server) else ())
-            )
+            kind = draw(_kinds())
+            made.append(Draft(name, str, kind, options=_options(draw) if isinstance(kind, Server) else ()))
             continue
         names = [each.name for each in made]
         sources = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))

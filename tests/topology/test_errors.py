@@ -114,6 +114,11 @@ def error_of(text: str) -> str:
             "t.toml: node.a b: 'a b' is no name of a node: use at most 64 letters, digits, - and _",
         ),
         (
+            "n" * 60 + " >> w",
+            "n" * 60 + "-workload: the name of a node that stands in between is longer than 64 characters; shorten "
+            "the name of its source",
+        ),
+        (
             "m >> a >> b >> c; c >> a",
             "topology string: a: the nodes read in a circle, a >> b >> c >> a; leave one arrow out",
         ),

@@ -19,7 +19,7 @@ topology_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="Runs a topology of sources, slaves and shaped links, and asks it.",
-    epilog='Begin with: dumpfilter topology up "m >> web\\[do-db=shop]" (docs/topology.md)',
+    epilog='Begin with: dumpfilter topology up "m >> web\\[do-db=shop_00]" (docs/topology.md)',
 )
 topology_app.command("up")(up_command)
 topology_app.command("down")(down_command)

@@ -20,13 +20,19 @@ def link_command(
     jitter: Annotated[str, typer.Option(help="The largest change of the delay.", metavar="TIME")] = "",
     plain: Annotated[bool, typer.Option("--plain", help="No rate, no delay, no jitter.")] = False,
     cut: Annotated[bool, typer.Option("--cut", help="Reset all connections, and refuse new ones.")] = False,
+    silence: Annotated[
+        bool, typer.Option("--silence", help="Let no byte pass, and reset no connection.")
+    ] = False,
     cut_after: Annotated[
         str,
         typer.Option(
             help="Cut after so many more bytes, such as 64K, have reached the target.", metavar="SIZE"
         ),
     ] = "",
-    heal: Annotated[bool, typer.Option("--heal", help="End a cut.")] = False,
+    duration: Annotated[
+        str, typer.Option("--for", help="End the cut or silence by itself after this time.", metavar="TIME")
+    ] = "",
+    heal: Annotated[bool, typer.Option("--heal", help="End a cut, a silence or an outage.")] = False,
     json: Json = False,
 ) -> None:
     """Show a link, or change, cut or heal it.
@@ -39,7 +45,7 @@ def link_command(
 
         dumpfilter topology link m:web --rate 512kbit --delay 50ms
 
-        dumpfilter topology link m:web --cut
+        dumpfilter topology link m:web --cut --for 10s
 
         dumpfilter topology link m:web --heal --plain
     """
@@ -47,14 +53,25 @@ def link_command(
 
     from dumpfilter.options.sizes import parse_size
     from dumpfilter.testbed.control import Control
+    from dumpfilter.topology.units import parse_time
 
-    if cut and heal:
-        raise OptionError("--cut stands beside --heal; give one of them")
+    faults = {"--cut": cut, "--silence": silence, "--cut-after": bool(cut_after), "--heal": heal}
+    given = [option for option, is_given in faults.items() if is_given]
+    if len(given) > 1:
+        raise OptionError(f"{given[0]} stands beside {given[1]}; give one of them")
+    if duration and given in ([], ["--heal"]):
+        raise OptionError("--for goes with --cut, --silence or --cut-after; give one of them")
     if plain and (rate or delay or jitter):
         raise OptionError("--plain stands beside --rate, --delay or --jitter; give one of them")
-    after = parse_size(cut_after, option="--cut-after") if cut_after else None
     shape = _shape(rate, delay, jitter, plain=plain)
-    status = Control(directory).ask("link", link=link, shape=shape, cut=cut, heal=heal, cut_after=after)
+    status = Control(directory).ask(
+        "link",
+        link=link,
+        shape=shape,
+        fault=given[0].removeprefix("--") if given else None,
+        size=parse_size(cut_after, option="--cut-after") if cut_after else None,
+        seconds=parse_time(duration) if duration else None,
+    )
     if json:
         typer.echo(json_module.dumps(status))
         return

@@ -1,0 +1,283 @@
+"""The verbs of ``dumpfilter topology`` against a control socket whose topology only notes what it is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from dumpfilter.testbed import (
+    Lag,
+    LinkStatus,
+    NodeStatus,
+    NotCaughtUp,
+    Place,
+    Testbed,
+    TestbedStatus,
+    Unknown,
+)
+from dumpfilter.testbed.control import ControlServer
+from dumpfilter.testbed.values import ChannelState
+from dumpfilter.topology import parse_string, parse_toml_topology
+from tests.commands.in_process import run
+
+CHANNEL = ChannelState("", "m", Place("bin.000001", 4711), Place("bin.000001", 4000), "0-1-7", Lag(2.5, 711))
+WEB = NodeStatus(
+    "web", "slave", "running", 4242, "/t/web", {"sql": 3310}, "mysql://root@127.0.0.1:3310/", "root", "",
+    Place("bin.000001", 4000), "0-1-7", Lag(2.5, 711), 1024.0, 5 << 20, (CHANNEL,),
+)  # fmt: skip
+M = NodeStatus("m", "workload", "running", is_done=True, place=Place("bin.000001", 4711))
+LINK = LinkStatus("m:web", "m", "web", "up", 2_000_000, 0.05, 0.0, 4096, 128, 1, 10.0)
+
+
+class NotedNode:
+    """A node that notes what it is asked."""
+
+    def __init__(self, bed: NotedBed, name: str) -> None:
+        self._bed = bed
+        self._name = name
+
+    def wait_caught_up(self, timeout: float) -> None:
+        self._bed.asked.append(f"wait {self._name} {timeout:g}")
+
+    def status(self) -> NodeStatus:
+        return WEB
+
+    @property
+    def logs(self) -> str:
+        return "one\ntwo\nthree\n"
+
+    def __getattr__(self, verb: str) -> Any:
+        return lambda: self._bed.asked.append(f"{verb} {self._name}")
+
+
+class NotedLink:
+    """A link that notes what it is asked."""
+
+    def __init__(self, bed: NotedBed) -> None:
+        self._bed = bed
+
+    def status(self) -> LinkStatus:
+        return LINK
+
+    def __getattr__(self, verb: str) -> Any:
+        return lambda *given, **named: self._bed.asked.append(
+            " ".join(map(str, [verb, *given, *named.items()]))
+        )
+
+
+class NotedBed:
+    """A topology that notes what it is asked."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.asked: list[str] = []
+        self.problems: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> NotedNode:
+        if name != "web":
+            raise Unknown(f"there is no node {name!r}; there are m, web")
+        return NotedNode(self, name)
+
+    def link(self, name: str) -> NotedLink:
+        assert name == "m:web"
+        return NotedLink(self)
+
+    def status(self) -> TestbedStatus:
+        nodes = {"m": M, "web": NodeStatus(**{**vars(WEB), "problems": self.problems})}
+        return TestbedStatus("fan", str(self.directory), 4241, nodes, {"m:web": LINK}, 12.0)
+
+    def wait_caught_up(self, timeout: float) -> None:
+        raise NotCaughtUp("web: is at bin.000001:4000, and should reach bin.000001:4711")
+
+    def wait_done(self, timeout: float) -> None:
+        self.asked.append(f"wait done {timeout:g}")
+
+    def check(self, timeout: float) -> None:
+        self.asked.append(f"check {timeout:g}")
+
+    def report(self) -> dict[str, Any]:
+        raise ZeroDivisionError("a mistake")
+
+
+@pytest.fixture
+def bed(tmp_path: Path) -> Iterator[NotedBed]:
+    """A noted topology with a control socket in its directory."""
+    noted = NotedBed(tmp_path)
+    with ControlServer(cast(Testbed, noted)):
+        yield noted
+
+
+def ask(bed: NotedBed, verb: str, *arguments: str) -> Any:
+    """Run a verb on the noted topology."""
+    return run("topology", verb, *arguments, "--directory", bed.directory)
+
+
+def test_status_shows_positions_lag_savings_and_links(bed: NotedBed) -> None:
+    done = ask(bed, "status")
+    assert done.returncode == 0
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0] == ["node", "kind", "position", "lag", "behind", "rate", "saved"]
+    assert lines[1] == ["m", "workload", "bin.000001:4711", "done", "–", "–", "–"]
+    assert lines[2] == ["web", "slave", "bin.000001:4000", "2.5", "s", "711", "B", "1", "KiB/s", "5", "MiB"]
+    assert lines[4] == ["link", "state", "shape", "sent", "back", "now"]
+    assert lines[5] == ["m:web", "up", "2mbit", "50ms", "4", "KiB", "128", "B", "10", "B/s"]
+
+
+def test_status_as_json_has_ports_and_addresses(bed: NotedBed) -> None:
+    status = json.loads(ask(bed, "status", "--json").stdout)
+    assert status["nodes"]["web"]["ports"] == {"sql": 3310}
+    assert status["nodes"]["web"]["url"] == "mysql://root@127.0.0.1:3310/"
+    assert status["links"]["m:web"]["rate"] == 2_000_000
+
+
+def test_a_problem_is_exit_code_4(bed: NotedBed) -> None:
+    bed.problems = ("web: the SQL thread has stopped",)
+    done = ask(bed, "status")
+    assert done.returncode == 4
+    assert "web: the SQL thread has stopped" in done.stdout
+
+
+def test_wait_names_the_node_and_its_limit(bed: NotedBed) -> None:
+    assert ask(bed, "wait", "web", "--done", "--timeout", "2m").returncode == 0
+    assert bed.asked == ["wait done 120", "wait web 120"]
+
+
+def test_an_error_of_the_topology_has_its_text_and_exit_code(bed: NotedBed) -> None:
+    done = ask(bed, "wait")
+    assert done.returncode == 4
+    assert done.stderr == "dumpfilter: web: is at bin.000001:4000, and should reach bin.000001:4711\n"
+    done = ask(bed, "kill", "wbe")
+    assert done.returncode == 2
+    assert done.stderr == "dumpfilter: there is no node 'wbe'; there are m, web\n"
+
+
+def test_a_mistake_in_the_topology_is_an_error_of_the_verb(bed: NotedBed) -> None:
+    done = ask(bed, "report")
+    assert done.returncode == 1
+    assert "ZeroDivisionError('a mistake')" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["kill", "stop", "start", "restart"])
+def test_the_verbs_of_nodes(bed: NotedBed, verb: str) -> None:
+    assert ask(bed, verb, "web").stdout == "web: running\n"
+    assert bed.asked == [f"{verb} web"]
+
+
+def test_check(bed: NotedBed) -> None:
+    done = ask(bed, "check", "--timeout", "90s")
+    assert (done.returncode, bed.asked) == (0, ["check 90"])
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ([], []),
+        (["--rate", "1mbit", "--delay", "20ms"], ["set ('rate', 1000000) ('delay', 0.02)"]),
+        (["--rate", "none", "--jitter", "1ms"], ["set ('rate', None) ('jitter', 0.001)"]),
+        (["--heal", "--plain"], ["set ('rate', None) ('delay', 0.0) ('jitter', 0.0)", "heal"]),
+        (["--cut"], ["cut None"]),
+        (["--silence", "--for", "2s"], ["silence 2.0"]),
+        (["--cut-after", "64K"], ["cut_after 65536 None"]),
+    ],
+)
+def test_link(bed: NotedBed, options: list[str], asked: list[str]) -> None:
+    done = ask(bed, "link", "m:web", *options)
+    assert "m:web" in done.stdout
+    assert bed.asked == asked
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--rate", "fast"], "'fast' is not a rate"),
+        (["--cut", "--heal"], "--cut stands beside --heal"),
+        (["--cut-after", "1K", "--silence"], "--silence stands beside --cut-after"),
+        (["--for", "1s"], "--for goes with --cut, --silence or --cut-after"),
+        (["--plain", "--rate", "1mbit"], "--plain stands beside --rate"),
+        (["--cut-after", "x"], "--cut-after: 'x' is not a size"),
+    ],
+)
+def test_wrong_options_of_link(bed: NotedBed, options: list[str], said: str) -> None:
+    done = ask(bed, "link", "m:web", *options)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert bed.asked == []
+
+
+def test_logs(bed: NotedBed) -> None:
+    assert ask(bed, "logs", "web").stdout == "one\ntwo\nthree\n"
+    assert ask(bed, "logs", "web", "--lines", "2").stdout == "two\nthree\n"
+
+
+def test_sql_on_a_node_without_a_port(bed: NotedBed) -> None:
+    done = ask(bed, "sql", "m", "-e", "SELECT 1")
+    assert done.returncode == 2
+    assert "m: a workload has no port for SQL; ask one of its readers" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["status", "wait", "check", "report", "down", "logs", "sql", "kill", "link"])
+def test_no_topology_is_up(tmp_path: Path, verb: str) -> None:
+    node = ["web"] if verb in ("logs", "sql", "kill", "link") else []
+    done = run("topology", verb, *node, "--directory", tmp_path)
+    assert done.returncode == 3
+    assert f"{tmp_path}: no topology is up in this directory" in done.stderr
+
+
+def test_a_directory_that_does_not_exist(tmp_path: Path) -> None:
+    done = run("topology", "status", "--directory", tmp_path / "none")
+    assert done.returncode == 3
+    assert "no topology is up" in done.stderr
+
+
+def test_show_prints_the_whole_topology() -> None:
+    text = "m >> web[do-db=shop]; m >> hr >> hr2"
+    assert run("topology", "show", text, "--string").stdout == f"{text}\n"
+    assert parse_toml_topology(run("topology", "show", text).stdout) == parse_string(text)
+
+
+def test_a_wrong_topology_starts_nothing(tmp_path: Path) -> None:
+    done = run("topology", "up", "m >> web[rate=fast]", "--directory", tmp_path / "t")
+    assert done.returncode == 2
+    assert "topology string: web[rate]: 'fast' is not a rate" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_socket_is_its_owners_alone(bed: NotedBed) -> None:
+    assert (bed.directory / "control.sock").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_directory_with_a_long_name(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100) / ("e" * 100)
+    deep.mkdir(parents=True)
+    noted = NotedBed(deep)
+    with ControlServer(cast(Testbed, noted)):
+        assert ask(noted, "check").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "up",
+        "down",
+        "show",
+        "status",
+        "wait",
+        "check",
+        "report",
+        "link",
+        "kill",
+        "stop",
+        "start",
+        "sql",
+        "logs",
+    ],
+)
+def test_help_has_an_example_and_fits_a_terminal(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run("topology", verb, "--help")
+    assert f"dumpfilter topology {verb}" in done.stdout
+    assert "Example" in done.stdout
