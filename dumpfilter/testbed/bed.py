@@ -64,6 +64,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         *,
         keep: bool,
         hold: bool = False,
+        timeout: float = 60.0,
     ) -> None:
         self.topology = topology
         self.directory = state.directory
@@ -75,7 +76,9 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._lock = threading.Lock()
         self._is_down = False
         (self.directory / "logs").mkdir(exist_ok=True)
-        self._ground = Ground(topology, self.directory, keeper, links, state, holds_files=hold)
+        self._ground = Ground(
+            topology, self.directory, keeper, links, state, holds_files=hold, start_timeout=timeout
+        )
         self._server_law = ServerLaw(self._ground)
         self.links: Mapping[str, TestbedLink] = {
             link.name: TestbedLink(links, link) for link in topology.links
