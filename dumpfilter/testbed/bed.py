@@ -17,13 +17,13 @@ from dumpfilter.demo.processes import uninterrupted
 from dumpfilter.links.client import LinkProcess
 from dumpfilter.testbed.errors import NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
-from dumpfilter.testbed.ground import HOST, Ground
+from dumpfilter.testbed.ground import HOST, WAIT, Ground
 from dumpfilter.testbed.keeping import Keeper
 from dumpfilter.testbed.law import Law
 from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files, take
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.monitor import Monitor
-from dumpfilter.testbed.node import WAIT, Feed, TestbedNode
+from dumpfilter.testbed.node import Feed, TestbedNode
 from dumpfilter.testbed.own_nodes import Master, Slave
 from dumpfilter.testbed.server_nodes import RunningServerNode, SqlNode, StartedServer
 from dumpfilter.testbed.values import NodeStatus, TestbedStatus
@@ -57,7 +57,14 @@ class Testbed(AbstractContextManager["Testbed"]):
     __test__ = False
 
     def __init__(
-        self, topology: Topology, state: State, keeper: Keeper, links: LinkProcess, *, keep: bool
+        self,
+        topology: Topology,
+        state: State,
+        keeper: Keeper,
+        links: LinkProcess,
+        *,
+        keep: bool,
+        timeout: float = WAIT,
     ) -> None:
         self.topology = topology
         self.directory = state.directory
@@ -69,7 +76,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._lock = threading.Lock()
         self._is_down = False
         (self.directory / "logs").mkdir(exist_ok=True)
-        self._ground = Ground(topology, self.directory, keeper, links, state)
+        self._ground = Ground(topology, self.directory, keeper, links, state, timeout)
         self.links: Mapping[str, TestbedLink] = {
             link.name: TestbedLink(links, link) for link in topology.links
         }
@@ -153,33 +160,37 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     # -- waiting
 
-    def wait_caught_up(self, timeout: float = WAIT) -> None:
+    def _deadline(self, timeout: float | None) -> float:
+        """Return the end of a wait. Without ``timeout`` the limit is that of :func:`up`."""
+        return time.monotonic() + (self._ground.timeout if timeout is None else timeout)
+
+    def wait_caught_up(self, timeout: float | None = None) -> None:
         """Wait until every running node has applied what its origins have written before the call.
 
         Raises NotCaughtUp.
         """
-        deadline = time.monotonic() + timeout
+        deadline = self._deadline(timeout)
         for node in self.nodes.values():
             if node.feeds and node.is_running:
                 node.wait_caught_up(max(deadline - time.monotonic(), 0.0))
 
-    def wait_done(self, timeout: float = WAIT) -> None:
+    def wait_done(self, timeout: float | None = None) -> None:
         """Wait until all recordings and workloads have written everything. Raises NotCaughtUp."""
-        deadline = time.monotonic() + timeout
+        deadline = self._deadline(timeout)
         for node in self.nodes.values():
             if isinstance(node, Files) and not node.wait_done(max(deadline - time.monotonic(), 0.0)):
                 raise NotCaughtUp(
-                    f"{node.name}: the {node.kind} has not been written to its end within {timeout:g} s; it is at "
+                    f"{node.name}: the {node.kind} has not been written to its end in time; it is at "
                     f"{node.status().place}{' and paused' if node.state == 'stopped' else ''}"
                 )
 
-    def check(self, timeout: float = WAIT) -> None:
+    def check(self, timeout: float | None = None) -> None:
         """Wait until all running nodes have caught up, and check the law for each.
 
         Raises LawBroken, and NotCaughtUp.
         """
-        deadline = time.monotonic() + timeout
-        self.wait_caught_up(timeout)
+        deadline = self._deadline(timeout)
+        self._settle(deadline)
         self._law.check(max(deadline - time.monotonic(), 1.0))
 
     # -- status
@@ -209,13 +220,13 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     # -- the end
 
-    def reset(self, timeout: float = WAIT) -> None:
+    def reset(self, timeout: float | None = None) -> None:
         """Return to the state after :func:`up`, for the next test.
 
         Links are healed and have the topology's shape. All nodes run. Databases that were made on real servers since
         are dropped, and the statements of ``init`` run again. All nodes have caught up. Raises DumpfilterError.
         """
-        deadline = time.monotonic() + timeout
+        deadline = self._deadline(timeout)
         for link in self.links.values():
             link.restore()
         for node in self.nodes.values():
@@ -282,12 +293,14 @@ def up(
     directory: Path | None = None,
     *,
     keep: bool = False,
+    timeout: float = WAIT,
 ) -> Testbed:
     """Start a topology, and return when all nodes run.
 
     ``topology`` is an object, the path of a TOML file, or the short string. Without ``directory`` all files are in a
-    temporary directory, which goes away with the testbed unless ``keep``. Raises OptionError for a topology that is not
-    valid, NotRunnable for one that the testbed cannot run, StartFailed, and TopologyBusy.
+    temporary directory, which goes away with the testbed unless ``keep``. ``timeout`` is the limit of the testbed's
+    waits, seconds, where a wait has no limit of its own. Raises OptionError for a topology that is not
+    valid, NotRunnable for one that the testbed cannot run, ServerMissing, StartFailed, and TopologyBusy.
     """
     found = topology_from(topology)
     with contextlib.ExitStack() as started:
@@ -300,7 +313,7 @@ def up(
             started.callback(shutil.rmtree, state.directory, ignore_errors=True)
         links = LinkProcess.start(state.directory / "links.log")
         started.callback(links.close)
-        bed = Testbed(found, state, keeper, links, keep=keep)
+        bed = Testbed(found, state, keeper, links, keep=keep, timeout=timeout)
         started.pop_all()
     try:
         bed.start()

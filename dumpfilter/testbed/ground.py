@@ -15,6 +15,9 @@ from dumpfilter.topology.model import Topology
 HOST = "127.0.0.1"
 """The address on which all nodes listen."""
 
+WAIT = 30.0
+"""The longest wait for a node to catch up, seconds, if the caller says nothing."""
+
 FIRST_SERVER_ID = 101
 
 REPLICATION_USER = "repl"
@@ -25,13 +28,21 @@ class Ground:
     """The directory, the processes and the secrets of one running topology."""
 
     def __init__(
-        self, topology: Topology, directory: Path, keeper: Keeper, links: LinkProcess, state: State
+        self,
+        topology: Topology,
+        directory: Path,
+        keeper: Keeper,
+        links: LinkProcess,
+        state: State,
+        timeout: float,
     ) -> None:
         self.topology = topology
         self.directory = directory
         self.keeper = keeper
         self.links = links
         self.state = state
+        self.timeout = timeout
+        """The limit of a wait without a limit of its own, seconds."""
         self.console_password = secrets.token_urlsafe(12)
         self.replication_password = secrets.token_urlsafe(12)
         self.console_password_file = directory / "console.password"
