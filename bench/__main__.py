@@ -25,6 +25,7 @@ ALL = (
     "followers",
     "receive",
     "real_replica",
+    "links",
 )
 ON_REQUEST = ("soak",)
 """The benchmarks that run only when they are named, since they take long."""

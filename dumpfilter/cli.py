@@ -22,6 +22,7 @@ from dumpfilter.commands.option_groups.option_files import OptionFileCommand
 from dumpfilter.commands.package_environment import package_environment_command
 from dumpfilter.commands.password_hash import password_hash_command
 from dumpfilter.commands.purge import purge_command
+from dumpfilter.commands.simulate import simulate_command
 from dumpfilter.commands.slave import slave_command
 from dumpfilter.commands.split import split_command
 from dumpfilter.commands.sql import sql_command
@@ -51,6 +52,7 @@ app.command("split")(split_command)
 app.command("manifest")(manifest_command)
 app.command("purge")(purge_command)
 app.command("bandwidth")(bandwidth_command)
+app.command("simulate")(simulate_command)
 app.command("package-environment")(package_environment_command)
 app.command("inspect")(inspect_command)
 app.command("binlog")(binlog_command)

@@ -69,18 +69,6 @@ def last_times(time, txn_event, out):
 
 
 @kernel
-def pack_verdicts(sent, filters, words):
-    """Set the bits of ``filters`` in the words of subjects. ``sent`` has a row for each subject, a column for each filter.
-
-    The column ``k`` belongs to the filter number ``filters[k]``.
-    """
-    for s in range(sent.shape[0]):
-        for k in range(sent.shape[1]):
-            if sent[s, k] & np.uint32(1):
-                words[s, filters[k] // WORD] |= np.uint64(1) << np.uint64(filters[k] % WORD)
-
-
-@kernel
 def words_of(conditions, first, last, verdicts, rules, every, out, is_everything):
     """Write the words of the conditions ``first`` to ``last``, which tell the filters that meet each condition.
 
@@ -115,6 +103,27 @@ def words_of(conditions, first, last, verdicts, rules, every, out, is_everything
             for w in range(every.size):
                 out[c - first, w] |= every[w] & ~rules[w]
         is_everything[c - first] = everything
+
+
+@kernel
+def only_set(conditions, wanted, set_of, out):
+    """Write for each wanted condition the set that all its subjects have, or 0 if they have different ones.
+
+    ``set_of`` has the number of a set for each subject.
+    """
+    for w in range(wanted.size):
+        row = conditions.rows[wanted[w]]
+        out[w] = 0
+        if row[K.Q_KIND] == K.EXACTLY or row[K.Q_START] == row[K.Q_END]:
+            continue
+        found = set_of[conditions.members[row[K.Q_START]]]
+        if row[K.Q_REQUIRED] >= 0:
+            found = set_of[row[K.Q_REQUIRED]]
+        else:
+            for k in range(row[K.Q_START] + 1, row[K.Q_END]):
+                if set_of[conditions.members[k]] != found:
+                    found = 0
+        out[w] = found
 
 
 @kernel

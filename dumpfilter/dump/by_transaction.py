@@ -9,9 +9,10 @@ neither on the number of filters nor on the number of tables.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,8 @@ from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.dump.conditions import longer
 from dumpfilter.dump.tallied import Origin
 from dumpfilter.dump.tally import Tally
-from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
@@ -33,11 +35,16 @@ from dumpfilter.index.subjects import Subject, Subjects
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
+GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
+"""A filter, and the server ids and domains that its slave wants (None: all)."""
+
 SchemasOf = Callable[[Subject], Sequence[str]]
 """A function that returns the schemas to which the events of a table or statement belong."""
 
 MILLION = K.MILLION
 """The unit of compression ratios, which are integers so that each engine rounds alike."""
+
+_Item = TypeVar("_Item", bound=np.generic)
 
 _SECOND = int(MICROSECONDS)
 _UNKNOWN = -2
@@ -52,6 +59,11 @@ class Pattern(NamedTuple):
     filters: bytes
     """A bit for each filter, in words of 64 bits (little endian)."""
     schemas: tuple[str, ...]
+
+    def has(self, number: int) -> bool:
+        """Return whether the filter with this number is sent the events."""
+        place, bit = divmod(number, 8)
+        return bool(self.filters[place] >> bit & 1)
 
 
 class Sums(NamedTuple):
@@ -108,8 +120,7 @@ class TransactionTraffic:
         ``ratio`` has the compression ratio of each pattern, in millionths; None: the events are not compressed.
         Events between transactions count with the sent transaction before them.
         """
-        place, bit = divmod(number, 8)
-        weight = np.array([pattern.filters[place] >> bit & 1 for pattern in self.patterns], np.int64)
+        weight = np.array([pattern.has(number) for pattern in self.patterns], np.int64)
         return self.weighted(weight, ratio)
 
     def weighted(self, weight: Ints, ratio: Ints | None = None) -> Sums:
@@ -131,14 +142,56 @@ class TransactionTraffic:
         return Sums(*(np.ascontiguousarray(out[:n, k]) for k in range(4)))
 
 
+class Verdicts:
+    """The filters that send each table and statement, as rows of words with one bit for each filter.
+
+    Tallies of different threads share the verdicts, so that each filter is asked once about each table.
+
+    Parameters:
+        filters: the filters. A filter without rules sends everything, and is not asked.
+    """
+
+    def __init__(self, filters: Sequence[ReplicationFilter]) -> None:
+        # The register of subjects is not used, because the flags are asked about subjects without numbers.
+        flags = [TableFlags(one, Subjects()) for one in filters]
+        self._asked = [(number, one) for number, one in enumerate(flags) if one.is_on]
+        self.width = max(1, -(-len(filters) // K.WORD))
+        """The number of words of a row."""
+        self.rules = self.bits(number for number, _ in self._asked)
+        """The row with the bits of the filters that have rules."""
+        self.every = self.bits(range(len(filters)))
+        """The row with the bits of all filters."""
+        self._of: dict[Subject, Words] = {}
+        self._lock = threading.Lock()
+
+    def bits(self, numbers: Iterable[int]) -> Words:
+        """Return a row in which the bits of these filters are set."""
+        words = np.zeros(self.width, np.uint64)
+        for number in numbers:
+            words[number // K.WORD] |= np.uint64(1 << number % K.WORD)
+        return words
+
+    def of(self, subject: Subject) -> Words:
+        """Return the row of a table or statement, with the bits of the filters that have rules and send it."""
+        found = self._of.get(subject)
+        if found is None:
+            with self._lock:
+                found = self._of.get(subject)
+                if found is None:
+                    found = self._of[subject] = self.bits(
+                        number for number, flags in self._asked if flags.bits(subject) & FILTER_BINLOG_SEND_F
+                    )
+        return found
+
+
 class TransactionTally:
     """Counts the traffic of each transaction of a binlog file under any number of filters, segment by segment.
 
     Parameters:
         subjects, sources: the numbers of the set's tables and statements, and of its GTID sources. The segments must
             have been scanned with statements and compressed transactions.
-        filters: the verdicts of each filter, and the server ids and domains that its slave wants. A filter's index is
-            its number.
+        filters: each filter, and the server ids and domains that its slave wants. A filter's index is its number.
+        verdicts: the verdicts of these filters, which tallies of the same filters may share.
         schemas_of: tells the schemas of a table or statement. None: patterns have no schemas.
         keep_all: whether to keep also events that no filter is sent, which a split by schema may send.
     """
@@ -148,12 +201,16 @@ class TransactionTally:
         subjects: Subjects,
         sources: SourceNumbers,
         *,
-        filters: Sequence[tuple[TableFlags, OriginFilter | None]],
+        filters: Sequence[GivenFilter],
+        verdicts: Verdicts | None = None,
         schemas_of: SchemasOf | None = None,
         keep_all: bool = False,
     ) -> None:
-        self._tally = Tally(subjects, sources, filters=filters)
-        self._patterns = _Patterns(subjects, filters, schemas_of, keep_all=keep_all)
+        with_flags = [(TableFlags(one, subjects), origin) for one, origin in filters]
+        self._tally = Tally(subjects, sources, filters=with_flags)
+        verdicts = verdicts or Verdicts([one for one, _ in filters])
+        origins = [origin for _, origin in filters]
+        self._patterns = _Patterns(subjects, verdicts, origins, schemas_of, keep_all=keep_all)
         self._dense = np.zeros((1024, K.DENSE_COLUMNS), np.int64)
         self._sparse = np.zeros((0, K.SPARSE_COLUMNS), np.int64)
         self._start()
@@ -222,6 +279,13 @@ class TransactionTally:
         found = _traffic(self._columns, self._entries, self._patterns.found, file, before)
         self._start()
         return found
+
+    def new_subjects(self) -> frozenset[Pattern]:
+        """Return the filters that send each table and statement, and its schemas, as far as no earlier call told them.
+
+        Origins that a slave ignores do not matter. Equal results are returned once.
+        """
+        return self._patterns.new_subjects()
 
 
 @dataclass
@@ -310,8 +374,9 @@ def join(parts: Sequence[TransactionTraffic]) -> TransactionTraffic:
     )
 
 
-def _joined(columns: Iterable[npt.NDArray[np.generic]], dtype: type[np.generic]) -> npt.NDArray[np.generic]:
-    return np.concatenate([np.zeros(0, dtype), *columns])
+def _joined(columns: Iterable[npt.NDArray[_Item]], dtype: type[_Item]) -> npt.NDArray[_Item]:
+    found: npt.NDArray[_Item] = np.concatenate([np.zeros(0, dtype), *columns])
+    return found
 
 
 def _times(
@@ -348,20 +413,19 @@ class _Patterns:
     def __init__(
         self,
         subjects: Subjects,
-        filters: Sequence[tuple[TableFlags, OriginFilter | None]],
+        verdicts: Verdicts,
+        wanted: Sequence[OriginFilter | None],
         schemas_of: SchemasOf | None,
         *,
         keep_all: bool,
     ) -> None:
         self._subjects = subjects
-        self._filters = filters
+        self._of_subject = verdicts
+        self._wanted = wanted
         self._schemas_of = schemas_of
         self._keep_all = keep_all
-        with_rules = [number for number, (flags, _) in enumerate(filters) if flags.is_on]
-        self._with_rules = np.array(with_rules, np.int64)
-        self._width = max(1, -(-len(filters) // K.WORD))
-        self._every = self._bits(range(len(filters)))
-        self._rules = self._bits(with_rules)
+        self._width = verdicts.width
+        self._every, self._rules = verdicts.every, verdicts.rules
         self._verdicts = np.zeros((0, self._width), np.uint64)
         self._words = np.zeros((0, self._width), np.uint64)
         self._schemas: list[tuple[str, ...]] = []
@@ -373,6 +437,21 @@ class _Patterns:
         self._numbers: dict[Pattern, int] = {}
         self.found: list[Pattern] = []
         self._latest = np.zeros(64, np.int64)
+        self._told = 0
+        self._sets: list[tuple[str, ...]] = [()]
+        """The sets of schemas, by number. The number 0 is the empty set."""
+        self._set_numbers: dict[tuple[str, ...], int] = {(): 0}
+        self._subject_sets: list[int] = []
+
+    def new_subjects(self) -> frozenset[Pattern]:
+        """Return the patterns of the tables and statements that have appeared since the last call."""
+        self._add_subjects()
+        first, self._told = self._told, len(self._verdicts)
+        words = self._verdicts[first:] | (self._every & ~self._rules)
+        return frozenset(
+            Pattern(words[number - first].tobytes(), self._schemas_of_subject(number))
+            for number in range(first, self._told)
+        )
 
     def scratch(self) -> Ints:
         """Return an array with the entry -1 for each pattern."""
@@ -389,23 +468,55 @@ class _Patterns:
         unknown = np.flatnonzero(self.of_condition[origin, condition] == _UNKNOWN)
         if not len(unknown):
             return
-        pairs = np.unique(np.stack([origin[unknown], condition[unknown]]), axis=1)
-        for where, c in pairs.T.tolist():
-            words = self._words[c] & self._wants[where]
-            if not words.any() and not self._keep_all:
-                number = _NO_FILTER
-            else:
-                pattern = Pattern(words.tobytes(), self._schemas_of_condition(tally, c))
-                number = self._numbers.setdefault(pattern, len(self._numbers))
-                if number == len(self.found):
-                    self.found.append(pattern)
-            self.of_condition[where, c] = number
+        width = self.of_condition.shape[1]
+        pairs = np.unique(origin[unknown] * width + condition[unknown])
+        where, c = np.divmod(pairs, width)
+        words = self._words[c] & np.stack(self._wants)[where]
+        numbers = np.full(len(pairs), _NO_FILTER, np.int32)
+        kept = np.arange(len(pairs)) if self._keep_all else np.flatnonzero(words.any(axis=1))
+        if len(kept):
+            numbers[kept] = self._numbers_of(words[kept], self._schema_sets(tally, c[kept]))
+        self.of_condition[where, c] = numbers
 
-    def _bits(self, numbers: Iterable[int]) -> Words:
-        words = np.zeros(self._width, np.uint64)
-        for number in numbers:
-            words[number // K.WORD] |= np.uint64(1 << number % K.WORD)
-        return words
+    def _numbers_of(self, words: Words, schemas: Ints) -> npt.NDArray[np.int32]:
+        """Return the numbers of the patterns with these words and sets of schemas, one in each row."""
+        rows = np.ascontiguousarray(np.column_stack([words, schemas.astype(np.uint64)]))
+        different, which = np.unique(rows.view(f"V{8 * rows.shape[1]}").reshape(-1), return_inverse=True)
+        numbers = []
+        for row in different.tolist():
+            schema_set = self._sets[int.from_bytes(row[-8:], "little")]
+            pattern = Pattern(row[:-8], schema_set)
+            number = self._numbers.setdefault(pattern, len(self._numbers))
+            if number == len(self.found):
+                self.found.append(pattern)
+            numbers.append(number)
+        return np.array(numbers, np.int32)[which]
+
+    def _schema_sets(self, tally: Tally, conditions: Ints) -> Ints:
+        """Return the numbers in ``_sets`` of the schemas to which the events of each condition belong."""
+        if self._schemas_of is None:
+            return np.zeros(len(conditions), np.int64)
+        if not self._keep_all:
+            # A compression ratio is known for single schemas only, so compiled code finds the conditions that have one.
+            found = np.zeros(len(conditions), np.int64)
+            K.only_set(tally.condition_rows, conditions, self._know_subject_sets(), found)
+            return found
+        return np.array(
+            [self._set_number(self._schemas_of_condition(tally, c)) for c in conditions.tolist()], np.int64
+        )
+
+    def _set_number(self, schemas: tuple[str, ...]) -> int:
+        number = self._set_numbers.setdefault(schemas, len(self._sets))
+        if number == len(self._sets):
+            self._sets.append(schemas)
+        return number
+
+    def _know_subject_sets(self) -> Ints:
+        """Return for each subject the number of the set with its only schema, or 0."""
+        for number in range(len(self._subject_sets), len(self._subjects)):
+            schemas = self._schemas_of_subject(number)
+            self._subject_sets.append(self._set_number(schemas if len(schemas) == 1 else ()))
+        return np.array(self._subject_sets, np.int64)
 
     def _add_conditions(self, tally: Tally) -> None:
         rows = tally.condition_rows
@@ -435,19 +546,29 @@ class _Patterns:
         known, wanted = len(self._verdicts), len(self._subjects)
         if wanted == known:
             return
-        sent = np.zeros((wanted - known, len(self._with_rules)), np.uint32)
-        for column, number in enumerate(self._with_rules.tolist()):
-            sent[:, column] = self._filters[number][0].array()[known:wanted]
-        more = np.zeros((wanted - known, self._width), np.uint64)
-        K.pack_verdicts(sent, self._with_rules, more)
-        self._verdicts = np.concatenate([self._verdicts, more])
+        more = [self._verdicts]
+        for number in range(known, wanted):
+            members = self._subjects.members(number)
+            if members is None:
+                more.append(self._of_subject.of(self._subjects[number])[np.newaxis])
+            else:
+                # A filter that sends a member of a set sends the set. A member has a smaller number than its set.
+                row = np.zeros(self._width, np.uint64)
+                for member in members:
+                    row |= self._row(member, known, more)
+                more.append(row[np.newaxis])
+        self._verdicts = np.concatenate(more)
+
+    def _row(self, number: int, known: int, more: Sequence[Words]) -> Words:
+        row: Words = self._verdicts[number] if number < known else more[1 + number - known][0]
+        return row
 
     def _add_origins(self, origins: Sequence[Origin | None]) -> None:
         for origin in origins[len(self._wants) :]:
             self._wants.append(
-                self._bits(
+                self._of_subject.bits(
                     number
-                    for number, (_, wanted) in enumerate(self._filters)
+                    for number, wanted in enumerate(self._wanted)
                     if wanted is None
                     or origin is None
                     or wanted.wants(origin.server_id, origin.domain_id, writer=origin.writer)

@@ -105,3 +105,16 @@ def utc(seconds: int | None) -> str:
 def share(part: float, whole: float) -> float | None:
     """Return ``part`` divided by ``whole``, or None if ``whole`` is 0."""
     return part / whole if whole else None
+
+
+def human_rate_of_bits(bits: float) -> str:
+    """Format a rate of a network in bits a second. Units are powers of 1000, as networks have them.
+
+    >>> human_rate_of_bits(512_000), human_rate_of_bits(2_500_000), human_rate_of_bits(1e9)
+    ('512 kbit/s', '2.5 Mbit/s', '1 Gbit/s')
+    """
+    size, unit = float(bits), 0
+    units = ("bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s")
+    while unit < len(units) - 1 and size >= 999.5:
+        size, unit = size / 1000, unit + 1
+    return f"{size:.3g} {units[unit]}"

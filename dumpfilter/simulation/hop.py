@@ -1,7 +1,7 @@
 """One hop of a simulated route: a link that sends first in, first out, or an applier, in whole nanoseconds.
 
-A transaction leaves a link at ``max(a, f) + s``. In this formula, ``a`` is the time at which the transaction came, ``f``
-is the time at which the link had sent everything before, and ``s`` is the time for the transaction's bytes. This is
+A transaction leaves a link at ``max(a, f) + s``. In this formula, ``a`` is the time at which the transaction came. The
+link had sent everything before at the time ``f``, and needs the time ``s`` for the transaction's bytes. This is
 Lindley's recursion. ``s`` is rounded to a whole nanosecond for each transaction. The result therefore does not depend
 on how the transactions are divided into ranges.
 """

@@ -128,6 +128,12 @@ class Plan:
         )
         object.__setattr__(self, "filters", tuple(keys))
 
+    @property
+    def links(self) -> list[str]:
+        """The names of all links."""
+        legs = (leg for node in self.nodes for channel in node.channels for leg in channel.legs)
+        return list(dict.fromkeys(leg.link for leg in legs))
+
 
 def plan_topology(topology: Topology) -> Plan:
     """Return the plan of a topology. Raises OptionError for a topology without links."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
@@ -271,7 +272,8 @@ class _Finder:
 def _middle(one: int, other: int) -> int:
     """Return the geometric mean of two numbers, so that a search over many powers of ten is short."""
     low, high = sorted((one, other))
-    return max(low + 1, min(high - 1, round((max(low, 1) * high) ** 0.5)))
+    middle = round(math.sqrt(max(low, 1) * high))
+    return max(low + 1, min(high - 1, middle))
 
 
 def _step(value: int) -> int:

@@ -8,7 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,13 @@ from dumpfilter.testbed.errors import NotCaughtUp, StartFailed, TestbedError, Un
 from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.ground import HOST, WAIT, Ground
 from dumpfilter.testbed.keeping import Keeper
-from dumpfilter.testbed.law import Law
+from dumpfilter.testbed.law import check_law
 from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files, take
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.monitor import Monitor
 from dumpfilter.testbed.node import Feed, TestbedNode
 from dumpfilter.testbed.own_nodes import Master, Slave
+from dumpfilter.testbed.server_law import ServerLaw
 from dumpfilter.testbed.server_nodes import RunningServerNode, SqlNode, StartedServer
 from dumpfilter.testbed.values import NodeStatus, TestbedStatus
 from dumpfilter.topology.drafts import did_you_mean
@@ -65,6 +66,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         *,
         keep: bool,
         timeout: float = WAIT,
+        hold: bool = False,
     ) -> None:
         self.topology = topology
         self.directory = state.directory
@@ -76,7 +78,8 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._lock = threading.Lock()
         self._is_down = False
         (self.directory / "logs").mkdir(exist_ok=True)
-        self._ground = Ground(topology, self.directory, keeper, links, state, timeout)
+        self._ground = Ground(topology, self.directory, keeper, links, state, timeout, holds_files=hold)
+        self._server_law = ServerLaw(self._ground)
         self.links: Mapping[str, TestbedLink] = {
             link.name: TestbedLink(links, link) for link in topology.links
         }
@@ -86,7 +89,6 @@ class Testbed(AbstractContextManager["Testbed"]):
             nodes[node.name] = _KINDS[type(node)](self._ground, node, self._feeds(node, nodes))
         self.nodes: Mapping[str, TestbedNode] = nodes
         """All nodes by name, sources before their readers."""
-        self._law = Law(self._ground, nodes)
         self._monitor = Monitor(self.nodes, self.links, links)
 
     def _feeds(self, node: Node, nodes: Mapping[str, TestbedNode]) -> list[Feed]:
@@ -108,10 +110,9 @@ class Testbed(AbstractContextManager["Testbed"]):
         with ThreadPoolExecutor(len(self.nodes) or 1, "start") as pool:
             for node in self.nodes.values():
                 started[node.name] = pool.submit(self._start, node, dict(started))
-            done, _ = wait(started.values(), return_when=FIRST_EXCEPTION)
-            for future in done:
-                if (error := future.exception()) is not None:
-                    raise error
+        # A source comes before its readers, so that the error that began it all is told.
+        for future in started.values():
+            future.result()
         self._monitor.start()
 
     def _start(self, node: TestbedNode, started: Mapping[str, Future[None]]) -> None:
@@ -125,6 +126,12 @@ class Testbed(AbstractContextManager["Testbed"]):
                 port = source.slave_port(node) if is_slave else source.replica_port(node)
                 feed.port = feed.link.open(port, source.host if isinstance(source, SqlNode) else HOST)
         node.start()
+
+    def release(self) -> None:
+        """Let the recordings and workloads of a topology begin that was started with ``hold``."""
+        for node in self.nodes.values():
+            if isinstance(node, Files):
+                node.start()
 
     # -- nodes and links
 
@@ -191,7 +198,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         """
         deadline = self._deadline(timeout)
         self._settle(deadline)
-        self._law.check(max(deadline - time.monotonic(), 1.0))
+        check_law(self.nodes, self._server_law, max(deadline - time.monotonic(), 1.0))
 
     # -- status
 
@@ -271,9 +278,9 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def _down(self) -> None:
         self._monitor.close()
+        self._server_law.close()
         with ThreadPoolExecutor(len(self.nodes) or 1, "down") as pool:
             list(pool.map(TestbedNode.close, self.nodes.values()))
-        self._law.close()
         self._link_process.close()
         self._keeper.close()
         if not self._keep:
@@ -294,8 +301,11 @@ def up(
     *,
     keep: bool = False,
     timeout: float = WAIT,
+    hold: bool = False,
 ) -> Testbed:
     """Start a topology, and return when all nodes run.
+
+    With ``hold`` recordings and workloads write nothing before :meth:`Testbed.release`.
 
     ``topology`` is an object, the path of a TOML file, or the short string. Without ``directory`` all files are in a
     temporary directory, which goes away with the testbed unless ``keep``. ``timeout`` is the limit of the testbed's
@@ -313,7 +323,7 @@ def up(
             started.callback(shutil.rmtree, state.directory, ignore_errors=True)
         links = LinkProcess.start(state.directory / "links.log")
         started.callback(links.close)
-        bed = Testbed(found, state, keeper, links, keep=keep, timeout=timeout)
+        bed = Testbed(found, state, keeper, links, keep=keep, timeout=timeout, hold=hold)
         started.pop_all()
     try:
         bed.start()

@@ -35,6 +35,8 @@ class Ground:
         links: LinkProcess,
         state: State,
         timeout: float,
+        *,
+        holds_files: bool = False,
     ) -> None:
         self.topology = topology
         self.directory = directory
@@ -43,6 +45,8 @@ class Ground:
         self.state = state
         self.timeout = timeout
         """The limit of a wait without a limit of its own, seconds."""
+        self.holds_files = holds_files
+        """Whether recordings and workloads wait for :meth:`dumpfilter.testbed.bed.Testbed.release`."""
         self.console_password = secrets.token_urlsafe(12)
         self.replication_password = secrets.token_urlsafe(12)
         self.console_password_file = directory / "console.password"

@@ -5,7 +5,6 @@ A slave of dumpfilter is compared with a reference that reads everything of the 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,25 +12,24 @@ from typing import Any
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid.parse import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.errors import GtidError, ReplicaBehind
+from dumpfilter.errors import GtidError
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.decision import Decision, Verdict
 from dumpfilter.filter.factory import make_filter
 from dumpfilter.filter.rules import parse_option
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.servers import References, Route, SourceAddress
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.statement import Statement
-from dumpfilter.testbed.errors import LawBroken, NotCaughtUp, StartFailed
-from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground, write_secret
-from dumpfilter.testbed.keeping import Child
+from dumpfilter.testbed.errors import LawBroken
 from dumpfilter.testbed.node import Feed, TestbedNode
-from dumpfilter.testbed.own_nodes import START_TIMEOUT, Slave, is_effective
-from dumpfilter.testbed.server_nodes import SqlNode, StartedServer
+from dumpfilter.testbed.own_nodes import Slave, is_effective
+from dumpfilter.testbed.server_law import ServerLaw
+from dumpfilter.testbed.server_nodes import StartedServer
 from dumpfilter.testbed.values import Place
 
-_POLL = 0.005
+LEAST_CHECK = 10.0
+"""The least time for the check of one real replica, seconds, since its reference may have to be started."""
 
 
 class Chained(ReplicationFilter):
@@ -68,83 +66,20 @@ class Chained(ReplicationFilter):
         return self._own.rewrite_table(database, table)
 
 
-class Law:
-    """The checks of one running topology. References of real replicas stay until the end, for the next check."""
-
-    def __init__(self, ground: Ground, nodes: Mapping[str, TestbedNode]) -> None:
-        self._ground = ground
-        self._nodes = nodes
-        self._directory = ground.directory / "references"
-        self._references = References(self._directory, self._spawn)
-        self._feeders: dict[str, Child] = {}
-        self._addresses: dict[str, SourceAddress] = {}
-
-    def check(self, timeout: float) -> None:
-        """Check the law for all running nodes that have sources. Raises LawBroken with all differences."""
-        deadline = time.monotonic() + timeout
-        broken: list[str] = []
-        for node in self._nodes.values():
-            if isinstance(node, Slave):
-                for feed in node.feeds:
-                    broken += differences(node, feed)
-            elif isinstance(node, StartedServer) and node.feeds and node.is_running:
-                broken += self._replica_differences(node, max(deadline - time.monotonic(), 1.0))
-        if broken:
-            raise LawBroken("the law is broken:\n" + "\n".join(broken))
-
-    def close(self) -> None:
-        """End the references."""
-        self._references.close()
-        for child in self._feeders.values():
-            child.kill()
-
-    def _replica_differences(self, node: StartedServer, timeout: float) -> list[str]:
-        routes = {
-            feed.channel: Route(self._address(feed.origin), tuple(filters_on_the_way(feed)))
-            for feed in node.feeds
-        }
-        try:
-            found = self._references.check(node.server, routes, timeout, node.node.options)
-        except ReplicaBehind as error:
-            raise NotCaughtUp(str(error)) from None
-        return [str(one) for one in found]
-
-    def _address(self, origin: TestbedNode) -> SourceAddress:
-        """Return the address at which a reference reads an origin, without links and filters."""
-        if isinstance(origin, SqlNode):
-            account = origin.account
-            return SourceAddress(origin.host, origin.port, account.user, account.password)
-        if origin.name not in self._addresses:
-            self._addresses[origin.name] = self._feed(origin)
-        return self._addresses[origin.name]
-
-    def _feed(self, origin: TestbedNode) -> SourceAddress:
-        """Start a master that serves files to real references, without a filter."""
-        directory = self._directory / f"{origin.name}.feed"
-        directory.mkdir(parents=True, exist_ok=True)
-        config, port_file = directory / "replicas.toml", directory / "port"
-        password = self._ground.replication_password
-        write_secret(
-            config,
-            f"[[replica]]\nuser = {json.dumps(REPLICATION_USER)}\npassword = {json.dumps(password)}\nrules = []\n",
-        )
-        arguments = ["master", str(origin.watched.source), "--port=0", "--replica-port=0"]
-        child = self._ground.fork(
-            f"feed of {origin.name}",
-            [*arguments, f"--replica-port-file={port_file}", f"--config={config}"],
-            directory / "log",
-        )
-        self._feeders[origin.name] = child
-        deadline = time.monotonic() + START_TIMEOUT
-        while not port_file.exists():
-            if child.poll() is not None or time.monotonic() > deadline:
-                raise StartFailed(f"{child.name}: {(directory / 'log').read_text(errors='replace')}")
-            time.sleep(_POLL)
-        return SourceAddress(HOST, int(port_file.read_text()), REPLICATION_USER, password)
-
-    def _spawn(self, command: Sequence[str], environment: Mapping[str, str]) -> Child:
-        self._directory.mkdir(exist_ok=True)
-        return self._ground.spawn("reference", command, self._directory / "log", environment)
+def check_law(nodes: Mapping[str, TestbedNode], server_law: ServerLaw, timeout: float) -> None:
+    """Check the law for all running nodes. Raises LawBroken with all differences, and NotCaughtUp."""
+    deadline = time.monotonic() + timeout
+    broken: list[str] = []
+    for node in nodes.values():
+        if isinstance(node, Slave):
+            for feed in node.feeds:
+                broken += differences(node, feed)
+        elif isinstance(node, StartedServer) and node.feeds and node.is_running:
+            filters = {feed.channel: filters_on_the_way(feed) for feed in node.feeds}
+            left = max(deadline - time.monotonic(), LEAST_CHECK)
+            broken += map(str, server_law.check(node, filters, left))
+    if broken:
+        raise LawBroken("the law is broken:\n" + "\n".join(broken))
 
 
 def filters_on_the_way(feed: Feed) -> list[tuple[str, ...]]:

@@ -42,18 +42,17 @@ class State:
             "pid": os.getpid(),
             "started": start_time(os.getpid()),
             "is_temporary": is_temporary,
-            "processes": {},
+            "processes": [],
         }
+        self._children: list[Child] = []
         self._write()
 
     def add(self, child: Child) -> None:
-        """Note a process."""
-        self.note(child.name, child.pid, child.started)
-
-    def note(self, name: str, pid: int, started: int | None) -> None:
-        """Note a process, which replaces the one that had the same name before."""
+        """Note a process, and forget those that have ended."""
         with self._lock:
-            self._content["processes"][name] = [pid, started]
+            self._children = [one for one in self._children if one.poll() is None]
+            self._children.append(child)
+            self._content["processes"] = [[one.pid, one.started] for one in self._children]
             self._write()
 
     def close(self) -> None:
@@ -97,7 +96,7 @@ def clean(directory: Path) -> bool:
     try:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             content = json.loads((directory / STATE).read_text())
-            for pid, started in content["processes"].values():
+            for pid, started in content["processes"]:
                 if started:
                     kill_group(pid, started)
         remove_files(directory)

@@ -21,7 +21,7 @@ from dumpfilter.spark_jobs.bandwidth.evaluate import Evaluate, FlagsOf, ask, mas
 from dumpfilter.spark_jobs.bandwidth.measure import Measured, MeasureRanges, merged
 from dumpfilter.spark_jobs.bandwidth.results import Results, Series, SkippedFile, SourceFigures
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
-from dumpfilter.spark_jobs.ranges.ranges import Range
+from dumpfilter.spark_jobs.ranges.ranges import grouped
 from dumpfilter.spark_jobs.spark.jobs import Runner
 from dumpfilter.spark_jobs.split.ownership import schemas_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -32,10 +32,6 @@ _MOST_BUCKETS = 3000
 _LENGTHS = (60, 300, 900, 3600, 6 * 3600, 86_400)
 """The default lengths of a time bucket, seconds. The job takes the shortest length that does not make too many
 buckets."""
-
-_GROUPS = 512
-"""The largest number of tasks that measure binlogs. The driver must receive and hold the result of each task."""
-
 
 _SLICES = 16
 """The largest number of Spark tasks that ask filters about tables, because each task costs time to start."""
@@ -82,7 +78,7 @@ def bandwidth(
         options.verify_ranges,
         options.block_size,
     )
-    groups = _groups(indexed.ranges, options.range_size)
+    groups = grouped(indexed.ranges, options.range_size)
     measured = merged(run(measure, groups, "measuring") or [measure([])])
     flags = run(
         FlagsOf(measured.tallied.subjects), filters, "asking filters", slices=min(len(filters), _SLICES)
@@ -113,25 +109,6 @@ def bandwidth(
         ),
         warnings=tuple(indexed.told_of_xa("sent to every slave")),
     )
-
-
-def _groups(ranges: Sequence[Range], range_size: int) -> list[tuple[Range, ...]]:
-    """Join consecutive ranges into groups, one for each task. Short files give short ranges, and many small tasks cost
-    too much.
-
-    A group has about ``range_size`` bytes, or more if there would be too many groups.
-    """
-    total = sum(one.end - one.start for one in ranges)
-    size = max(range_size, -(-total // _GROUPS))
-    found: list[list[Range]] = []
-    filled = size
-    for one in ranges:
-        if filled >= size:
-            found.append([])
-            filled = 0
-        found[-1].append(one)
-        filled += one.end - one.start
-    return [tuple(group) for group in found]
 
 
 def _bucket_seconds(indexed: IndexedSet) -> int:

@@ -7,7 +7,7 @@ machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -62,6 +62,29 @@ class Range:
     prepared: tuple[tuple[Xid, Held], ...] = ()
     """The XA transactions that end in the range and are prepared in an earlier range, with their tables and
     statements."""
+
+
+MOST_GROUPS = 512
+"""The largest number of groups of ranges. The driver must receive and hold the result of each group's task."""
+
+
+def grouped(ranges: Sequence[Range], range_size: int) -> list[tuple[Range, ...]]:
+    """Join consecutive ranges into groups, one for each task. Short files give short ranges, and many small tasks cost
+    too much.
+
+    A group has about ``range_size`` bytes, or more if there would be too many groups.
+    """
+    total = sum(one.end - one.start for one in ranges)
+    size = max(range_size, -(-total // MOST_GROUPS))
+    found: list[list[Range]] = []
+    filled = size
+    for one in ranges:
+        if filled >= size:
+            found.append([])
+            filled = 0
+        found[-1].append(one)
+        filled += one.end - one.start
+    return [tuple(group) for group in found]
 
 
 @dataclass(frozen=True)
@@ -176,7 +199,10 @@ def memory(size: int) -> Iterator[npt.NDArray[np.uint8]]:
 
     The buffer has arbitrary content at the beginning.
     """
-    buffer: npt.NDArray[np.uint8] = _free.pop() if _free else np.empty(size, np.uint8)
+    try:
+        buffer: npt.NDArray[np.uint8] = _free.pop()
+    except IndexError:  # Another thread may take the last buffer at any moment.
+        buffer = np.empty(size, np.uint8)
     if buffer.size < size:
         buffer = np.empty(size, np.uint8)
     try:

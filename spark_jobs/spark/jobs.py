@@ -7,6 +7,7 @@ binlog, the job ends with this error. Spark tries a task again only after other 
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -129,6 +130,29 @@ def run_here(
     This function is a :class:`Runner`. ``label`` and ``slices`` have no effect.
     """
     return [_translated(function, task) for task in tasks]
+
+
+class ThreadRunner:
+    """A callable that runs tasks in threads of this process, without Spark (a :class:`Runner`).
+
+    The tasks should spend their time in compiled code, which runs in parallel.
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads or len(os.sched_getaffinity(0))
+
+    def __call__(
+        self, function: Callable[[T], R], tasks: Sequence[T], label: str, *, slices: int | None = None
+    ) -> list[R]:
+        """Call ``function`` with each task, and return the results in order. ``label`` and ``slices`` have no effect."""
+        if len(tasks) < 2 or self._threads < 2:
+            return run_here(function, tasks, label)
+        with ThreadPoolExecutor(min(self._threads, len(tasks)), "task") as pool:
+            try:
+                return list(pool.map(functools.partial(_translated, function), tasks))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
 
 def slices_for(nbytes: int, each: int, tasks: int) -> int:

@@ -47,10 +47,7 @@ def traffic_of(
 ) -> TransactionTraffic:
     """Return the traffic of a file, taken about every ``take`` segments."""
     subjects, sources = Subjects(), SourceNumbers()
-    given_filters = [(TableFlags(rules, subjects), origin) for rules, origin in filters]
-    tally = TransactionTally(
-        subjects, sources, filters=given_filters, schemas_of=schemas_of, keep_all=keep_all
-    )
+    tally = TransactionTally(subjects, sources, filters=filters, schemas_of=schemas_of, keep_all=keep_all)
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
     parts, number = [], 0
     while (segment := reader.next()) is not None:
@@ -208,9 +205,7 @@ def test_a_transaction_has_an_entry_for_each_set_of_filters_not_for_each_table()
         _end(builder)
     filters = [(Filter.from_options([f"--replicate-do-db=d{n}"]), None) for n in (5, 7)]
     subjects, sources = Subjects(), SourceNumbers()
-    tally = TransactionTally(
-        subjects, sources, filters=[(TableFlags(one, subjects), None) for one, _ in filters]
-    )
+    tally = TransactionTally(subjects, sources, filters=filters)
     file = MemoryFile(bytes(builder.data))
     reader = SegmentReader(file, subjects, sources)
     while (segment := reader.next()) is not None:

@@ -1,0 +1,66 @@
+"""The HTML page of a simulation or an experiment."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from dumpfilter.report.html import environment, page_parts
+from dumpfilter.report.text import human_rate_of_bits
+from dumpfilter.simulation.page import plots
+from dumpfilter.simulation.page.view import (
+    comparisons,
+    duration_of,
+    look_of,
+    total_bytes,
+    ways,
+    whole_nodes,
+)
+from dumpfilter.simulation.results import Method, Results
+from dumpfilter.simulation.terminal import microseconds, title_of, value_of
+from dumpfilter.simulation.traffic import Clock
+
+MOST_LINES = 2000
+"""The largest number of lines that the page shows of a table. The JSON and Parquet files have all lines."""
+
+
+def render_page(results: Results) -> str:
+    """Return the page as a text, which the caller writes as UTF-8.
+
+    A browser can open the page from ``file://`` without a network. The page fits light and dark colour schemes, paper,
+    and screens from 400 pixels wide.
+    """
+    lag, rate, frontier = plots.lag_plot(results), plots.rate_plot(results), plots.frontier_plot(results)
+    links = plots.links_plot(results)
+    chosen = {"lag": lag, "rate": rate, "frontier": frontier}
+    drawn = {**{name: one and one.plot for name, one in chosen.items()}, "links": links}
+    data = {
+        "figures": {name: plot.figure for name, plot in drawn.items() if plot},
+        "choices": {name: one.choices for name, one in chosen.items() if one},
+    }
+    compared = ways(results)
+    script = resources.files(__package__).joinpath("template", "price.js").read_text("utf-8")
+    engine = environment(__package__)
+    engine.filters |= {"time_of": microseconds, "bits": human_rate_of_bits}
+    return engine.get_template("simulation.html.j2").render(
+        page_parts(data, [script]),
+        results=results,
+        ways=compared,
+        whole=max((way.bytes for way in compared), default=0),
+        seconds=duration_of(results),
+        is_measured=any(run.method is Method.MEASURED for run in results.runs),
+        chosen=chosen,
+        plots=drawn,
+        node_rows=[(run, node) for run in results.runs for node in whole_nodes(run)],
+        channel_rows=[(run, node) for run in results.runs for node in run.nodes if node.channel is not None],
+        link_rows=[(run, link) for run in results.runs for link in run.links],
+        outage_rows=[
+            (run, link, outage) for run in results.runs for link in run.links for outage in link.outages
+        ],
+        comparisons=comparisons(results),
+        title_of=lambda run: title_of(run.setting, run.method),
+        value_of=value_of,
+        look_of=look_of,
+        total_bytes=total_bytes,
+        whole_seconds=any(source.clock == Clock.SECONDS for source in results.sources),
+        most_lines=MOST_LINES,
+    )

@@ -1,0 +1,161 @@
+"""What the page shows of the results: the looks of the variants, and the rows of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dumpfilter.simulation.results import LinkFigures, Method, NodeFigures, Results, Run, Variant
+
+_SECONDS_OF_A_MONTH = 30.4375 * 86_400
+"""The mean length of a month."""
+_GIGABYTE = 1e9
+"""The bytes of a gigabyte, as prices of traffic count them."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """The look of one way to bring the binlog to the slaves, in all plots. Colours are names of CSS properties."""
+
+    name: str
+    colour: str
+    area: str
+    dash: str
+
+    @staticmethod
+    def of(method: Method, variant: Variant) -> Look:
+        """Return the look of a variant. Measured lines are solid when simulated ones are dotted."""
+        name, colour, area, dash = _VARIANTS[variant]
+        if method is Method.MEASURED:
+            return Look(f"{name}, measured", f"{colour}-measured", area, "solid")
+        return Look(name, colour, area, dash)
+
+
+_VARIANTS = {
+    Variant.NONE: ("no filter", "whole-line", "whole-area", "solid"),
+    Variant.SLAVE: ("filter on the slave", "applied", "whole-area", "dot"),
+    Variant.MASTER: ("filter on the master", "master", "master-area", "solid"),
+    Variant.NONE_COMPRESSED: ("no filter, zstd", "whole-line", "whole-area", "dash"),
+    Variant.MASTER_COMPRESSED: ("filter on the master, zstd", "master", "master-area", "dash"),
+    Variant.SPLIT: ("split binlogs", "split", "whole-area", "dashdot"),
+    Variant.REPLICA: ("real replicas, filter on the master", "replica", "master-area", "dot"),
+}
+
+
+def look_of(run: Run) -> Look:
+    """Return the look of a run."""
+    return Look.of(run.method, run.setting.variant)
+
+
+def nodes_by_name(run: Run) -> dict[str, NodeFigures]:
+    """Return the figures of all nodes by their names, also of those that share their figures with others."""
+    return {name: node for node in whole_nodes(run) for name in (node.members or (node.name,))}
+
+
+def whole_nodes(run: Run) -> list[NodeFigures]:
+    """Return the figures of whole nodes, without those of single channels."""
+    return [node for node in run.nodes if node.channel is None]
+
+
+def worst_nodes(runs: Sequence[Run], most: int) -> list[str]:
+    """Return the names of the nodes with the greatest lag in any of the runs, the greatest first."""
+    worst: dict[str, int] = {}
+    for run in runs:
+        for node in whole_nodes(run):
+            worst[node.name] = max(worst.get(node.name, 0), node.lag.worst)
+    return sorted(worst, key=lambda name: (-worst[name], name))[:most]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One line of the summary, which compares the variants: all links and all nodes together."""
+
+    look: Look
+    bytes: int
+    estimated: bool
+    worst: int
+    p99: int
+    above: int
+    """The longest time that any node was above the limit, microseconds."""
+    gigabytes_a_month: float | None
+    """The traffic of a month at the binlog's pace. None: the binlog has no time span."""
+
+
+def ways(results: Results) -> list[Way]:
+    """Return the comparison of the variants in the topology as it is."""
+    found: dict[Look, Way] = {}
+    seconds = duration_of(results)
+    for run in results.runs:
+        nodes = whole_nodes(run)
+        if not run.setting.is_plain or run.repetition > 1 or not nodes:
+            continue
+        total = total_bytes(run)
+        found[look_of(run)] = Way(
+            look_of(run),
+            total,
+            any(link.estimated for link in run.links),
+            max(node.lag.worst for node in nodes),
+            max(node.lag.p99 for node in nodes),
+            max(node.lag.above for node in nodes),
+            total / seconds * _SECONDS_OF_A_MONTH / _GIGABYTE if seconds else None,
+        )
+    return list(found.values())
+
+
+def total_bytes(run: Run) -> int:
+    """Return the bytes of all links together."""
+    return sum(link.bytes * link.count for link in run.links)
+
+
+def duration_of(results: Results) -> float | None:
+    """Return the seconds between the first and the last commit of all sources. None: there are none."""
+    spans = [
+        source.last_time - source.first_time
+        for source in results.sources
+        if source.first_time is not None and source.last_time is not None
+    ]
+    longest = max(spans, default=0)
+    return longest / 1e6 if longest > 0 else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One figure of a measured run beside the simulated one."""
+
+    what: str
+    variant: str
+    measured: int
+    simulated: int
+    is_time: bool
+
+    @property
+    def difference(self) -> float | None:
+        """The simulated figure less the measured one, as a part of the measured one. None: the measured one is 0."""
+        return (self.simulated - self.measured) / self.measured if self.measured else None
+
+
+def comparisons(results: Results) -> list[Comparison]:
+    """Return the figures that were both simulated and measured, with equal settings."""
+    simulated = {run.setting: run for run in results.runs if run.method is Method.SIMULATED}
+    found = []
+    for run in results.runs:
+        other = simulated.get(run.setting)
+        if run.method is not Method.MEASURED or other is None:
+            continue
+        variant = run.setting.variant.value + (f", run {run.repetition}" if run.repetition > 1 else "")
+        nodes: Mapping[str, NodeFigures] = nodes_by_name(other)
+        links: Mapping[str, LinkFigures] = {link.name: link for link in other.links}
+        for link in run.links:
+            if link.name in links:
+                its = links[link.name]
+                found.append(Comparison(f"bytes {link.name}", variant, link.bytes, its.bytes, False))
+                for mine, theirs in zip(link.outages, its.outages, strict=False):
+                    if mine.catch_up is not None and theirs.catch_up is not None:
+                        what = f"catch-up {link.target}"
+                        found.append(Comparison(what, variant, mine.catch_up, theirs.catch_up, True))
+        for node in whole_nodes(run):
+            if node.name in nodes:
+                for share in ("p50", "p99"):
+                    lags = (getattr(each.lag, share) for each in (node, nodes[node.name]))
+                    found.append(Comparison(f"{share} {node.name}", variant, *lags, True))
+    return found

@@ -1,0 +1,113 @@
+"""The results of a simulation or an experiment as tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from dumpfilter.printable import visible
+from dumpfilter.report.text import NOTHING, human_bytes, human_rate_of_bits, human_seconds
+from dumpfilter.simulation.results import Found, Method, NodeFigures, Results, Run, Setting
+
+MOST_ROWS = 40
+"""The largest number of rows of a table. Nodes with the greatest lag come first."""
+
+
+def print_results(results: Results, console: Console) -> None:
+    """Print one table for each setting, and one for the search."""
+    for run in results.runs:
+        console.print(_run_table(run, results.limit))
+        hidden = len(_whole_nodes(run)) - MOST_ROWS
+        if hidden > 0:
+            console.print(f"… and {hidden} more, all with a smaller lag. results.json has all of them.")
+    if results.found:
+        console.print(_found_table(results.found, results.limit))
+
+
+def microseconds(value: int | None) -> str:
+    """Format a time in microseconds for people.
+
+    >>> microseconds(0), microseconds(1500), microseconds(2_345_678), microseconds(None)
+    ('0 s', '1.5 ms', '2.35 s', '–')
+    """
+    return NOTHING if value is None else human_seconds(value / 1e6)
+
+
+def title_of(setting: Setting, method: Method = Method.SIMULATED) -> str:
+    """Return a setting as a title.
+
+    >>> from dumpfilter.simulation.results import Variant
+    >>> title_of(Setting(variant=Variant.MASTER, load=2, rate=512_000))
+    'filter-on-master, load × 2, all links 512 kbit/s'
+    """
+    parts = [setting.variant.value]
+    if method is Method.MEASURED:
+        parts.append("measured")
+    if setting.load != 1:
+        parts.append(f"load × {setting.load:g}")
+    changed = []
+    if setting.rate is not None:
+        changed.append(human_rate_of_bits(setting.rate))
+    if setting.delay is not None:
+        changed.append(f"delay {microseconds(setting.delay)}")
+    if changed:
+        parts.append(f"{setting.link or 'all links'} {', '.join(changed)}")
+    return ", ".join(parts)
+
+
+def _whole_nodes(run: Run) -> list[NodeFigures]:
+    return [node for node in run.nodes if node.channel is None]
+
+
+def _run_table(run: Run, limit: int) -> Table:
+    table = Table(title=title_of(run.setting, run.method), title_justify="left", title_style="bold")
+    table.add_column("node", overflow="fold", min_width=6)
+    for name in ("bytes", "p50", "p95", "p99", "worst", f"> {microseconds(limit)}", "catch-up"):
+        table.add_column(name, justify="right", no_wrap=True)
+    catch_ups: dict[str, list[str]] = {}
+    for link in run.links:
+        for outage in link.outages:
+            text = "never" if outage.catch_up is None else microseconds(outage.catch_up)
+            catch_ups.setdefault(link.target, []).append(text)
+    nodes = sorted(_whole_nodes(run), key=lambda node: (-node.lag.p99, -node.lag.worst, node.name))
+    for node in nodes[:MOST_ROWS]:
+        name = visible(node.name) + (f" and {node.count - 1:,} alike" if node.count > 1 else "")
+        missing = f" ({node.missing:,} missing)" if node.missing else ""
+        table.add_row(
+            name + missing,
+            human_bytes(node.bytes),
+            *(microseconds(each) for each in (node.lag.p50, node.lag.p95, node.lag.p99, node.lag.worst)),
+            microseconds(node.lag.above),
+            ", ".join(catch_ups.get(node.name, [])),
+        )
+    return table
+
+
+def _found_table(found: Sequence[Found], limit: int) -> Table:
+    table = Table(
+        title=f"the slowest link with a lag of at most {microseconds(limit)}",
+        title_justify="left",
+        title_style="bold",
+    )
+    table.add_column("node", overflow="fold", min_width=6)
+    for name in ("variant", "load", "link", "found", "worst lag"):
+        table.add_column(name)
+    for one in found[:MOST_ROWS]:
+        table.add_row(
+            visible(one.node) + (f" and {one.count - 1:,} alike" if one.count > 1 else ""),
+            one.variant.value,
+            f"× {one.load:g}",
+            one.link or "all",
+            value_of(one),
+            microseconds(one.worst),
+        )
+    return table
+
+
+def value_of(found: Found) -> str:
+    """Return the answer of a search for people."""
+    if found.value is None:
+        return f"no {found.what} is enough"
+    return human_rate_of_bits(found.value) if found.what == "rate" else microseconds(found.value)

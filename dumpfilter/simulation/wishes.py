@@ -1,0 +1,110 @@
+"""The wishes of the command line: sweeps, loads and searches as people write them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from dumpfilter.errors import OptionError
+from dumpfilter.simulation.results import Setting, Variant
+from dumpfilter.simulation.simulate import Search
+from dumpfilter.topology.drafts import did_you_mean
+from dumpfilter.topology.units import parse_rate, parse_time
+
+_WORDS = ("rate", "delay")
+MOST_LOAD = 1_000_000
+
+
+class Sweep(NamedTuple):
+    """Values of one property of links, each of which is simulated."""
+
+    what: str
+    """``rate`` or ``delay``."""
+    link: str | None
+    """The link that has these values. None: all links."""
+    values: tuple[int, ...]
+    """Bits per second, or microseconds."""
+
+
+def parse_sweep(text: str, links: Sequence[str]) -> Sweep:
+    """Return the sweep that a text such as ``rate=1mbit,2mbit`` or ``m:web.delay=0s,50ms`` means. Raises OptionError.
+
+    >>> parse_sweep("m:web.rate=1mbit,2mbit", ["m:web"])
+    Sweep(what='rate', link='m:web', values=(1000000, 2000000))
+    """
+    key, equals, values = text.partition("=")
+    if not equals or not values.strip():
+        raise OptionError(f"--sweep {text!r}: write what to vary and its values, such as rate=512kbit,1mbit")
+    what, link = _what("--sweep", key, links)
+    try:
+        found = tuple(
+            parse_rate(value) if what == "rate" else round(parse_time(value) * 1e6)
+            for value in values.split(",")
+        )
+    except OptionError as error:
+        raise OptionError(f"--sweep {text!r}: {error}") from None
+    return Sweep(what, link, tuple(dict.fromkeys(found)))
+
+
+def parse_loads(text: str) -> tuple[float, ...]:
+    """Return the factors of a text such as ``1,2,5``. Raises OptionError.
+
+    >>> parse_loads("1,2.5")
+    (1.0, 2.5)
+    """
+    try:
+        loads = tuple(dict.fromkeys(float(part) for part in text.split(",")))
+    except ValueError:
+        loads = (0.0,)
+    if not all(0 < load <= MOST_LOAD for load in loads):
+        raise OptionError(f"--scale-load {text!r}: write factors greater than 0, such as 1,2,5")
+    return loads
+
+
+def settings_of(
+    variants: Sequence[Variant], loads: Sequence[float], sweeps: Sequence[Sweep]
+) -> tuple[Setting, ...]:
+    """Return the settings to simulate: the topology as it is for each variant and load, and then the sweeps.
+
+    Sweeps of the rate and of the delay are combined. Raises OptionError if they are about different links.
+    """
+    found = [Setting(variant=variant, load=load) for load in loads for variant in variants]
+    if sweeps:
+        if len({sweep.link for sweep in sweeps}) > 1 or len({sweep.what for sweep in sweeps}) < len(sweeps):
+            raise OptionError(
+                "--sweep: vary one rate and one delay at most, both of one link or of all links"
+            )
+        for values in itertools.product(*(sweep.values for sweep in sweeps)):
+            changed: dict[str, Any] = {sweep.what: value for sweep, value in zip(sweeps, values, strict=True)}
+            link = sweeps[0].link
+            found += [
+                Setting(variant=variant, load=load, link=link, **changed)
+                for load in loads
+                for variant in variants
+            ]
+    return tuple(found)
+
+
+def searches_of(
+    texts: Iterable[str], variants: Sequence[Variant], loads: Sequence[float], links: Sequence[str]
+) -> tuple[Search, ...]:
+    """Return the searches that texts such as ``rate`` or ``m:web.delay`` mean. Raises OptionError."""
+    found = []
+    for text in texts:
+        what, link = _what("--find", text, links)
+        found += [
+            Search(what, Setting(variant=variant, load=load, link=link))
+            for load in loads
+            for variant in variants
+        ]
+    return tuple(found)
+
+
+def _what(option: str, key: str, links: Sequence[str]) -> tuple[str, str | None]:
+    link, dot, what = key.strip().rpartition(".")
+    if what not in _WORDS:
+        raise OptionError(f"{option} {key!r}: {what!r} is neither rate nor delay{did_you_mean(what, _WORDS)}")
+    if dot and link not in links:
+        raise OptionError(f"{option} {key!r}: there is no link {link!r}{did_you_mean(link, links)}")
+    return what, link or None

@@ -1,0 +1,204 @@
+"""The traffic of a binlog set by transaction, read in one pass for any number of filters.
+
+The same job runs on threads of this process and on Spark, so both engines count alike.
+
+1. The driver indexes the files and divides them into ranges of whole transactions.
+2. Each task counts the transactions of a group of ranges (:mod:`~dumpfilter.spark_jobs.simulation.measure`).
+3. The driver joins the counts in the order of the binlog.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, overload
+
+import numpy as np
+
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.event_time import MICROSECONDS
+from dumpfilter.dump.by_transaction import MILLION, Ints, Pattern, Sums, TransactionTraffic, join, ratios_of
+from dumpfilter.dump.stand_ins import EVENTS
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.printable import replace_invalid_utf8
+from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
+from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
+from dumpfilter.spark_jobs.ranges.ranges import grouped
+from dumpfilter.spark_jobs.simulation.measure import CountRanges, Counted
+from dumpfilter.spark_jobs.simulation.samples import Samples
+from dumpfilter.spark_jobs.spark.jobs import Runner
+from dumpfilter.spark_jobs.split.names import REST
+
+_SECOND = int(MICROSECONDS)
+
+_KEPT = 8
+"""The number of filters whose traffic stays in memory after its use. Slaves with one filter are evaluated together."""
+
+
+class FilterDefinition(Protocol):
+    """The definition of a filter, which depends on how the binlog's server compares names."""
+
+    @property
+    def origin(self) -> OriginFilter | None:
+        """The server ids and domains that the slave wants. None: all."""
+
+    def filter(self, names: NameRules) -> ReplicationFilter:
+        """Return the filter. Raises OptionError."""
+
+
+@dataclass(frozen=True)
+class TrafficOptions(ReadOptions):
+    """The options for reading the traffic of a binlog set."""
+
+    compressed: bool = False
+    """Whether to estimate the sizes of transactions as zstd."""
+    split: bool = False
+    """Whether to count also what a split of the set by schema would send.
+
+    Events between transactions count with the binlog of events without a schema only.
+    """
+
+
+def read_traffic(
+    source: str | Path | Sequence[str | Path],
+    filters: Sequence[FilterDefinition],
+    run: Runner,
+    options: TrafficOptions | None = None,
+) -> SetTraffic:
+    """Count each transaction of a binlog set for each filter.
+
+    ``source`` names a binlog set or several files, and ``run`` runs the tasks. A filter's index in ``filters`` is its
+    number in the result. Raises BinlogError with file and position for a damaged binlog.
+    """
+    options = options or TrafficOptions()
+    indexed = index_set(source, run, options)
+    count = CountRanges(
+        uuid.uuid4().hex,
+        indexed.files,
+        tuple((one.filter(indexed.names), one.origin) for one in filters),
+        options.compressed,
+        options.split,
+        options.verify_ranges,
+        options.block_size,
+    )
+    groups = grouped(indexed.ranges, options.range_size)
+    counted = run(count, groups, "counting transactions") or [count([])]
+    return set_traffic(indexed, counted, len(filters), options)
+
+
+def set_traffic(
+    indexed: IndexedSet, counted: Sequence[Counted], n_filters: int, options: TrafficOptions
+) -> SetTraffic:
+    """Join the counts of consecutive parts of a set, and return them in the form that a simulation takes."""
+    traffic = join([one.traffic for one in counted])
+    samples = Samples()
+    for one in counted:
+        samples.add(one.samples)
+    by_schema, whole = samples.ratios()
+    ratio = ratios_of(traffic, by_schema, whole) if options.compressed else None
+    time, clock = times_of(traffic)
+    split: Sequence[Sent | None] = ()
+    if options.split:
+        subjects = frozenset().union(*(one.subjects for one in counted))
+        schemas = [schemas_for(number, subjects) for number in range(n_filters)]
+        split = Made(
+            lambda number: _sent(traffic.weighted(_weights(traffic, schemas[number]), ratio)), n_filters
+        )
+    return SetTraffic(
+        time=time,
+        clock=clock,
+        end=traffic.end,
+        file=traffic.file.astype(np.int64),
+        files=tuple(replace_invalid_utf8(one.name) for one in indexed.files),
+        everything=_everything(traffic, whole),
+        filtered=Made(lambda number: _sent(traffic.of_filter(number, ratio)), n_filters),
+        split=split,
+        stand_in_bytes=traffic.stand_in.astype(np.int64),
+        stand_in_events=EVENTS[indexed.family],
+        stand_ins_joined=indexed.family == "mariadb",
+        warnings=(*indexed.warnings(), *indexed.told_of_xa("sent to every slave")),
+        server_version=indexed.newest.server_version,
+        family=indexed.family,
+        nbytes=sum(one.size for one in indexed.files),
+    )
+
+
+class Made(Sequence[Sent]):
+    """The traffic of each filter, made when it is needed. The last ones used stay in memory."""
+
+    def __init__(self, make: Callable[[int], Sent], length: int) -> None:
+        self._make = make
+        self._length = length
+        self._lock = threading.Lock()
+        self._made: OrderedDict[int, Sent] = OrderedDict()
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, number: int) -> Sent: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Sent]: ...
+
+    def __getitem__(self, number: int | slice) -> Sent | Sequence[Sent]:
+        if isinstance(number, slice):
+            return [self[k] for k in range(*number.indices(self._length))]
+        if not 0 <= number < self._length:
+            raise IndexError(number)
+        with self._lock:
+            if number in self._made:
+                self._made.move_to_end(number)
+                return self._made[number]
+        made = self._make(number)
+        with self._lock:
+            self._made[number] = made
+            while len(self._made) > _KEPT:
+                self._made.popitem(last=False)
+        return made
+
+
+def times_of(traffic: TransactionTraffic) -> tuple[Ints, Clock]:
+    """Return the times of all transactions, microseconds, and the clock that they are from.
+
+    The times never decrease. If any transaction's time is a whole second only, all times count as whole seconds, and
+    the transactions of one second are spread evenly over the second.
+    """
+    time = traffic.time.copy()
+    known = np.flatnonzero(time)
+    if len(known):
+        time[: known[0]] = time[known[0]]
+    time = np.maximum.accumulate(time) if len(time) else time
+    if traffic.is_exact.all():
+        return time, Clock.MICROSECONDS
+    second = time // _SECOND
+    first = np.flatnonzero(np.diff(second, prepend=second[0] - 1))
+    count = np.diff(first, append=len(second))
+    within = np.arange(len(second)) - np.repeat(first, count)
+    return second * _SECOND + within * _SECOND // np.repeat(count, count), Clock.SECONDS
+
+
+def schemas_for(number: int, subjects: frozenset[Pattern]) -> frozenset[str]:
+    """Return the schemas whose whole binlogs the slave with this filter needs after a split by schema."""
+    return frozenset(schema for one in subjects if one.has(number) for schema in (one.schemas or (REST,)))
+
+
+def _weights(traffic: TransactionTraffic, needed: frozenset[str]) -> Ints:
+    return np.array([len(needed.intersection(one.schemas or (REST,))) for one in traffic.patterns], np.int64)
+
+
+def _everything(traffic: TransactionTraffic, ratio: int) -> Sent:
+    size, events = traffic.bytes.copy(), traffic.events.astype(np.int64)
+    if len(size):
+        size[0] += traffic.before[0]
+        events[0] += traffic.before[1]
+    return Sent(np.arange(len(size)), size, events, size * ratio // MILLION)
+
+
+def _sent(sums: Sums) -> Sent:
+    return Sent(sums.transaction, sums.bytes, sums.events, sums.compressed)
