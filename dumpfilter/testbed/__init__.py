@@ -24,15 +24,16 @@ from dumpfilter.testbed.errors import (
 from dumpfilter.testbed.values import ChannelState, Lag, LinkStatus, NodeStatus, Place, TestbedStatus
 
 if TYPE_CHECKING:
-    from dumpfilter.testbed.bed import Testbed, up
+    from dumpfilter.testbed.bed import Testbed
     from dumpfilter.testbed.links import TestbedLink
     from dumpfilter.testbed.node import TestbedNode
+    from dumpfilter.testbed.starting import up
 
 _MODULES = {
     "Testbed": "dumpfilter.testbed.bed",
     "TestbedLink": "dumpfilter.testbed.links",
     "TestbedNode": "dumpfilter.testbed.node",
-    "up": "dumpfilter.testbed.bed",
+    "up": "dumpfilter.testbed.starting",
 }
 
 __all__ = [

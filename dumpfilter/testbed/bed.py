@@ -8,19 +8,18 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 from dumpfilter.demo.processes import uninterrupted
 from dumpfilter.links.client import LinkProcess
 from dumpfilter.testbed.errors import NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
-from dumpfilter.testbed.ground import HOST, WAIT, Ground
+from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.keeping import Keeper
 from dumpfilter.testbed.law import check_law
-from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files, take
+from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.monitor import Monitor
 from dumpfilter.testbed.node import Feed, TestbedNode
@@ -40,7 +39,6 @@ from dumpfilter.topology.model import (
     Topology,
     WorkloadNode,
 )
-from dumpfilter.topology.notation import topology_from
 
 _KINDS: Mapping[type[Node], type[TestbedNode]] = {
     ServerNode: StartedServer,
@@ -65,8 +63,9 @@ class Testbed(AbstractContextManager["Testbed"]):
         links: LinkProcess,
         *,
         keep: bool,
-        timeout: float = WAIT,
         hold: bool = False,
+        timeout: float = 60.0,
+        wait_timeout: float,
     ) -> None:
         self.topology = topology
         self.directory = state.directory
@@ -78,7 +77,16 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._lock = threading.Lock()
         self._is_down = False
         (self.directory / "logs").mkdir(exist_ok=True)
-        self._ground = Ground(topology, self.directory, keeper, links, state, timeout, holds_files=hold)
+        self._ground = Ground(
+            topology,
+            self.directory,
+            keeper,
+            links,
+            state,
+            holds_files=hold,
+            start_timeout=timeout,
+            wait_timeout=wait_timeout,
+        )
         self._server_law = ServerLaw(self._ground)
         self.links: Mapping[str, TestbedLink] = {
             link.name: TestbedLink(links, link) for link in topology.links
@@ -108,11 +116,18 @@ class Testbed(AbstractContextManager["Testbed"]):
         """Start all nodes, each as soon as its sources run. Raises StartFailed."""
         started: dict[str, Future[None]] = {}
         with ThreadPoolExecutor(len(self.nodes) or 1, "start") as pool:
-            for node in self.nodes.values():
-                started[node.name] = pool.submit(self._start, node, dict(started))
-        # A source comes before its readers, so that the error that began it all is told.
-        for future in started.values():
-            future.result()
+            try:
+                for node in self.nodes.values():
+                    started[node.name] = pool.submit(self._start, node, dict(started))
+                done, _ = wait(started.values(), return_when=FIRST_EXCEPTION)
+                for future in started.values():
+                    # A source comes before its readers, so that the error that began it all is raised.
+                    if future in done:
+                        future.result()
+            except BaseException:
+                # The pool waits for its threads, and these wait for the processes that they start.
+                self._ground.end_all()
+                raise
         self._monitor.start()
 
     def _start(self, node: TestbedNode, started: Mapping[str, Future[None]]) -> None:
@@ -169,7 +184,7 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def _deadline(self, timeout: float | None) -> float:
         """Return the end of a wait. Without ``timeout`` the limit is that of :func:`up`."""
-        return time.monotonic() + (self._ground.timeout if timeout is None else timeout)
+        return time.monotonic() + (self._ground.wait_timeout if timeout is None else timeout)
 
     def wait_caught_up(self, timeout: float | None = None) -> None:
         """Wait until every running node has applied what its origins have written before the call.
@@ -282,7 +297,10 @@ class Testbed(AbstractContextManager["Testbed"]):
         with ThreadPoolExecutor(len(self.nodes) or 1, "down") as pool:
             list(pool.map(TestbedNode.close, self.nodes.values()))
         self._link_process.close()
-        self._keeper.close()
+        self._ground.end_all()
+        if self._state.is_temporary:
+            # From here on this process removes the directory, or keeps it.
+            self._keeper.keep(self.directory)
         if not self._keep:
             if self._state.is_temporary:
                 shutil.rmtree(self.directory, ignore_errors=True)
@@ -293,41 +311,3 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def __exit__(self, *_: object) -> None:
         self.down()
-
-
-def up(
-    topology: Topology | str | os.PathLike[str],
-    directory: Path | None = None,
-    *,
-    keep: bool = False,
-    timeout: float = WAIT,
-    hold: bool = False,
-) -> Testbed:
-    """Start a topology, and return when all nodes run.
-
-    With ``hold`` recordings and workloads write nothing before :meth:`Testbed.release`.
-
-    ``topology`` is an object, the path of a TOML file, or the short string. Without ``directory`` all files are in a
-    temporary directory, which goes away with the testbed unless ``keep``. ``timeout`` is the limit of the testbed's
-    waits, seconds, where a wait has no limit of its own. Raises OptionError for a topology that is not
-    valid, NotRunnable for one that the testbed cannot run, ServerMissing, StartFailed, and TopologyBusy.
-    """
-    found = topology_from(topology)
-    with contextlib.ExitStack() as started:
-        keeper = Keeper()
-        started.callback(keeper.close)
-        state = take(directory)
-        started.callback(state.close)
-        if state.is_temporary:
-            keeper.remove_at_end(state.directory)
-            started.callback(shutil.rmtree, state.directory, ignore_errors=True)
-        links = LinkProcess.start(state.directory / "links.log")
-        started.callback(links.close)
-        bed = Testbed(found, state, keeper, links, keep=keep, timeout=timeout, hold=hold)
-        started.pop_all()
-    try:
-        bed.start()
-    except BaseException:
-        bed.down()
-        raise
-    return bed

@@ -210,6 +210,8 @@ def main() -> None:
         if program is not None:
             program()
         keeper.close()
+    # The end of an interpreter with so many modules takes a while, for which a caller would wait.
+    os._exit(0)
 
 
 if __name__ == "__main__":
