@@ -259,7 +259,7 @@ class Testbed(AbstractContextManager["Testbed"]):
                 node.start()
             node.let_go()
         self._settle(deadline)
-        servers = [node for node in self.nodes.values() if isinstance(node, StartedServer)]
+        servers = [node for node in self.nodes.values() if isinstance(node, StartedServer) and _is_ours(node)]
         for node in servers:
             if not node.feeds:
                 node.drop_databases()
@@ -322,3 +322,10 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def __exit__(self, *_: object) -> None:
         self.down()
+
+
+def _is_ours(node: TestbedNode) -> bool:
+    """Tell whether all data of a node comes from servers that were started for the topology."""
+    if not node.feeds:
+        return isinstance(node, StartedServer)
+    return all(_is_ours(feed.origin) for feed in node.feeds)
