@@ -34,6 +34,7 @@ class Ground:
         keeper: Keeper,
         links: LinkProcess,
         state: State,
+        timeout: float,
         *,
         holds_files: bool = False,
     ) -> None:
@@ -44,6 +45,8 @@ class Ground:
         self.state = state
         self.is_ending = threading.Event()
         """Set when the topology ends."""
+        self.timeout = timeout
+        """The limit of a wait without a limit of its own, seconds."""
         self.holds_files = holds_files
         """Whether recordings and workloads wait for :meth:`dumpfilter.testbed.bed.Testbed.release`."""
         self.console_password = secrets.token_urlsafe(12)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dumpfilter.links.client import LinkProcess
 from dumpfilter.testbed.keeping import shared_keeper
 from dumpfilter.testbed.leftovers import remove_files, take
+from dumpfilter.testbed.limits import WAIT
 
 if TYPE_CHECKING:
     from dumpfilter.testbed.bed import Testbed
@@ -22,6 +23,7 @@ def up(
     directory: str | os.PathLike[str] | None = None,
     *,
     keep: bool = False,
+    timeout: float = WAIT,
     hold: bool = False,
 ) -> Testbed:
     """Start a topology, and return when all nodes run.
@@ -32,6 +34,7 @@ def up(
             Without it the files are in a temporary directory.
         keep: whether the files stay when the topology ends. Without ``keep`` a temporary directory goes away, and only
             the logs stay in a named one.
+        timeout: the limit of the testbed's waits, seconds, where a wait has no limit of its own.
         hold: whether recordings and workloads write nothing before :meth:`Testbed.release`.
 
     Raises OptionError for a topology that is not valid, NotRunnable for one that the testbed cannot run, StartFailed,
@@ -54,7 +57,7 @@ def up(
         from dumpfilter.testbed.bed import Testbed
         from dumpfilter.topology.notation import topology_from
 
-        bed = Testbed(topology_from(topology), state, keeper, links, keep=keep, hold=hold)
+        bed = Testbed(topology_from(topology), state, keeper, links, keep=keep, timeout=timeout, hold=hold)
         started.pop_all()
     try:
         bed.start()
