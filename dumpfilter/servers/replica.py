@@ -96,12 +96,7 @@ class Channel:
 
     def set_delay(self, seconds: int) -> None:
         """Let the channel apply each transaction so many seconds after its time at the source. 0: at once."""
-        words = self.server.dialect
-        self.server.sql(
-            words.control("STOP", self.name, "SQL_THREAD"),
-            words.delay(self.name, seconds),
-            words.control("START", self.name, "SQL_THREAD"),
-        )
+        self.server.sql(*self.server.dialect.delay(self.name, seconds))
 
     def status(self) -> ReplicaStatus | None:
         """Return the channel's status, or None of a channel that has no source."""

@@ -29,6 +29,9 @@ ADDRESS = "127.0.0.1"
 
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 60.0
+_ANSWER_TIMEOUT = 3
+"""The longest wait for one answer, seconds. A process that is no server may listen on the port, and never answer."""
+
 _POLL = 0.01
 _LOG_SHOWN = 2000
 _MOST_STARTS = 5
@@ -90,6 +93,7 @@ class Server(SqlServer):
         is_replica: bool = False,
         domain: int = 0,
         port: int = 0,
+        log: Path | None = None,
         spawn: Spawn = spawn_here,
     ) -> None:
         """Describe a server, which does not run yet.
@@ -107,6 +111,7 @@ class Server(SqlServer):
             is_replica: whether the server reads from another node.
             domain: the domain of MariaDB's GTIDs, so that sources of one replica have different ones.
             port: the port, or 0 for a free one.
+            log: the file for the error log. None: ``error.log`` in the directory.
             spawn: the function that starts the server's process.
         """
         super().__init__(name, program.family, ADDRESS, port, Account(ADMIN, ""))
@@ -114,7 +119,7 @@ class Server(SqlServer):
         self.directory = directory
         self.server_id = server_id
         self.data = directory / "data"
-        self.log = directory / "error.log"
+        self.log = log or directory / "error.log"
         self.replication = Account(REPLICATION, "")
         self.process: Process | None = None
         self._spawn = spawn
@@ -198,7 +203,10 @@ class Server(SqlServer):
         """Start the server's process. :meth:`wait_until_ready` waits for it. Raises ServerFailed."""
         if self.is_running:
             return
-        self.prepare()
+        try:
+            self.prepare()
+        except OSError as error:
+            raise ServerFailed(f"{self.name}: its files cannot be made: {error}") from None
         self._starts = 0
         self._launch()
 
@@ -227,7 +235,7 @@ class Server(SqlServer):
             f"--tmpdir={directory / 'tmp'}",
             "--socket=socket",
             f"--pid-file={directory / 'pid'}",
-            f"--log-error={directory / 'error.log'}",
+            f"--log-error={self.log.resolve()}",
             f"--server-id={self.server_id}",
             f"--bind-address={ADDRESS}",
             f"--port={self.port}",
@@ -248,8 +256,9 @@ class Server(SqlServer):
                     port=self.port,
                     user=self.account.user,
                     password=self.account.password,
-                    connect_timeout=timeout,
-                    read_timeout=timeout,
+                    ssl_disabled=True,
+                    connect_timeout=_ANSWER_TIMEOUT,
+                    read_timeout=_ANSWER_TIMEOUT,
                 ).close()
             except (pymysql.Error, OSError) as error:
                 self._bear(error, deadline)
@@ -280,7 +289,9 @@ class Server(SqlServer):
         )
 
     def _run_init(self) -> None:
-        statements = [self.dialect.without_binlog] if self._is_replica and self._init else []
+        if not self._init:
+            return
+        statements = [self.dialect.without_binlog] if self._is_replica else []
         try:
             self.sql(*statements, *self._init)
         except ServerError as error:

@@ -10,21 +10,21 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 from dumpfilter.demo.processes import uninterrupted
 from dumpfilter.links.client import LinkProcess
-from dumpfilter.testbed.errors import NotCaughtUp, StartFailed, Unknown
+from dumpfilter.testbed.errors import NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.keeping import Keeper
 from dumpfilter.testbed.law import check_law
-from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files, take
+from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.monitor import Monitor
 from dumpfilter.testbed.node import WAIT, Feed, TestbedNode
 from dumpfilter.testbed.own_nodes import Master, Slave
+from dumpfilter.testbed.server_law import ServerLaw
 from dumpfilter.testbed.server_nodes import RunningServerNode, SqlNode, StartedServer
 from dumpfilter.testbed.values import NodeStatus, TestbedStatus
 from dumpfilter.topology.drafts import did_you_mean
@@ -39,7 +39,6 @@ from dumpfilter.topology.model import (
     Topology,
     WorkloadNode,
 )
-from dumpfilter.topology.notation import topology_from
 
 _KINDS: Mapping[type[Node], type[TestbedNode]] = {
     ServerNode: StartedServer,
@@ -65,6 +64,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         *,
         keep: bool,
         hold: bool = False,
+        timeout: float = 60.0,
     ) -> None:
         self.topology = topology
         self.directory = state.directory
@@ -76,7 +76,10 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._lock = threading.Lock()
         self._is_down = False
         (self.directory / "logs").mkdir(exist_ok=True)
-        self._ground = Ground(topology, self.directory, keeper, links, state, holds_files=hold)
+        self._ground = Ground(
+            topology, self.directory, keeper, links, state, holds_files=hold, start_timeout=timeout
+        )
+        self._server_law = ServerLaw(self._ground)
         self.links: Mapping[str, TestbedLink] = {
             link.name: TestbedLink(links, link) for link in topology.links
         }
@@ -105,12 +108,17 @@ class Testbed(AbstractContextManager["Testbed"]):
         """Start all nodes, each as soon as its sources run. Raises StartFailed."""
         started: dict[str, Future[None]] = {}
         with ThreadPoolExecutor(len(self.nodes) or 1, "start") as pool:
-            for node in self.nodes.values():
-                started[node.name] = pool.submit(self._start, node, dict(started))
-            done, _ = wait(started.values(), return_when=FIRST_EXCEPTION)
-            for future in done:
-                if (error := future.exception()) is not None:
-                    raise error
+            try:
+                for node in self.nodes.values():
+                    started[node.name] = pool.submit(self._start, node, dict(started))
+                done, _ = wait(started.values(), return_when=FIRST_EXCEPTION)
+                for future in done:
+                    if (error := future.exception()) is not None:
+                        raise error
+            except BaseException:
+                # The pool waits for its threads, and these wait for the processes that they start.
+                self._ground.end_all()
+                raise
         self._monitor.start()
 
     def _start(self, node: TestbedNode, started: Mapping[str, Future[None]]) -> None:
@@ -192,7 +200,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         """
         deadline = time.monotonic() + timeout
         self.wait_caught_up(timeout)
-        check_law(self._ground, self.nodes, max(deadline - time.monotonic(), 1.0))
+        check_law(self.nodes, self._server_law, max(deadline - time.monotonic(), 1.0))
 
     # -- status
 
@@ -227,7 +235,31 @@ class Testbed(AbstractContextManager["Testbed"]):
         Links are healed and have the topology's shape. All nodes run. Databases that were made on real servers since
         are dropped, and the statements of ``init`` run again. All nodes have caught up. Raises DumpfilterError.
         """
-        raise NotImplementedError
+        deadline = time.monotonic() + timeout
+        for link in self.links.values():
+            link.restore()
+        for node in self.nodes.values():
+            if not node.is_running:
+                node.start()
+            node.let_go()
+        self._settle(deadline)
+        servers = [node for node in self.nodes.values() if isinstance(node, StartedServer)]
+        for node in servers:
+            if not node.feeds:
+                node.drop_databases()
+        self._settle(deadline)
+        for node in servers:
+            if node.feeds and (left := node.databases()):
+                raise TestbedError(
+                    f"{node.name}: has databases that its source has dropped: {', '.join(left)}; the topology "
+                    "cannot be reset: start a new one"
+                )
+        for node in servers:
+            node.run_init()
+        self._settle(deadline)
+
+    def _settle(self, deadline: float) -> None:
+        self.wait_caught_up(max(deadline - time.monotonic(), 0.0))
 
     def down(self) -> None:
         """End all processes, and remove the directory if :func:`up` made it. Calling it twice is harmless.
@@ -248,10 +280,14 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def _down(self) -> None:
         self._monitor.close()
+        self._server_law.close()
         with ThreadPoolExecutor(len(self.nodes) or 1, "down") as pool:
             list(pool.map(TestbedNode.close, self.nodes.values()))
         self._link_process.close()
-        self._keeper.close()
+        self._ground.end_all()
+        if self._state.is_temporary:
+            # From here on this process removes the directory, or keeps it.
+            self._keeper.keep(self.directory)
         if not self._keep:
             if self._state.is_temporary:
                 shutil.rmtree(self.directory, ignore_errors=True)
@@ -262,39 +298,3 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def __exit__(self, *_: object) -> None:
         self.down()
-
-
-def up(
-    topology: Topology | str | os.PathLike[str],
-    directory: Path | None = None,
-    *,
-    keep: bool = False,
-    hold: bool = False,
-) -> Testbed:
-    """Start a topology, and return when all nodes run.
-
-    With ``hold`` recordings and workloads write nothing before :meth:`Testbed.release`.
-
-    ``topology`` is an object, the path of a TOML file, or the short string. Without ``directory`` all files are in a
-    temporary directory, which goes away with the testbed unless ``keep``. Raises OptionError for a topology that is not
-    valid, NotRunnable for one that the testbed cannot run, StartFailed, and TopologyBusy.
-    """
-    found = topology_from(topology)
-    with contextlib.ExitStack() as started:
-        keeper = Keeper()
-        started.callback(keeper.close)
-        state = take(directory)
-        started.callback(state.close)
-        if state.is_temporary:
-            keeper.remove_at_end(state.directory)
-            started.callback(shutil.rmtree, state.directory, ignore_errors=True)
-        links = LinkProcess.start(state.directory / "links.log")
-        started.callback(links.close)
-        bed = Testbed(found, state, keeper, links, keep=keep, hold=hold)
-        started.pop_all()
-    try:
-        bed.start()
-    except BaseException:
-        bed.down()
-        raise
-    return bed

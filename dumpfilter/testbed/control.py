@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dumpfilter.errors import DumpfilterError
-from dumpfilter.testbed.bed import Testbed
 from dumpfilter.testbed.errors import NotUp, TestbedError
-from dumpfilter.testbed.links import TestbedLink
+
+if TYPE_CHECKING:
+    from dumpfilter.testbed.bed import Testbed
 
 SOCKET = "control.sock"
 """The name of the socket in the topology's directory."""

@@ -263,6 +263,11 @@ class TestbedNode(abc.ABC):
             feed.link.hold(seconds)
         self._held_behind = seconds
 
+    def let_go(self) -> None:
+        """End a delay of :meth:`hold_behind`, if there is one."""
+        if self._held_behind:
+            self.hold_behind(0.0)
+
 
 def most(lags: Any) -> Lag:
     """Return the largest of lags, by seconds."""

@@ -33,6 +33,7 @@ from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, NodeStatus,
 from dumpfilter.topology.model import Node, RunningNode, ServerNode
 
 _OWN = ("master", "slave")
+_OF_THE_SERVER = ("information_schema", "mysql", "performance_schema", "sys")
 
 
 class SqlNode(TestbedNode):
@@ -137,7 +138,8 @@ class StartedServer(SqlNode):
             try:
                 if self._server is None:
                     self._server = self._made()
-                self._server.start()
+                self._server.launch()
+                self._server.wait_until_ready(self._ground.start_timeout)
                 if self._is_new:
                     self._follow_all()
                     index = Path(self._server.value("@@GLOBAL.log_bin_index"))
@@ -260,7 +262,9 @@ class StartedServer(SqlNode):
         if running:
             try:
                 goal = self.goal()
-                place, gtids = goal.place, goal.gtids
+                place = goal.place
+                # What a replica's filter drops is not in its binlog.
+                gtids = self.server.applied_gtids() if self.feeds else goal.gtids
             except (ServerError, ConnectionLost) as error:
                 problems.append(f"{self.name}: {error}")
         elif self.state == "failed":
@@ -312,6 +316,24 @@ class StartedServer(SqlNode):
         for feed in self.feeds:
             self.server.channel(feed.channel).set_delay(round(seconds))
         self._held_behind = seconds
+
+    def databases(self) -> list[str]:
+        """Return the names of the databases that do not belong to the server itself."""
+        return [name for (name,) in self.server.sql("SHOW DATABASES") if name not in _OF_THE_SERVER]
+
+    def drop_databases(self) -> None:
+        """Drop all databases that do not belong to the server itself."""
+        for name in self.databases():
+            # A filter asks for the current database. So replicas that have the database drop it, too.
+            self.server.sql(
+                "SET FOREIGN_KEY_CHECKS = 0", f"DROP DATABASE `{name.replace('`', '``')}`", database=name
+            )
+
+    def run_init(self) -> None:
+        """Run the statements of ``init`` again. Those of a replica stay out of its binlog."""
+        if self._model.init:
+            first = [self.server.dialect.without_binlog] if self.feeds else []
+            self.server.sql(*first, *self._model.init)
 
 
 class RunningServerNode(SqlNode):

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import typer
 
-from dumpfilter.commands.topology.foreground import READY
+from dumpfilter.commands.topology.foreground import READY, remove_directory
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.testbed.control import Control
 from dumpfilter.testbed.errors import NotUp
-from dumpfilter.testbed.leftovers import STATE, clean
+from dumpfilter.testbed.leftovers import clean
 
 
 class _Failed(DumpfilterError):
@@ -63,9 +63,6 @@ def end_topology(directory: Path) -> None:
         Control(directory).ask("down")
     except NotUp:
         # The process may have been killed. Then its topology is cleaned here.
-        existed = (directory / STATE).exists()
-        if existed:
-            clean(directory)
-            remove_directory(directory)
-        else:
+        if not clean(directory):
             raise
+        remove_directory(directory)

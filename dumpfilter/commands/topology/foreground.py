@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -17,6 +18,7 @@ from dumpfilter.commands.topology.live import REFRESH_SECONDS, watch_status
 from dumpfilter.commands.topology.tables import report_view, status_view
 from dumpfilter.testbed import Testbed, up
 from dumpfilter.testbed.control import ControlServer
+from dumpfilter.testbed.leftovers import STATE, remove_files
 from dumpfilter.topology.model import Topology
 
 READY = b"ready\n"
@@ -27,10 +29,32 @@ _HINT = "Ctrl-C ends. Other terminals: dumpfilter topology status, link, sql, ki
 
 
 def run_in_foreground(
-    topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool, ready_fd: int | None
+    topology: Topology, directory: Path, *, keep: bool, table: bool, ready_fd: int | None
 ) -> None:
     """Start a topology, run it until somebody ends it, and print the report."""
-    with _endings_interrupt(), up(topology, directory, keep=keep, timeout=timeout) as bed:
+    is_ours = not directory.exists()
+    with _endings_interrupt():
+        try:
+            report = _run_until_end(topology, directory, keep=keep, table=table, ready_fd=ready_fd)
+        finally:
+            if is_ours and not keep:
+                remove_directory(directory)
+    if ready_fd is None:
+        Console(highlight=False).print(report_view(report))
+
+
+def remove_directory(directory: Path) -> None:
+    """Remove what an ended topology has left in a directory that was made for it, and the directory."""
+    if directory.exists() and not (directory / STATE).exists():
+        remove_files(directory, keep=())
+        directory.rmdir()
+
+
+def _run_until_end(
+    topology: Topology, directory: Path, *, keep: bool, table: bool, ready_fd: int | None
+) -> dict[str, Any]:
+    """Return the report of the run."""
+    with up(topology, directory, keep=keep) as bed:
         control = ControlServer(bed)
         try:
             # Ctrl-C is how people end a topology, so it is no failure.
@@ -41,8 +65,7 @@ def run_in_foreground(
             bed.down()
         finally:
             control.close()
-    if ready_fd is None:
-        Console(highlight=False).print(report_view(report))
+    return report
 
 
 def _run(bed: Testbed, control: ControlServer, *, table: bool, ready_fd: int | None) -> None:

@@ -18,7 +18,9 @@ _LONGEST = 500
 """The most characters of a problem that are shown. A node's error may quote a statement."""
 
 _HEADS = ("node", "kind", "position", "lag", "behind", "rate", "saved")
-_NUMBERS = ("lag", "behind", "rate", "saved", "sent", "back", "now")
+_NUMBERS = frozenset(
+    ("lag", "behind", "rate", "saved", "sent", "back", "now", "received", "lag p50", "p95", "worst")
+)
 
 
 def status_view(status: dict[str, Any]) -> RenderableType:
@@ -29,8 +31,7 @@ def status_view(status: dict[str, Any]) -> RenderableType:
     parts: list[RenderableType] = [nodes]
     if status["links"]:
         parts += [Text(), links_table(status["links"].values())]
-    parts += [Text(printable(problem, _LONGEST), style=_BAD) for problem in status["problems"]]
-    return Group(*parts)
+    return Group(*parts, *_problems(status))
 
 
 def links_table(links: Iterable[dict[str, Any]]) -> Table:
@@ -52,11 +53,10 @@ def links_table(links: Iterable[dict[str, Any]]) -> Table:
 def _node_cells(node: dict[str, Any]) -> list[str | Text]:
     runs = node["state"] == "running"
     state = node["kind"] if runs else f"{node['kind']}, {node['state']}"
-    place = node["place"]
     cells: list[str | Text] = [
         node["name"],
         Text(state, style="" if runs else _BAD),
-        f"{place['file']}:{place['position']}" if place["file"] else NOTHING,
+        _place(node["place"]),
     ]
     if not node["channels"]:
         done = {None: NOTHING, True: "done", False: "writes"}[node["is_done"]]
@@ -91,5 +91,27 @@ def _table(heads: Iterable[str]) -> Table:
 
 
 def report_view(report: dict[str, Any]) -> RenderableType:
-    """Return the tables of a report."""
-    return Text(str(report))
+    """Return the tables of a report: the nodes with their lag over the run, the links, and the problems."""
+    nodes = _table(("node", "position", "received", "saved", "lag p50", "p95", "worst"))
+    for name, node in report["nodes"].items():
+        lag = node["lag"]
+        nodes.add_row(
+            name,
+            _place(node["place"]),
+            human_bytes(node["bytes_received"]),
+            human_bytes(node["bytes_saved"]),
+            *(human_seconds(lag[key]) for key in ("p50", "p95", "worst")),
+        )
+    head = Text(f"{report['name']}, {human_seconds(report['seconds'])}", style="bold")
+    parts: list[RenderableType] = [head, Text(), nodes]
+    if report["links"]:
+        parts += [Text(), links_table(report["links"].values())]
+    return Group(*parts, *_problems(report))
+
+
+def _place(place: dict[str, Any]) -> str:
+    return f"{place['file']}:{place['position']}" if place["file"] else NOTHING
+
+
+def _problems(told: dict[str, Any]) -> list[Text]:
+    return [Text(printable(problem, _LONGEST), style=_BAD) for problem in told["problems"]]
