@@ -19,6 +19,7 @@ class Parameters(NamedTuple):
     message: int
     message_overhead: int
     fixed: int
+    ahead: int
 
 
 _NONE = -(1 << 62)
@@ -66,9 +67,11 @@ def cross(arrived, sizes, hop, downs, departed, received):
             down += 1
         end = start
         at = start
+        # A message is made when it fits into the sender's buffers. It has what had come by then.
+        made = max(arrived[i], start - time_of(hop.ahead, hop.numerator, hop.denominator))
         filled = np.int64(0)
         j = i
-        while j < n and (j == i or (filled < hop.message and arrived[j] <= start)):
+        while j < n and (j == i or (filled < hop.message and arrived[j] <= made)):
             overhead = hop.message_overhead if j == i else 0
             end += time_of(sizes[j] + overhead, hop.numerator, hop.denominator) + hop.fixed
             departed[j] = end

@@ -59,11 +59,16 @@ class Hop:
     """The bytes that each message needs on the link besides its events."""
     fixed: int = 0
     """The time that each transaction needs besides the time for its bytes."""
+    ahead: int = 0
+    """The bytes that the sender's buffers take before the link has passed them. A message has what had come when its
+    first byte entered the buffers."""
 
     @property
     def is_plain(self) -> bool:
         """Whether the hop changes no time at all."""
-        return self == Hop(seed=self.seed, message=self.message, message_overhead=self.message_overhead)
+        return self == Hop(
+            seed=self.seed, message=self.message, message_overhead=self.message_overhead, ahead=self.ahead
+        )
 
 
 class Crossed(NamedTuple):
@@ -114,6 +119,7 @@ def cross(arrived: Ints, sizes: Ints, hop: Hop) -> Crossed:
             hop.message,
             hop.message_overhead,
             hop.fixed,
+            hop.ahead,
         ),
         downs,
         departed,

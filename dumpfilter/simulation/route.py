@@ -18,6 +18,10 @@ from dumpfilter.simulation.retries import Retries
 MESSAGE_OVERHEAD = 150
 """The bytes around the events of a message of gRPC: the frames of HTTP/2, and the fields of a chunk."""
 
+SEND_BUFFER = 64 << 10
+"""The bytes of messages that gRPC and the system take before a slow link has passed them. This is the window of a stream
+of HTTP/2."""
+
 
 class Form(enum.StrEnum):
     """The form in which transactions cross a link."""
@@ -127,7 +131,7 @@ class Router:
         hop = hop_of(shape, leg.retries, seed=self.seed ^ zlib.crc32(leg.link.encode()))
         if form in (Form.PACKETS, Form.STAND_INS):
             return hop
-        return replace(hop, message=DEFAULT_CHUNK_SIZE, message_overhead=MESSAGE_OVERHEAD)
+        return replace(hop, message=DEFAULT_CHUNK_SIZE, message_overhead=MESSAGE_OVERHEAD, ahead=SEND_BUFFER)
 
 
 def hop_of(shape: LinkShape, retries: Retries, *, seed: int) -> Hop:

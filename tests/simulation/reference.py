@@ -34,8 +34,9 @@ def receive_times(arrived: Sequence[int], sizes: Sequence[int], hop: Hop) -> lis
             continue
         message: list[int] = []
         filled = 0
+        made = max(Fraction(arrived[queue[0]]), clock - time_of(hop.ahead, hop))
         for number in queue:
-            if message and (arrived[number] > clock or filled >= hop.message):
+            if message and (arrived[number] > made or filled >= hop.message):
                 break
             message.append(number)
             filled += sizes[number]

@@ -41,6 +41,7 @@ HOPS = st.builds(
     message=st.sampled_from([0, 1000, 1 << 18]),
     message_overhead=st.sampled_from([0, 150]),
     fixed=st.sampled_from([0, 7]),
+    ahead=st.sampled_from([0, 500, 1 << 16]),
 )
 
 
