@@ -26,6 +26,7 @@ ALL = (
     "receive",
     "real_replica",
     "links",
+    "simulation_reality",
 )
 ON_REQUEST = ("soak",)
 """The benchmarks that run only when they are named, since they take long."""

@@ -66,6 +66,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         keep: bool,
         timeout: float = WAIT,
         hold: bool = False,
+        start_timeout: float = 60.0,
     ) -> None:
         self.topology = topology
         self.directory = state.directory
@@ -77,7 +78,16 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._lock = threading.Lock()
         self._is_down = False
         (self.directory / "logs").mkdir(exist_ok=True)
-        self._ground = Ground(topology, self.directory, keeper, links, state, timeout, holds_files=hold)
+        self._ground = Ground(
+            topology,
+            self.directory,
+            keeper,
+            links,
+            state,
+            timeout,
+            holds_files=hold,
+            start_timeout=start_timeout,
+        )
         self._server_law = ServerLaw(self._ground)
         self.links: Mapping[str, TestbedLink] = {
             link.name: TestbedLink(links, link) for link in topology.links

@@ -30,8 +30,6 @@ from dumpfilter.testbed.server_nodes import RunningServerNode, StartedServer
 from dumpfilter.testbed.values import ChannelState, NodeStatus, Place
 from dumpfilter.topology.model import Node, ServerNode, SlaveNode
 
-START_TIMEOUT = 60.0
-"""The longest wait for a process to be ready, seconds."""
 STOP_TIMEOUT = 30.0
 _POLL = 0.005
 _LOG_SHOWN = 2000
@@ -134,7 +132,7 @@ class OwnNode(TestbedNode):
 
     def _wait_for_ports(self, files: dict[str, Path]) -> None:
         assert self._child is not None
-        deadline = time.monotonic() + START_TIMEOUT
+        deadline = time.monotonic() + self._ground.start_timeout
         missing = dict(files)
         while missing:
             for option, file in list(missing.items()):

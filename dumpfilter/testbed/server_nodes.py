@@ -138,7 +138,8 @@ class StartedServer(SqlNode):
             try:
                 if self._server is None:
                     self._server = self._made()
-                self._server.start()
+                self._server.launch()
+                self._server.wait_until_ready(self._ground.start_timeout)
                 if self._is_new:
                     self._follow_all()
                     index = Path(self._server.value("@@GLOBAL.log_bin_index"))

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from dumpfilter.testbed.bed import Testbed
     from dumpfilter.topology.model import Topology
 
+START_TIMEOUT = 60.0
+"""The longest time that one node may take to start, seconds, if the caller says nothing."""
+
 
 def up(
     topology: Topology | str | os.PathLike[str],
@@ -25,6 +28,7 @@ def up(
     keep: bool = False,
     timeout: float = WAIT,
     hold: bool = False,
+    start_timeout: float = START_TIMEOUT,
 ) -> Testbed:
     """Start a topology, and return when all nodes run.
 
@@ -36,6 +40,7 @@ def up(
             the logs stay in a named one.
         timeout: the limit of the testbed's waits, seconds, where a wait has no limit of its own.
         hold: whether recordings and workloads write nothing before :meth:`Testbed.release`.
+        start_timeout: the longest time that one node may take to start, seconds.
 
     Raises OptionError for a topology that is not valid, NotRunnable for one that the testbed cannot run, StartFailed,
     and TopologyBusy.
@@ -57,7 +62,16 @@ def up(
         from dumpfilter.testbed.bed import Testbed
         from dumpfilter.topology.notation import topology_from
 
-        bed = Testbed(topology_from(topology), state, keeper, links, keep=keep, timeout=timeout, hold=hold)
+        bed = Testbed(
+            topology_from(topology),
+            state,
+            keeper,
+            links,
+            keep=keep,
+            timeout=timeout,
+            hold=hold,
+            start_timeout=start_timeout,
+        )
         started.pop_all()
     try:
         bed.start()
