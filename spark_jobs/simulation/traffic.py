@@ -105,10 +105,8 @@ def set_traffic(
     split: Sequence[Sent | None] = ()
     if options.split:
         subjects = frozenset().union(*(one.subjects for one in counted))
-        schemas = [schemas_for(number, subjects) for number in range(n_filters)]
-        split = Made(
-            lambda number: _sent(traffic.weighted(_weights(traffic, schemas[number]), ratio)), n_filters
-        )
+        schemas = tuple(schemas_for(number, subjects) for number in range(n_filters))
+        split = Made(_MakeSplit(traffic, ratio, schemas), n_filters)
     return SetTraffic(
         time=time,
         clock=clock,
@@ -116,7 +114,7 @@ def set_traffic(
         file=traffic.file.astype(np.int64),
         files=tuple(replace_invalid_utf8(one.name) for one in indexed.files),
         everything=_everything(traffic, whole),
-        filtered=Made(lambda number: _sent(traffic.of_filter(number, ratio)), n_filters),
+        filtered=Made(_MakeFiltered(traffic, ratio), n_filters),
         split=split,
         stand_in_bytes=traffic.stand_in.astype(np.int64),
         stand_in_events=EVENTS[indexed.family],
@@ -136,6 +134,9 @@ class Made(Sequence[Sent]):
         self._length = length
         self._lock = threading.Lock()
         self._made: OrderedDict[int, Sent] = OrderedDict()
+
+    def __reduce__(self) -> tuple[type[Made], tuple[Callable[[int], Sent], int]]:
+        return Made, (self._make, self._length)
 
     def __len__(self) -> int:
         return self._length
@@ -161,6 +162,29 @@ class Made(Sequence[Sent]):
             while len(self._made) > _KEPT:
                 self._made.popitem(last=False)
         return made
+
+
+@dataclass(frozen=True)
+class _MakeFiltered:
+    """Makes the traffic of filters."""
+
+    traffic: TransactionTraffic
+    ratio: Ints | None
+
+    def __call__(self, number: int) -> Sent:
+        return _sent(self.traffic.of_filter(number, self.ratio))
+
+
+@dataclass(frozen=True)
+class _MakeSplit:
+    """Makes the traffic of the binlogs of a split that each filter needs."""
+
+    traffic: TransactionTraffic
+    ratio: Ints | None
+    schemas: tuple[frozenset[str], ...]
+
+    def __call__(self, number: int) -> Sent:
+        return _sent(self.traffic.weighted(_weights(self.traffic, self.schemas[number]), self.ratio))
 
 
 def times_of(traffic: TransactionTraffic) -> tuple[Ints, Clock]:
