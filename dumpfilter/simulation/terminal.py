@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from dumpfilter.printable import visible
 from dumpfilter.report.text import NOTHING, human_bytes, human_rate_of_bits, human_seconds
-from dumpfilter.simulation.results import Found, Method, NodeFigures, Results, Run, Setting
+from dumpfilter.simulation.results import Found, Method, Results, Run, Setting
 
 MOST_ROWS = 40
 """The largest number of rows of a table. Nodes with the greatest lag come first."""
+LEAST_ROWS = 3
+"""The number of nodes that each setting shows at least."""
 
 
 def print_results(results: Results, console: Console) -> None:
-    """Print one table for each setting, and one for the search."""
+    """Print a table for each setting, and one for the search."""
+    most = max(MOST_ROWS // max(len(results.runs), 1), LEAST_ROWS)
+    hidden = 0
     for run in results.runs:
-        console.print(_run_table(run, results.limit))
-        hidden = len(_whole_nodes(run)) - MOST_ROWS
-        if hidden > 0:
-            console.print(f"… and {hidden} more, all with a smaller lag. results.json has all of them.")
+        hidden += _print_run(run, results.limit, most, console)
+    if hidden:
+        console.print(f"{hidden:,} rows with a smaller lag are not shown. results.json has all of them.")
     if results.found:
         console.print(_found_table(results.found, results.limit))
 
@@ -57,41 +62,42 @@ def title_of(setting: Setting, method: Method = Method.SIMULATED) -> str:
     return ", ".join(parts)
 
 
-def _whole_nodes(run: Run) -> list[NodeFigures]:
-    return [node for node in run.nodes if node.channel is None]
-
-
-def _run_table(run: Run, limit: int) -> Table:
-    table = Table(title=title_of(run.setting, run.method), title_justify="left", title_style="bold")
-    table.add_column("node", overflow="fold", min_width=6)
-    for name in ("bytes", "p50", "p95", "p99", "worst", f"> {microseconds(limit)}", "catch-up"):
+def _print_run(run: Run, limit: int, most: int, console: Console) -> int:
+    """Print a run's nodes with the greatest lag. Return the number of nodes that are left out."""
+    repetition = f", run {run.repetition}" if run.repetition > 1 else ""
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    table.add_column(
+        Text(title_of(run.setting, run.method) + repetition, "bold"), overflow="fold", min_width=21
+    )
+    has_outages = any(link.outages for link in run.links)
+    names = ["bytes", "p50", "p95", "p99", "worst", f"> {microseconds(limit)}", *(["catch-up"] * has_outages)]
+    for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     catch_ups: dict[str, list[str]] = {}
     for link in run.links:
         for outage in link.outages:
             text = "never" if outage.catch_up is None else microseconds(outage.catch_up)
             catch_ups.setdefault(link.target, []).append(text)
-    nodes = sorted(_whole_nodes(run), key=lambda node: (-node.lag.p99, -node.lag.worst, node.name))
-    for node in nodes[:MOST_ROWS]:
+    nodes = [node for node in run.nodes if node.channel is None]
+    nodes.sort(key=lambda node: (-node.lag.p99, -node.lag.worst, node.name))
+    for node in nodes[:most]:
         name = visible(node.name) + (f" and {node.count - 1:,} alike" if node.count > 1 else "")
         missing = f" ({node.missing:,} missing)" if node.missing else ""
         table.add_row(
-            name + missing,
+            escape(name + missing),
             human_bytes(node.bytes),
             *(microseconds(each) for each in (node.lag.p50, node.lag.p95, node.lag.p99, node.lag.worst)),
             microseconds(node.lag.above),
-            ", ".join(catch_ups.get(node.name, [])),
+            *([", ".join(catch_ups.get(node.name, []))] if has_outages else []),
         )
-    return table
+    console.print(table)
+    console.print()
+    return max(len(nodes) - most, 0)
 
 
 def _found_table(found: Sequence[Found], limit: int) -> Table:
-    table = Table(
-        title=f"the slowest link with a lag of at most {microseconds(limit)}",
-        title_justify="left",
-        title_style="bold",
-    )
-    table.add_column("node", overflow="fold", min_width=6)
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    table.add_column(Text(f"lag at most {microseconds(limit)}", "bold"), overflow="fold", min_width=21)
     for name in ("variant", "load", "link", "found", "worst lag"):
         table.add_column(name)
     for one in found[:MOST_ROWS]:

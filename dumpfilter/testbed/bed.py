@@ -219,12 +219,15 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def status(self) -> TestbedStatus:
         """Return the status of all nodes and links."""
+        # Nodes are asked together, so that their places are those of about one moment.
+        with ThreadPoolExecutor(len(self.nodes) or 1, "status") as pool:
+            nodes = dict(zip(self.nodes, pool.map(self._node_status, self.nodes.values()), strict=True))
         counters = self._link_process.counters() if self.links else {}
         return TestbedStatus(
             name=self.topology.name,
             directory=str(self.directory),
             pid=os.getpid(),
-            nodes={name: self._node_status(node) for name, node in self.nodes.items()},
+            nodes=nodes,
             links={
                 name: link.status(counters[name]) for name, link in self.links.items() if name in counters
             },

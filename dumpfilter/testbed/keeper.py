@@ -138,7 +138,8 @@ class _Keeper:
                 os.execvpe(arguments[0], arguments, os.environ)
             os.close(failure)
         except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
+            named = error.filename if error.filename != request["arguments"][0] else ""
+            where = f"{named}: " if named else ""
             os.write(failure, f"{where}{error.strerror or error}".encode())
             os._exit(_EXEC_FAILED)
         _run_dumpfilter(request["name"], arguments)
