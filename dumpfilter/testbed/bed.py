@@ -20,7 +20,6 @@ from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.keeping import Keeper
 from dumpfilter.testbed.law import check_law
 from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files
-from dumpfilter.testbed.limits import WAIT
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.monitor import Monitor
 from dumpfilter.testbed.node import Feed, TestbedNode
@@ -64,9 +63,9 @@ class Testbed(AbstractContextManager["Testbed"]):
         links: LinkProcess,
         *,
         keep: bool,
-        timeout: float = WAIT,
         hold: bool = False,
-        start_timeout: float = 60.0,
+        timeout: float = 60.0,
+        wait_timeout: float,
     ) -> None:
         self.topology = topology
         self.directory = state.directory
@@ -84,9 +83,9 @@ class Testbed(AbstractContextManager["Testbed"]):
             keeper,
             links,
             state,
-            timeout,
             holds_files=hold,
-            start_timeout=start_timeout,
+            start_timeout=timeout,
+            wait_timeout=wait_timeout,
         )
         self._server_law = ServerLaw(self._ground)
         self.links: Mapping[str, TestbedLink] = {
@@ -121,10 +120,10 @@ class Testbed(AbstractContextManager["Testbed"]):
                 for node in self.nodes.values():
                     started[node.name] = pool.submit(self._start, node, dict(started))
                 done, _ = wait(started.values(), return_when=FIRST_EXCEPTION)
-                # A node fails when its source has failed. The source stands first, so its own error is raised.
                 for future in started.values():
-                    if future in done and (error := future.exception()) is not None:
-                        raise error
+                    # A source comes before its readers, so that the error that began it all is raised.
+                    if future in done:
+                        future.result()
             except BaseException:
                 # The pool waits for its threads, and these wait for the processes that they start.
                 self._ground.end_all()
@@ -185,7 +184,7 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def _deadline(self, timeout: float | None) -> float:
         """Return the end of a wait. Without ``timeout`` the limit is that of :func:`up`."""
-        return time.monotonic() + (self._ground.timeout if timeout is None else timeout)
+        return time.monotonic() + (self._ground.wait_timeout if timeout is None else timeout)
 
     def wait_caught_up(self, timeout: float | None = None) -> None:
         """Wait until every running node has applied what its origins have written before the call.
@@ -220,12 +219,15 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def status(self) -> TestbedStatus:
         """Return the status of all nodes and links."""
+        # Nodes are asked together, so that their places are those of about one moment.
+        with ThreadPoolExecutor(len(self.nodes) or 1, "status") as pool:
+            nodes = dict(zip(self.nodes, pool.map(self._node_status, self.nodes.values()), strict=True))
         counters = self._link_process.counters() if self.links else {}
         return TestbedStatus(
             name=self.topology.name,
             directory=str(self.directory),
             pid=os.getpid(),
-            nodes={name: self._node_status(node) for name, node in self.nodes.items()},
+            nodes=nodes,
             links={
                 name: link.status(counters[name]) for name, link in self.links.items() if name in counters
             },

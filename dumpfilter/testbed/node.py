@@ -199,7 +199,7 @@ class TestbedNode(abc.ABC):
         run.
         """
         self._check_running()
-        deadline = time.monotonic() + (self._ground.timeout if timeout is None else timeout)
+        deadline = time.monotonic() + (self._ground.wait_timeout if timeout is None else timeout)
         for goal in self.goals(deadline):
             self.wait_for(goal, deadline)
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from dumpfilter.links.client import LinkProcess
 from dumpfilter.testbed.keeping import shared_keeper
 from dumpfilter.testbed.leftovers import remove_files, take
-from dumpfilter.testbed.limits import WAIT
 
 if TYPE_CHECKING:
     from dumpfilter.testbed.bed import Testbed
@@ -20,15 +19,18 @@ if TYPE_CHECKING:
 START_TIMEOUT = 60.0
 """The longest time that one node may take to start, seconds, if the caller says nothing."""
 
+WAIT_TIMEOUT = 30.0
+"""The longest wait for nodes, seconds, if the caller says nothing."""
+
 
 def up(
     topology: Topology | str | os.PathLike[str],
     directory: str | os.PathLike[str] | None = None,
     *,
     keep: bool = False,
-    timeout: float = WAIT,
     hold: bool = False,
-    start_timeout: float = START_TIMEOUT,
+    timeout: float = START_TIMEOUT,
+    wait_timeout: float = WAIT_TIMEOUT,
 ) -> Testbed:
     """Start a topology, and return when all nodes run.
 
@@ -38,12 +40,12 @@ def up(
             Without it the files are in a temporary directory.
         keep: whether the files stay when the topology ends. Without ``keep`` a temporary directory goes away, and only
             the logs stay in a named one.
-        timeout: the limit of the testbed's waits, seconds, where a wait has no limit of its own.
         hold: whether recordings and workloads write nothing before :meth:`Testbed.release`.
-        start_timeout: the longest time that one node may take to start, seconds.
+        timeout: the longest time that one node may take to start, seconds.
+        wait_timeout: the limit of the testbed's waits without a limit of their own, seconds.
 
-    Raises OptionError for a topology that is not valid, NotRunnable for one that the testbed cannot run, StartFailed,
-    and TopologyBusy.
+    Raises OptionError for a topology that is not valid, NotRunnable for one that the testbed cannot run, ServerMissing,
+    StartFailed, and TopologyBusy.
     """
     keeper = shared_keeper()
     with contextlib.ExitStack() as started:
@@ -68,9 +70,9 @@ def up(
             keeper,
             links,
             keep=keep,
-            timeout=timeout,
             hold=hold,
-            start_timeout=start_timeout,
+            timeout=timeout,
+            wait_timeout=wait_timeout,
         )
         started.pop_all()
     try:

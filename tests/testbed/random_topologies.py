@@ -1,7 +1,7 @@
 """``python -m tests.testbed.random_topologies``: run random topologies with random faults, and check the law.
 
-Each plan has a topology of up to eight nodes and a schedule of faults: nodes are killed, stopped and restarted, and
-links are cut, silenced and slowed, while the origins write. At the end all nodes run, all links are healed, all nodes
+Each plan has a topology of up to eight nodes and a schedule of faults. Nodes are killed, stopped and restarted, and
+links are cut, silenced and slowed, while the origins write. At the end all nodes run and all links are healed. All nodes
 catch up, and the law is checked. A plan that fails is written to a file, which ``--replay`` runs again.
 """
 
@@ -47,6 +47,7 @@ _FORMATS = ("ROW", "MIXED", "STATEMENT")
 _FAULTS_OF_NODES = ("kill", "stop", "start", "restart")
 _FAULTS_OF_LINKS = ("cut", "cut_after", "silence", "drop", "heal", "rate", "delay")
 _MOST_STEPS = 14
+_MOST_SEED = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,8 @@ def _steps(chance: random.Random, topology: Topology) -> Iterator[Step]:
 @st.composite
 def plans(draw: st.DrawFn, families: Sequence[str] = ("mariadb",), most: int = MOST_NODES) -> Plan:
     """Return random plans with origins of these families."""
-    chance = draw(st.randoms(use_true_random=False))
+    # Plans of which one is a little simpler than the other help nobody here, so that a seed is all that is drawn.
+    chance = random.Random(draw(st.integers(0, _MOST_SEED)))
     topology = _Builder(chance, families, most).topology()
     return Plan(to_toml(topology), tuple(_steps(chance, topology)), chance.randrange(1 << 30))
 
