@@ -1,8 +1,8 @@
 """``python -m tests.testbed.random_topologies``: run random topologies with random faults, and check the law.
 
 Each plan has a topology of up to eight nodes and a schedule of faults. Nodes are killed, stopped and restarted, and
-links are cut, silenced and slowed, while the origins write. At the end all nodes run and all links are healed. All nodes
-catch up, and the law is checked. A plan that fails is written to a file, which ``--replay`` runs again.
+links are cut, silenced and slowed, while the origins write. At the end all nodes run and all links are healed. All
+nodes catch up, and the law is checked. A plan that fails is written to a file, which ``--replay`` runs again.
 """
 
 from __future__ import annotations
