@@ -463,6 +463,15 @@ class Slave(OwnNode):
                         raise NotCaughtUp(self._behind(feed, goal))
             time.sleep(_POLL)
 
+    def pause(self) -> None:
+        self.execute("STOP REPLICA SQL_THREAD")
+        self._is_paused = True
+
+    def resume(self) -> None:
+        self._is_paused = False
+        if self.is_running:
+            self.execute("START REPLICA SQL_THREAD")
+
     def _threads_of(self, feeds: Sequence[Feed]) -> Iterator[tuple[Feed, _Threads]]:
         with contextlib.suppress(DumpfilterError, pymysql.Error, OSError):
             threads = self.threads()
