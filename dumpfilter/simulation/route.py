@@ -15,8 +15,12 @@ from dumpfilter.simulation.plan import Channel, FilterKey, Leg, PlannedNode
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.retries import Retries
 
-MESSAGE_OVERHEAD = 150
-"""The bytes around the events of a message of gRPC: the frames of HTTP/2, and the fields of a chunk."""
+MESSAGE_OVERHEAD = 110
+"""The bytes around the events of a message of gRPC: the frames of HTTP/2, and the fields of a chunk. Measured."""
+BUFFERS = 4 << 20
+"""The bytes that the buffers of a connection hold, bytes: Linux lets a socket's send buffer grow so far."""
+TICK = 20_000_000
+"""The interval at which a master of dumpfilter looks for new transactions, nanoseconds."""
 
 
 class Form(enum.StrEnum):
@@ -125,9 +129,11 @@ class Router:
             if setting.delay is not None:
                 shape = replace(shape, delay=setting.delay / 1e6)
         hop = hop_of(shape, leg.retries, seed=self.seed ^ zlib.crc32(leg.link.encode()))
+        if leg.filters:
+            hop = replace(hop, tick=TICK)
         if form in (Form.PACKETS, Form.STAND_INS):
             return hop
-        return replace(hop, message=DEFAULT_CHUNK_SIZE, message_overhead=MESSAGE_OVERHEAD)
+        return replace(hop, message=DEFAULT_CHUNK_SIZE, message_overhead=MESSAGE_OVERHEAD, ahead=BUFFERS)
 
 
 def hop_of(shape: LinkShape, retries: Retries, *, seed: int) -> Hop:
