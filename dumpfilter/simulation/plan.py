@@ -190,9 +190,9 @@ def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
     nodes = []
     for one in definitions:
         origin = FilterKey((), one.origin)
-        key = FilterKey(
-            (one.rules,) if one.rules else (), one.origin, one.lower_case_table_names, one.semantics
-        )
+        key = origin
+        if one.rules:
+            key = FilterKey((one.rules,), one.origin, one.lower_case_table_names, one.semantics)
         leg = Leg(MASTER, one.name, one.link, True, True, key, origin, Retries())
         nodes.append(PlannedNode(one.name, (Channel(MASTER, MASTER, (leg,), key),)))
     return Plan(name, (MASTER,), tuple(nodes))

@@ -103,10 +103,12 @@ class Router:
 
     def _passage(self, leg: Leg, setting: Setting) -> Passage:
         variant = setting.variant
-        passed: int | None = None
         if variant is Variant.SLAVE:
             passed = self._number(leg.logged)
-        elif variant not in (Variant.NONE, Variant.NONE_COMPRESSED):
+        elif variant in (Variant.NONE, Variant.NONE_COMPRESSED):
+            # A slave without rules still does not get the transactions of origins that it ignores.
+            passed = self._number(FilterKey((), leg.logged.origin))
+        else:
             passed = self._number(leg.sent)
         form = Form.EVENTS if leg.is_grpc else Form.STAND_INS if leg.filters else Form.PACKETS
         if leg.is_grpc:
