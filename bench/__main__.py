@@ -25,6 +25,7 @@ ALL = (
     "followers",
     "receive",
     "real_replica",
+    "topology_start",
     "links",
 )
 ON_REQUEST = ("soak",)
