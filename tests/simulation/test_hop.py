@@ -43,7 +43,6 @@ HOPS = st.builds(
     ahead=st.sampled_from([0, 5000, 1 << 20]),
     tick=st.sampled_from([0, 1000, 20_000_000]),
     fixed=st.sampled_from([0, 7]),
-    ahead=st.sampled_from([0, 500, 1 << 16]),
 )
 
 
