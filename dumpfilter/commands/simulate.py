@@ -88,6 +88,7 @@ def simulate_command(
     from dumpfilter.simulation.output import write_results
     from dumpfilter.simulation.simulate import simulate
     from dumpfilter.simulation.terminal import print_results
+    from dumpfilter.spark_jobs.simulation.evaluation import evaluator
 
     plan, speeds, sets = _planned(topology, slaves, binlog or [])
     options = scenarios.options(plan.links)
@@ -97,9 +98,7 @@ def simulate_command(
     progress = Console(stderr=True)
     with _runner(engine, spark, progress) as run:
         traffics = _read(plan, sets, run, read, {setting.variant.value for setting in options.settings})
-        results = simulate(
-            plan, traffics, options, lambda function, items: run(function, items, "simulating"), speeds=speeds
-        )
+        results = simulate(plan, traffics, options, evaluator(run), speeds=speeds)
     write_results(results, output, page=report)
     if json:
         typer.echo(results.model_dump_json(indent=1))

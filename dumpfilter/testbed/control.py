@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -115,6 +116,18 @@ class Control:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
+    def down(self) -> None:
+        """End the topology, and return when its process has ended. Raises NotUp."""
+        process = os.pidfd_open(self.ask("pid"))
+        try:
+            with contextlib.suppress(NotUp):
+                self.ask("down")
+            ended = select.poll()
+            ended.register(process, select.POLLIN)
+            ended.poll()
+        finally:
+            os.close(process)
+
     def ask(self, do: str, **arguments: Any) -> Any:
         """Send a request, and return the value of the answer.
 
@@ -152,6 +165,10 @@ def _short(path: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{directory}/{path.name}"
     finally:
         os.close(directory)
+
+
+def _pid(_: Testbed, __: Request) -> int:
+    return os.getpid()
 
 
 def _status(bed: Testbed, _: Request) -> Any:
@@ -210,6 +227,7 @@ def _link(bed: Testbed, request: Request) -> Any:
 
 
 _VERBS: dict[str, Callable[[Testbed, Request], Any]] = {
+    "pid": _pid,
     "status": _status,
     "wait": _wait,
     "wait done": _wait_done,

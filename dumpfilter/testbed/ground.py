@@ -37,6 +37,7 @@ class Ground:
         *,
         holds_files: bool = False,
         start_timeout: float = 60.0,
+        wait_timeout: float,
     ) -> None:
         self.topology = topology
         self.directory = directory
@@ -49,6 +50,8 @@ class Ground:
         """Whether recordings and workloads wait for :meth:`dumpfilter.testbed.bed.Testbed.release`."""
         self.start_timeout = start_timeout
         """The longest time that one node may take to start, seconds."""
+        self.wait_timeout = wait_timeout
+        """The limit of a wait without a limit of its own, seconds."""
         self.console_password = secrets.token_urlsafe(12)
         self.replication_password = secrets.token_urlsafe(12)
         self.console_password_file = directory / "console.password"

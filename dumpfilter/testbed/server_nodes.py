@@ -1,4 +1,4 @@
-"""The nodes that are real servers: those that are started for the topology, and those that run already."""
+"""Real servers as nodes: a server that is started for the topology, and a server that runs already."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from dumpfilter.binlog.gtid.parse import parse_gtid_set
-from dumpfilter.errors import ConnectionLost, DumpfilterError, ReplicaBehind, ServerError
+from dumpfilter.errors import ConnectionLost, DumpfilterError, ReplicaBehind, ServerError, ServerMissing
 from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.servers import (
@@ -117,7 +117,8 @@ class StartedServer(SqlNode):
 
     @property
     def watched(self) -> WatchedSet:
-        assert self._watched is not None
+        if self._watched is None:
+            raise NodeIsDown(f"{self.name}: the node has not been started yet")
         return self._watched
 
     @property
@@ -145,6 +146,9 @@ class StartedServer(SqlNode):
                     index = Path(self._server.value("@@GLOBAL.log_bin_index"))
                     self._watched = WatchedSet(index if index.is_absolute() else self._server.data / index)
                     self._is_new = False
+            except ServerMissing:
+                self.state = "failed"
+                raise
             except DumpfilterError as error:
                 self.state = "failed"
                 raise StartFailed(
@@ -263,7 +267,7 @@ class StartedServer(SqlNode):
             try:
                 goal = self.goal()
                 place = goal.place
-                # What a replica's filter drops is not in its binlog.
+                # Transactions that a replica's filter drops are not in the replica's binlog.
                 gtids = self.server.applied_gtids() if self.feeds else goal.gtids
             except (ServerError, ConnectionLost) as error:
                 problems.append(f"{self.name}: {error}")
@@ -316,6 +320,18 @@ class StartedServer(SqlNode):
         for feed in self.feeds:
             self.server.channel(feed.channel).set_delay(round(seconds))
         self._held_behind = seconds
+
+    def pause(self) -> None:
+        self._check_running()
+        self._is_paused = True
+        for feed in self.feeds:
+            self.server.channel(feed.channel).stop("SQL_THREAD")
+
+    def resume(self) -> None:
+        self._is_paused = False
+        if self.is_running:
+            for feed in self.feeds:
+                self.server.channel(feed.channel).start("SQL_THREAD")
 
     def databases(self) -> list[str]:
         """Return the names of the databases that do not belong to the server itself."""

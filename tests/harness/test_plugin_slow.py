@@ -105,7 +105,7 @@ def _check_artifacts(directory: Path, text: str) -> None:
 SERVERS = """
 import pytest
 
-pytestmark = pytest.mark.topology("db[server=mariadb] >> filter >> web[server=mariadb, do-db=shop]")
+pytestmark = pytest.mark.topology("db[server=mariadb] >> filter >> web[server=mariadb, wild-do-table=shop.%]")
 seen = []
 
 

@@ -7,6 +7,7 @@ import typer
 from dumpfilter.commands.topology.link import link_command
 from dumpfilter.commands.topology.look import report_command, status_command
 from dumpfilter.commands.topology.nodes import kill_command, restart_command, start_command, stop_command
+from dumpfilter.commands.topology.run import run_command
 from dumpfilter.commands.topology.show import show_command
 from dumpfilter.commands.topology.talk import logs_command, sql_command
 from dumpfilter.commands.topology.up import down_command, up_command
@@ -24,6 +25,7 @@ topology_app = typer.Typer(
 topology_app.command("up")(up_command)
 topology_app.command("down")(down_command)
 topology_app.command("show")(show_command)
+topology_app.command("run")(run_command)
 topology_app.command("status", rich_help_panel=_RUNNING)(status_command)
 topology_app.command("wait", rich_help_panel=_RUNNING)(wait_command)
 topology_app.command("check", rich_help_panel=_RUNNING)(check_command)

@@ -60,7 +60,7 @@ def start_detached(topology: str, directory: Path, *, keep: bool) -> None:
 def end_topology(directory: Path) -> None:
     """End the topology of a directory. Raises NotUp if there is none."""
     try:
-        Control(directory).ask("down")
+        Control(directory).down()
     except NotUp:
         # The process may have been killed. Then its topology is cleaned here.
         if not clean(directory):
