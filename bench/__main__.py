@@ -22,6 +22,7 @@ ALL = (
     "split",
     "split_cluster",
     "bandwidth",
+    "simulation",
     "followers",
     "receive",
     "real_replica",
