@@ -51,6 +51,17 @@ def _rewrites(rules: Sequence[str]) -> bool:
     return any(rule.removeprefix("--").startswith(_REWRITE) for rule in rules)
 
 
+def _once(routes: Mapping[str, Route]) -> dict[str, Route]:
+    """Return the routes without those that bring the same transactions again.
+
+    MariaDB refuses two channels that read the same server.
+    """
+    found: dict[tuple[SourceAddress, tuple[tuple[str, ...], ...]], str] = {}
+    for channel, route in routes.items():
+        found.setdefault((route.source, route.distinct), channel)
+    return {channel: routes[channel] for channel in found.values()}
+
+
 class _Reference:
     """A reference with the servers from which it reads, if other filters come before its own."""
 
@@ -159,6 +170,7 @@ class References:
         found = self._references.get(replica.name)
         if found is not None and found.server.is_running:
             return found
+        routes = _once(routes)
         own = {channel: route.distinct[-1] for channel, route in routes.items()}
         reference = _Reference(self._start(replica.name, replica.program, own, options))
         for channel, route in routes.items():
