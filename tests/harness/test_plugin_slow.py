@@ -103,9 +103,13 @@ def test_first(topology_session):
     fill(t)
     t["web"].wait_caught_up()
     assert t["web"].execute("SELECT id FROM shop.orders") == [(1,), (2,)]
-    t["web"].kill()
+    for node in (t["db"], t["web"]):
+        forgotten = node.connect(autocommit=False)
+        forgotten.cursor().execute("SELECT * FROM shop.orders")
+        seen.append(forgotten)
+    t["filter"].kill()
     t.link("db", "web").cut()
-    seen.append(t)
+    seen.insert(0, t)
 
 
 def test_everything_is_as_new(topology_session):
