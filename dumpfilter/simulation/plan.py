@@ -200,7 +200,7 @@ def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
 
 @dataclass(frozen=True)
 class _Content:
-    """What a node can serve: the transactions of an origin, after the filters on one way to the node."""
+    """The transactions of an origin that a node can serve, after the filters on one way to the node."""
 
     origin: str
     legs: tuple[Leg, ...]
