@@ -61,15 +61,14 @@ def simulate_command(
 ) -> None:
     r"""Work out the lag of each slave and the bytes on each link of a topology, from a binlog alone.
 
-    One pass over the binlogs. The bytes are, to the byte, those of the events that dumpfilter master sends. The times
-    are those of the transactions' commits. docs/simulation.md describes the model of a link.
+    One pass over the binlogs. The bytes are exactly those that the master sends, and the times are those of the
+    transactions' commits. docs/simulation.md describes the model of a link.
 
     Examples:
 
-        dumpfilter simulate "m >> web\[do-db=shop, rate=2mbit]" --binlog binlog.index
-        dumpfilter simulate topology.toml --binlog binlog.index --sweep rate=512kbit,1mbit,2mbit
-        dumpfilter simulate topology.toml --binlog binlog.index --find rate --lag 5s
-        dumpfilter simulate --slaves slaves.toml --binlog binlog.index --engine spark
+        dumpfilter simulate "m >> web\[rate=2mbit]" --binlog binlog.index
+        dumpfilter simulate t.toml --binlog binlog.index --sweep rate=1mbit,2mbit
+        dumpfilter simulate t.toml --binlog binlog.index --find rate --lag 5s
     """
     from rich.console import Console
 
