@@ -27,7 +27,9 @@ def run(options: Options) -> bool:
 
             found = interleaved(
                 {
-                    "bandwidth, 100 slaves, Spark": lambda: jobs.run(bandwidth=source, slaves=100, schemas=20),
+                    "bandwidth, 100 slaves, Spark": lambda: jobs.run(
+                        bandwidth=source, slaves=100, schemas=20
+                    ),
                     "10,000 slaves, Spark": lambda: simulate("spark"),
                     "10,000 slaves, threads": lambda: simulate("local"),
                     "10,000 slaves at one rate, threads": lambda: simulate("local", rates=_RATES[:1]),
@@ -49,5 +51,7 @@ def run(options: Options) -> bool:
         engine = "threads" if where.startswith("10,000") else "Spark"
         ten, one = (m[f"{where} at {number} rate{s}, {engine}"] for number, s in (("ten", "s"), ("one", "")))
         report.target(f"{where} at 10 rates / at one ({engine})", ten / one, 1.5, at_most=True)
-    report.note("the slaves have 200 filters; each slave has a rate and a delay of its own, or a delay and the rate")
+    report.note(
+        "the slaves have 200 filters; each slave has a rate and a delay of its own, or a delay and the rate"
+    )
     return report.print()
