@@ -77,7 +77,10 @@ def lag_plot(results: Results) -> ChoicePlot | None:
     limit = results.limit / _SECOND
     layout["shapes"] = [_level(max(limit, LEAST_LAG))]
     layout["annotations"] = [_note(max(limit, LEAST_LAG), f"limit {human_seconds(limit)}", is_log=True)]
-    lines = [{**_line(look), "hovertemplate": f"{look.name}: %{{y:.3~f}} s<extra></extra>"} for look in _drawn(looks)]
+    lines = [
+        {**_line(look), "hovertemplate": f"{look.name}: %{{y:.3~f}} s<extra></extra>"}
+        for look in _drawn(looks)
+    ]
     figure = {"data": lines, "layout": layout, "narrow": {"xaxis": {"nticks": 4}}}
     return ChoicePlot(Plot(figure, height=360), names, choices, _drawn(looks))
 
