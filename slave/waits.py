@@ -22,9 +22,12 @@ from dumpfilter.slave.threads.progress import Waiter
 from dumpfilter.sql import server_errors
 from dumpfilter.sql.functions import number_of
 from dumpfilter.sql.result import Note
+from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.sql.waits import Value, Wait, Waited
 
 _FIRST_POSITION = 4
+_NO_GTID_LIST = (1941, "HY000", "Could not parse GTID list")
+"""MariaDB's error ER_INCORRECT_GTID_STATE."""
 _MOST_SECONDS = 10_000_000.0
 """The longest timeout, seconds. A longer one counts as none."""
 
@@ -145,7 +148,7 @@ def _for_mariadb_gtids(slave: Slave, call: Wait, interrupt: Interrupt, seconds: 
             raise GtidError(f"{text!r} is no list of GTIDs")
         wanted = parse_gtid_set(text, "mariadb")
     except GtidError as error:
-        raise server_errors.ER_INCORRECT_GTID_STATE() from error
+        raise SqlError(*_NO_GTID_LIST) from error
     assert isinstance(wanted, MariadbGtidSet)
     numbers = _highest(wanted)
     timeout = None if call.argument(1) is None else _number(call.argument(1))

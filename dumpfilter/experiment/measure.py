@@ -34,7 +34,9 @@ class Committed:
 
     traffic: SetTraffic
     keys: Mapping[Key, int]
-    """The number of each transaction in the binlog set."""
+    """The number of each transaction."""
+    is_whole: bool = True
+    """Whether the transactions are all of the binlog set. Those before the run are left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,9 +161,9 @@ def _link(
     measured: Measured, node: PlannedNode, channel: Channel, route: Route, arrived: Arrived
 ) -> LinkFigures:
     leg = channel.legs[-1]
-    log = measured.received[node.name, channel.name].log
     crossing = measured.crossings[leg.link]
-    count = log.bytes if leg.is_grpc else log.bytes + PACKET_BYTES * log.events
+    count, events = _crossed(measured, node, channel)
+    count += 0 if leg.is_grpc else PACKET_BYTES * events
     hop = route.passages[-1].hop
     outages = tuple(
         OutageFigures(
@@ -184,6 +186,20 @@ def _link(
         transactions=len(arrived.transaction),
         overhead=crossing.counters.down - count,
         outages=outages,
+    )
+
+
+def _crossed(measured: Measured, node: PlannedNode, channel: Channel) -> tuple[int, int]:
+    """Return the bytes and the number of the events that crossed a link in a run."""
+    origins = [
+        measured.committed[one.origin] for one in node.channels if one.legs[-1].link == channel.legs[-1].link
+    ]
+    log = measured.received[node.name, channel.name].log
+    is_whole = all(one.is_whole for one in origins)
+    counted = [one for one in log.transactions if any(one.key in origin.keys for origin in origins)]
+    return (
+        sum(one.bytes for one in counted) + (log.bytes_before if is_whole else 0),
+        sum(one.events for one in counted) + (log.events_before if is_whole else 0),
     )
 
 

@@ -24,10 +24,11 @@ def above(committed, received, limit):
 
 @njit(cache=True, nogil=True)
 def microseconds(times):
-    """Return nanoseconds as microseconds, rounded up."""
+    """Return times since the begin of a run, in nanoseconds, as microseconds, rounded up."""
     found = np.empty(times.size, np.int64)
     for i in range(times.size):
-        found[i] = -((-times[i]) // 1000)
+        # Times are not negative. Unsigned numbers are divided by a constant without a division.
+        found[i] = np.int64((np.uint64(times[i]) + np.uint64(999)) // np.uint64(1000))
     return found
 
 

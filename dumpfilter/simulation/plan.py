@@ -12,7 +12,7 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.links.shape import LinkShape
-from dumpfilter.simulation.retries import Retries, retries_of
+from dumpfilter.simulation.retries import Retries, option_of, retries_of
 from dumpfilter.topology.checks import semantics_of
 from dumpfilter.topology.model import (
     MasterNode,
@@ -78,6 +78,8 @@ class Leg:
     """The filter of what is sent when only readers filter. Real replicas on the way log what they applied."""
     retries: Retries
     """The times at which the target tries to connect again after an outage."""
+    chunk_size: int = 0
+    """The bytes of events in a message of gRPC, as the target wants them. 0: the master's choice."""
 
     @property
     def link(self) -> str:
@@ -165,6 +167,7 @@ def plan_topology(topology: Topology) -> Plan:
                         FilterKey(sent),
                         FilterKey(content.logged),
                         retries_of(node),
+                        int(option_of(node, "--chunk-size") or 0),
                     )
                     legs = (*legs, leg)
                     channels.append(Channel(reading.source, content.origin, legs, FilterKey(own)))
@@ -190,9 +193,9 @@ def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
     nodes = []
     for one in definitions:
         origin = FilterKey((), one.origin)
-        key = FilterKey(
-            (one.rules,) if one.rules else (), one.origin, one.lower_case_table_names, one.semantics
-        )
+        key = origin
+        if one.rules:
+            key = FilterKey((one.rules,), one.origin, one.lower_case_table_names, one.semantics)
         leg = Leg(MASTER, one.name, one.link, True, True, key, origin, Retries())
         nodes.append(PlannedNode(one.name, (Channel(MASTER, MASTER, (leg,), key),)))
     return Plan(name, (MASTER,), tuple(nodes))

@@ -169,8 +169,6 @@ ER_WARN_DEPRECATED_SYNTAX = Message(
     1287, "HY000", "'%s' is deprecated and will be removed in a future release. Please use %s instead"
 )
 ER_MALFORMED_GTID_SET_SPECIFICATION = Message(1772, "HY000", "Malformed GTID set specification '%.200s'.")
-ER_INCORRECT_GTID_STATE = Message(1941, "HY000", "Could not parse GTID list")
-"""An error of MariaDB, as MASTER_GTID_WAIT is its function."""
 ER_WRONG_ARGUMENTS = Message(1210, "HY000", "Incorrect arguments to %s")
 ER_ERROR_WHEN_EXECUTING_COMMAND = Message(1220, "HY000", "Error when executing command %s: %.128s")
 ER_WRONG_NUMBER_OF_COLUMNS_IN_SELECT = Message(

@@ -30,7 +30,7 @@ from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
 from dumpfilter.testbed.keeping import Child
 from dumpfilter.testbed.node import Feed, Goal, TestbedNode, most
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, NodeStatus, Place
-from dumpfilter.topology.model import Node, RunningNode, ServerNode
+from dumpfilter.topology.model import Node, RunningNode, ServerNode, WorkloadNode
 
 _OWN = ("master", "slave")
 _OF_THE_SERVER = ("information_schema", "mysql", "performance_schema", "sys")
@@ -93,6 +93,12 @@ class StartedServer(SqlNode):
         self._model = node
         self._is_new = True
         self._server: Server | None = None
+        for feed in self.feeds:
+            if isinstance(feed.origin.node, WorkloadNode) and not node.init:
+                raise NotRunnable(
+                    f"{self.name}: a real replica cannot apply the generated workload of {feed.source.name}, whose "
+                    "tables it does not have; let the topology begin with a server, or make the tables with init"
+                )
 
     @property
     def server(self) -> Server:  # type: ignore[override]

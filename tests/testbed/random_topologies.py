@@ -1,8 +1,8 @@
 """``python -m tests.testbed.random_topologies``: run random topologies with random faults, and check the law.
 
 Each plan has a topology of up to eight nodes and a schedule of faults. Nodes are killed, stopped and restarted, and
-links are cut, silenced and slowed, while the origins write. At the end all nodes run and all links are healed. All nodes
-catch up, and the law is checked. A plan that fails is written to a file, which ``--replay`` runs again.
+links are cut, silenced and slowed, while the origins write. At the end all nodes run and all links are healed. All
+nodes catch up, and the law is checked. A plan that fails is written to a file, which ``--replay`` runs again.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ class _Builder:
                 options += ("--max-binlog-size=65536",)
             node = ServerNode(name, options=options, family=family, init=tuple(_schema(name)))  # type: ignore[arg-type]
         self._add(node, frozenset((name,)))
-        self._add_master(node)
+        for _ in range(self._chance.choice((1, 1, 2))):
+            self._add_master(node)
 
     def _add_master(self, source: Node) -> None:
         name = self._name()
@@ -152,7 +153,8 @@ class _Builder:
         ]
 
     def _slave(self) -> Node:
-        sources = self._pick(self._sources((MasterNode, SlaveNode)))
+        # Each channel of a slave has data of its own. So two channels may have the same origin.
+        sources = self._pick(self._sources((MasterNode, SlaveNode)), may_share=self._chance.random() < 0.3)
         return SlaveNode(self._name(), tuple(self._reading(source) for source in sources))
 
     def _server(self) -> Node | None:
@@ -171,16 +173,46 @@ class _Builder:
             picked = picked[:1]
             families = {servers[origin] for origin in self._origins[picked[0].name]}
         (family,) = families
+        twin = self._twin(picked[0])
+        if twin is not None and self._chance.random() < 0.7:
+            return self._diamond((picked[0], twin), family)
         return ServerNode(
             self._name(),
             tuple(self._reading(source) for source in picked),
             family=family,  # type: ignore[arg-type]
         )
 
-    def _pick(self, sources: Sequence[Node]) -> list[Node]:
-        """Return one source, or sometimes several with different origins."""
+    def _twin(self, source: Node) -> Node | None:
+        """Return another master of the same server."""
+        twins = [
+            node
+            for node in self._nodes
+            if isinstance(source, MasterNode)
+            and isinstance(node, MasterNode)
+            and node != source
+            and self._origins[node.name] == self._origins[source.name]
+        ]
+        return self._chance.choice(twins) if twins else None
+
+    def _diamond(self, sources: Sequence[Node], family: str) -> Node:
+        """Return a replica that gets each transaction on two ways with equal filters."""
+        rules = self._reading(sources[0]).rules
+        return ServerNode(
+            self._name(),
+            tuple(Reading(source.name, rules=rules) for source in sources),
+            # Without this MariaDB applies both arrivals of a transaction. MySQL always skips the second one.
+            options=("--gtid-ignore-duplicates=ON",) if family == "mariadb" else (),
+            family=family,  # type: ignore[arg-type]
+        )
+
+    def _pick(self, sources: Sequence[Node], *, may_share: bool = False) -> list[Node]:
+        """Return one source, or sometimes two. The two have different origins unless they may share one."""
         first = self._chance.choice(sources)
-        others = [node for node in sources if not self._origins[node.name] & self._origins[first.name]]
+        others = [
+            node
+            for node in sources
+            if node != first and (may_share or not self._origins[node.name] & self._origins[first.name])
+        ]
         return [first, self._chance.choice(others)] if others and self._chance.random() < 0.4 else [first]
 
     def _reading(self, source: Node) -> Reading:

@@ -26,13 +26,15 @@ _HINT = "Ctrl-C ends. Other terminals: dumpfilter topology status, link, sql, ki
 
 
 def run_in_foreground(
-    topology: Topology, directory: Path, *, keep: bool, table: bool, ready_fd: int | None
+    topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool, ready_fd: int | None
 ) -> None:
     """Start a topology, run it until somebody ends it, and print the report."""
     is_ours = not directory.exists()
     with endings_interrupt():
         try:
-            report = _run_until_end(topology, directory, keep=keep, table=table, ready_fd=ready_fd)
+            report = _run_until_end(
+                topology, directory, timeout=timeout, keep=keep, table=table, ready_fd=ready_fd
+            )
         finally:
             if is_ours and not keep:
                 remove_directory(directory)
@@ -48,10 +50,10 @@ def remove_directory(directory: Path) -> None:
 
 
 def _run_until_end(
-    topology: Topology, directory: Path, *, keep: bool, table: bool, ready_fd: int | None
+    topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool, ready_fd: int | None
 ) -> dict[str, Any]:
     """Return the report of the run."""
-    with up(topology, directory, keep=keep) as bed:
+    with up(topology, directory, keep=keep, timeout=timeout) as bed:
         control = ControlServer(bed)
         try:
             # Ctrl-C is how people end a topology, so it is no failure.

@@ -63,7 +63,7 @@ def lag_plot(results: Results) -> ChoicePlot | None:
             found = {look_of(run): run for run in runs if run.setting.load == load}
             lines = [_lag_line(found.get(look), node) for look in looks]
             top = max((max(line["y"], default=0) for line in lines), default=0)
-            if top <= 0:
+            if not any(any(run.series.lag.get(node, ())) for run in found.values() if run.series):
                 continue
             axes = {
                 "xaxis": _time_axis(max(line["end"] for line in lines)),
