@@ -140,8 +140,9 @@ class Keeper:
         self._send({"do": "remove at end", "directory": str(directory)})
 
     def keep(self, directory: Path) -> None:
-        """Undo :meth:`remove_at_end`."""
-        self._send({"do": "keep", "directory": str(directory)})
+        """Undo :meth:`remove_at_end`. A keeper that was killed removes nothing."""
+        with contextlib.suppress(TestbedError):
+            self._send({"do": "keep", "directory": str(directory)})
 
     def ready(self) -> None:
         """Wait until the keeper has imported everything. Raises TestbedError."""

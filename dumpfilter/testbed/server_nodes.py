@@ -1,4 +1,4 @@
-"""The nodes that are real servers: those that are started for the topology, and those that run already."""
+"""Real servers as nodes: a server that is started for the topology, and a server that runs already."""
 
 from __future__ import annotations
 
@@ -123,7 +123,8 @@ class StartedServer(SqlNode):
 
     @property
     def watched(self) -> WatchedSet:
-        assert self._watched is not None
+        if self._watched is None:
+            raise NodeIsDown(f"{self.name}: the node has not been started yet")
         return self._watched
 
     @property
@@ -272,7 +273,7 @@ class StartedServer(SqlNode):
             try:
                 goal = self.goal()
                 place = goal.place
-                # What a replica's filter drops is not in its binlog.
+                # Transactions that a replica's filter drops are not in the replica's binlog.
                 gtids = self.server.applied_gtids() if self.feeds else goal.gtids
             except (ServerError, ConnectionLost) as error:
                 problems.append(f"{self.name}: {error}")
