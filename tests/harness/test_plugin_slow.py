@@ -18,6 +18,12 @@ def test_own(topology, topology_factory):
     topology.wait_caught_up()
     assert topology["web"].lag == topology["all"].lag == (0, 0)
     topology.check()
+    web = topology["web"]
+    with web.paused():
+        assert web.status().channels[0].sql == "No"
+    assert web.status().channels[0].sql == "Yes"
+    web.hold_behind(3)
+    assert topology.link("m", "web").status().delay == 3
     other = topology_factory("n[size=50K] >> one")
     assert other.directory != topology.directory
     earlier.extend([topology, other])
