@@ -128,13 +128,16 @@ def test_the_live_table_on_a_terminal_ends_with_sigterm(directory: Path) -> None
     assert not directory.exists()
 
 
-def test_what_a_killed_topology_leaves_is_removed_by_down(directory: Path) -> None:
+@pytest.mark.parametrize("verb", ["down", "up"])
+def test_what_a_killed_topology_leaves_is_removed(directory: Path, verb: str) -> None:
     assert ask(directory, "up", FAN_OUT, "--detach", "--timeout", LIMIT).returncode == 0
     processes = processes_of(status_of(directory))
     os.kill(processes[0], signal.SIGKILL)
     while is_running(processes[0]):
         pass
     assert ask(directory, "status").returncode == 3
+    if verb == "up":
+        assert ask(directory, "up", "m >> web", "--detach", "--timeout", LIMIT).returncode == 0
     assert ask(directory, "down").returncode == 0
     assert [pid for pid in processes if is_running(pid)] == []
     assert not directory.exists()
