@@ -97,7 +97,8 @@ class _Builder:
         """Return a random topology, in which each origin has a reader."""
         for _ in range(self._chance.choice((1, 1, 2))):
             self._add_origin()
-        number = self._chance.randint(len(self._nodes) + 1, self._most)
+        fewest = len(self._nodes) + 1
+        number = self._chance.randint(fewest, max(fewest, self._most))
         while len(self._nodes) < number:
             self._add_reader()
         return Topology(tuple(self._nodes))
