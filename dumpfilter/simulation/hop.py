@@ -58,7 +58,7 @@ class Hop:
     message_overhead: int = 0
     """The bytes that each message needs on the link besides its events."""
     ahead: int = 0
-    """The bytes that the buffers of a connection hold. A sender makes messages until the buffers are full. 0: no limit."""
+    """The bytes that the buffers of a connection hold. A sender makes messages until they are full. 0: no limit."""
     tick: int = 0
     """The interval at which the sender looks for new transactions. 0: the sender has each transaction at once."""
     fixed: int = 0

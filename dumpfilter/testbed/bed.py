@@ -249,7 +249,8 @@ class Testbed(AbstractContextManager["Testbed"]):
         """Return to the state after :func:`up`, for the next test.
 
         Links are healed and have the topology's shape. All nodes run. Databases that were made on real servers since
-        are dropped, and the statements of ``init`` run again. All nodes have caught up. Raises DumpfilterError.
+        are dropped, and the statements of ``init`` run again. Connections with an open transaction end. All nodes have
+        caught up. Raises DumpfilterError.
         """
         deadline = self._deadline(timeout)
         for link in self.links.values():
@@ -258,8 +259,10 @@ class Testbed(AbstractContextManager["Testbed"]):
             if not node.is_running:
                 node.start()
             node.let_go()
+        servers = [node for node in self.nodes.values() if isinstance(node, StartedServer) and _is_ours(node)]
+        for node in servers:
+            node.end_transactions()
         self._settle(deadline)
-        servers = [node for node in self.nodes.values() if isinstance(node, StartedServer)]
         for node in servers:
             if not node.feeds:
                 node.drop_databases()
@@ -322,3 +325,10 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def __exit__(self, *_: object) -> None:
         self.down()
+
+
+def _is_ours(node: TestbedNode) -> bool:
+    """Tell whether all data of a node comes from servers that were started for the topology."""
+    if not node.feeds:
+        return isinstance(node, StartedServer)
+    return all(_is_ours(feed.origin) for feed in node.feeds)

@@ -21,7 +21,8 @@ from dumpfilter.testbed.temporary import temporary_directory
 
 _RECEIVED = 1 << 16
 _END_TIMEOUT = 10.0
-_ANSWER_TIMEOUT = 120.0
+_ANSWER_TIMEOUT = 1200.0
+"""The longest time for an answer, seconds. After an installation the keeper compiles all kernels, once."""
 
 
 class Child:

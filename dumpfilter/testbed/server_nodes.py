@@ -343,6 +343,15 @@ class StartedServer(SqlNode):
         """Return the names of the databases that do not belong to the server itself."""
         return [name for (name,) in self.server.sql("SHOW DATABASES") if name not in _OF_THE_SERVER]
 
+    def end_transactions(self) -> None:
+        """End the connections of clients that have left a transaction open, since its locks would stop a DROP."""
+        users = {row["Id"]: row["User"] for row in self.server.rows("SHOW PROCESSLIST")}
+        for (number,) in self.server.sql("SELECT trx_mysql_thread_id FROM information_schema.innodb_trx"):
+            if users.get(number) == self.user:
+                # The client may have ended in the meantime.
+                with contextlib.suppress(ServerError):
+                    self.server.sql(f"KILL {number}")
+
     def drop_databases(self) -> None:
         """Drop all databases that do not belong to the server itself."""
         for name in self.databases():

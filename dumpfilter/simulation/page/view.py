@@ -1,4 +1,4 @@
-"""What the page shows of the results: the looks of the variants, and the rows of tables."""
+"""The parts of the results that the page shows: the looks of the variants, and the rows of tables."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ class Look:
     colour: str
     area: str
     dash: str
+    is_measured: bool = False
 
     @staticmethod
     def of(method: Method, variant: Variant) -> Look:
         """Return the look of a variant. Measured lines are solid when simulated ones are dotted."""
         name, colour, area, dash = _VARIANTS[variant]
         if method is Method.MEASURED:
-            return Look(f"{name}, measured", f"{colour}-measured", area, "solid")
+            return Look(f"{name}, measured", f"{colour}-measured", area, "solid", True)
         return Look(name, colour, area, dash)
 
 
