@@ -22,10 +22,13 @@ ALL = (
     "split",
     "split_cluster",
     "bandwidth",
+    "simulation",
     "followers",
     "receive",
     "real_replica",
+    "topology_start",
     "links",
+    "simulation_reality",
 )
 ON_REQUEST = ("soak",)
 """The benchmarks that run only when they are named, since they take long."""

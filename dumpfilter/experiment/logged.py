@@ -22,8 +22,8 @@ Key = tuple[str, int] | str
 """The identity of a transaction: its GTID, or the origin's file and the position after the transaction."""
 
 _GTIDS = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
-_OWN = (
-    EventType.FORMAT_DESCRIPTION,
+_OF_FILES = (
+    EventType.ROTATE,
     EventType.PREVIOUS_GTIDS,
     EventType.GTID_LIST,
     EventType.STOP,
@@ -42,6 +42,7 @@ class Logged(NamedTuple):
     end: int
     """The offset in the file after the transaction."""
     bytes: int
+    """The bytes of the transaction's events, and of the events between this transaction and the next one."""
     events: int
 
 
@@ -50,9 +51,9 @@ class Log:
     """The content of a log."""
 
     transactions: list[Logged]
-    bytes: int = 0
-    """The bytes of all events that came from the source."""
-    events: int = 0
+    bytes_before: int = 0
+    """The bytes of events of the source before the first transaction."""
+    events_before: int = 0
 
     def keys(self) -> dict[Key, int]:
         """Return the number of each transaction. A transaction that came twice has the number of the first one."""
@@ -75,48 +76,64 @@ class Log:
 
 def read_log(paths: Iterable[Path]) -> Log:
     """Read the transactions of consecutive files of a binlog or relay log."""
-    log = Log([])
+    reading = _Reading(Log([]))
     for path in paths:
-        for transaction in _file(path, log):
-            log.transactions.append(transaction)
-    return log
+        reading.read(path)
+    reading.finish()
+    return reading.log
 
 
-def _file(path: Path, log: Log) -> Iterator[Logged]:
-    """Yield the transactions of a file, and count the bytes of its events in ``log``."""
-    source_file = path.name
-    key: Key | None = None
-    is_open = False
-    size = events = end = last = 0
-    with path.open("rb") as file:
-        for event in _whole_events(file, path):
-            kind = event.type
-            length = len(event.raw)
-            if kind == EventType.ROTATE:
-                # The Rotate event at the head of a relay log file, or between two files of the source, names the file.
-                if event.header.flags & LOG_EVENT_ARTIFICIAL_F:
+class _Reading:
+    """The reading of a log. A transaction is complete when the next one begins."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self._key: Key | None = None
+        self._place: tuple[Path, int] | None = None
+        """The file and the offset of the end of the present transaction."""
+        self._origin: tuple[str, int] = ("", 0)
+        """The origin's file and position after the present transaction."""
+        self._bytes = 0
+        self._events = 0
+
+    def read(self, path: Path) -> None:
+        source_file = path.name
+        is_inside = False
+        with path.open("rb") as file:
+            for event in _whole_events(file, path):
+                kind = event.type
+                if kind == EventType.ROTATE and event.header.flags & LOG_EVENT_ARTIFICIAL_F:
+                    # It stands at the head of a relay log file, or where the next file of the source begins.
                     source_file = decode_rotate(event.body).name
                     continue
-            elif is_gap_event(kind, event.body) or kind == EventType.FORMAT_DESCRIPTION:
-                continue
-            if event.header.flags & LOG_EVENT_RELAY_LOG_F and kind in _OWN:
-                continue
-            log.bytes += length
-            log.events += 1
-            if kind == EventType.ROTATE or kind in _OWN:
-                continue
-            if kind in _GTIDS:
-                if is_open:
-                    yield Logged(key or (source_file, last), path, end, size, events)
-                key, size, events = _gtid(event), 0, 0
-                is_open = True
-            if is_open:
-                size += length
-                events += 1
-                end = event.offset + length
-                last = event.header.end_log_pos
-        if is_open:
-            yield Logged(key or (source_file, last), path, end, size, events)
+                if kind == EventType.FORMAT_DESCRIPTION or is_gap_event(kind, event.body):
+                    continue
+                if event.header.flags & LOG_EVENT_RELAY_LOG_F and kind in _OF_FILES:
+                    continue
+                if kind in _GTIDS:
+                    self.finish()
+                    self._key = _gtid(event)
+                    is_inside = True
+                elif kind in _OF_FILES:
+                    is_inside = False
+                end = event.offset + len(event.raw)
+                if is_inside:
+                    self._place = path, end
+                    self._origin = source_file, event.header.end_log_pos
+                self._bytes += len(event.raw)
+                self._events += 1
+
+    def finish(self) -> None:
+        """Add the present transaction to the log."""
+        if self._place is None:
+            self.log.bytes_before += self._bytes
+            self.log.events_before += self._events
+        else:
+            path, end = self._place
+            key = self._key or self._origin
+            self.log.transactions.append(Logged(key, path, end, self._bytes, self._events))
+        self._place = None
+        self._bytes = self._events = 0
 
 
 def _whole_events(file: object, path: Path) -> Iterator[Event]:

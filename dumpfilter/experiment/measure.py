@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dumpfilter.experiment.logged import Key, Log
-from dumpfilter.links.records import Counters
+from dumpfilter.links.records import Counters, Span
 from dumpfilter.simulation import lag
 from dumpfilter.simulation.evaluate import PACKET_BYTES, Arrived, content
 from dumpfilter.simulation.lag import Lag
@@ -34,7 +34,9 @@ class Committed:
 
     traffic: SetTraffic
     keys: Mapping[Key, int]
-    """The number of each transaction in the binlog set."""
+    """The number of each transaction."""
+    is_whole: bool = True
+    """Whether the transactions are all of the binlog set. Those before the run are left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,8 @@ class Crossing:
     counters: Counters
     outages: tuple[tuple[float, float | None], ...] = ()
     """The start and end of each outage, seconds since the first commit."""
+    spans: tuple[Span, ...] = ()
+    """The bytes that passed the link over time. The times are seconds since the first commit."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ def figures(measured: Measured) -> Run:
             sizes = _sizes(measured, channel, router.routes(node, measured.setting), node, one)
             name = channel.legs[-1].link
             offered[name] = tuple(lag.offered(one.committed, sizes, **spans).tolist())
-            carried[name] = tuple(lag.offered(one.received, sizes, **spans).tolist())
+            carried[name] = _carried(measured.crossings[name].spans, channel.legs[-1].shape.delay, spans)
     return Run(
         method=Method.MEASURED,
         setting=measured.setting,
@@ -119,6 +123,23 @@ def figures(measured: Measured) -> Run:
             lag={name: tuple(values.tolist()) for name, values in lags.items()},
         ),
     )
+
+
+def _carried(found: Sequence[Span], delay: float, spans: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the bytes that left the source over a link in each span of a series, with those of the protocol."""
+    ends = np.array([_microseconds(one.start + one.seconds - delay) for one in found], np.int64)
+    sizes = np.array([one.down for one in found], np.int64)
+    lengths = np.array([_microseconds(one.seconds) for one in found], np.int64)
+    inside = ends > lengths
+    carried = lag.carried(
+        ends[inside],
+        sizes[inside],
+        lengths[inside],
+        start=spans["start"],
+        width=spans["width"],
+        count=spans["count"],
+    )
+    return tuple(carried.tolist())
 
 
 def _arrived(measured: Measured, node: PlannedNode, channel: Channel, route: Route) -> Arrived:
@@ -159,9 +180,9 @@ def _link(
     measured: Measured, node: PlannedNode, channel: Channel, route: Route, arrived: Arrived
 ) -> LinkFigures:
     leg = channel.legs[-1]
-    log = measured.received[node.name, channel.name].log
     crossing = measured.crossings[leg.link]
-    count = log.bytes if leg.is_grpc else log.bytes + PACKET_BYTES * log.events
+    count, events = _crossed(measured, node, channel)
+    count += 0 if leg.is_grpc else PACKET_BYTES * events
     hop = route.passages[-1].hop
     outages = tuple(
         OutageFigures(
@@ -184,6 +205,20 @@ def _link(
         transactions=len(arrived.transaction),
         overhead=crossing.counters.down - count,
         outages=outages,
+    )
+
+
+def _crossed(measured: Measured, node: PlannedNode, channel: Channel) -> tuple[int, int]:
+    """Return the bytes and the number of the events that crossed a link in a run."""
+    origins = [
+        measured.committed[one.origin] for one in node.channels if one.legs[-1].link == channel.legs[-1].link
+    ]
+    log = measured.received[node.name, channel.name].log
+    is_whole = all(one.is_whole for one in origins)
+    counted = [one for one in log.transactions if any(one.key in origin.keys for origin in origins)]
+    return (
+        sum(one.bytes for one in counted) + (log.bytes_before if is_whole else 0),
+        sum(one.events for one in counted) + (log.events_before if is_whole else 0),
     )
 
 

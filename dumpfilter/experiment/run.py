@@ -23,7 +23,7 @@ from dumpfilter.links.shape import Outage
 from dumpfilter.simulation.plan import Plan, kind_of, plan_topology
 from dumpfilter.simulation.results import NodeDescription, Results, Run, Setting, SourceFigures, Variant
 from dumpfilter.simulation.simulate import Options, simulate
-from dumpfilter.simulation.traffic import Clock, SetTraffic
+from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
 from dumpfilter.spark_jobs.simulation.traffic import read_traffic
 from dumpfilter.spark_jobs.spark.jobs import ThreadRunner
 from dumpfilter.testbed import Testbed, TestbedError, TestbedNode, up
@@ -36,6 +36,8 @@ RELAY_LOG = "relay-bin"
 """The beginning of the names of relay logs, of dumpfilter and of servers that a topology starts."""
 
 MICROSECONDS = 1_000_000
+NANOSECONDS = 1_000
+"""The nanoseconds of a microsecond."""
 
 Tell = Callable[[str], None]
 """A function that is told what the experiment does now."""
@@ -116,6 +118,7 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell: Tell) 
         watched = _watch(bed, plan, recorder)
         bed.wait_caught_up(experiment.patience)
         before = {name: link.counters.down for name, link in bed.links.items()}
+        begin = time.monotonic_ns() // NANOSECONDS
         with _loads(bed, experiment.loads):
             bed.release()
             for link in bed.links.values():
@@ -130,7 +133,16 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell: Tell) 
         bed.wait_caught_up(experiment.patience)
         recorder.look()
         tell("measuring")
-        return _measured(bed, plan, watched, recorder.grown(), before, experiment, variant, repetition)
+        return _measured(
+            bed,
+            plan,
+            watched,
+            recorder.grown(),
+            _Start(begin, before),
+            Setting(variant=variant),
+            experiment.limit,
+            repetition,
+        )
 
 
 @dataclass(frozen=True)
@@ -223,54 +235,83 @@ def _loads(bed: Testbed, loads: Sequence[Load]) -> Iterator[None]:
         raise errors[0]
 
 
+@dataclass(frozen=True)
+class _Start:
+    """The begin of a run, after all nodes were ready."""
+
+    time: int
+    """Microseconds of the recorder's clock."""
+    down: Mapping[str, int]
+    """The bytes that each link had passed by then."""
+
+
 def _measured(
     bed: Testbed,
     plan: Plan,
     names: _Names,
     grown: Mapping[str, Mapping[Path, Growth]],
-    before: Mapping[str, int],
-    experiment: Experiment,
-    variant: Variant,
+    start: _Start,
+    setting: Setting,
+    limit: int,
     repetition: int,
 ) -> Measured:
-    committed = {name: _committed(bed[name], plan, grown[key]) for name, key in names.origins.items()}
+    committed = {
+        name: _committed(bed[name], plan, grown[key], start.time) for name, key in names.origins.items()
+    }
     received = {}
     for channel, key in names.channels.items():
         log = read_log(grown[key])
         received[channel] = Received(log, log.reached(grown[key]))
-    start = min((int(one.traffic.time[0]) for one in committed.values() if len(one.traffic)), default=0)
-    shift = time.time() - time.monotonic() + start / MICROSECONDS
+    first = min((int(one.traffic.time[0]) for one in committed.values() if len(one.traffic)), default=0)
+    shift = time.time() - time.monotonic() + first / MICROSECONDS
     crossings = {}
     for name, link in bed.links.items():
-        counters = replace(link.counters, down=link.counters.down - before[name])
-        crossings[name] = Crossing(counters, _outages(link.history, shift))
-    return Measured(
-        plan,
-        Setting(variant=variant),
-        committed,
-        received,
-        crossings,
-        experiment.limit,
-        repetition,
+        counters = replace(link.counters, down=link.counters.down - start.down[name])
+        history = link.history
+        spans = tuple(replace(one, start=one.start - shift) for one in history.spans)
+        crossings[name] = Crossing(counters, _outages(history, shift), spans)
+    return Measured(plan, setting, committed, received, crossings, limit, repetition)
+
+
+def _committed(node: TestbedNode, plan: Plan, grown: Mapping[Path, Growth], begin: int) -> Committed:
+    """Return the transactions of an origin since the begin of a run, with the times at which its binlog had them."""
+    traffic: SetTraffic = read_traffic(node.watched.source, plan.filters, ThreadRunner())
+    log = read_log(grown)
+    by_place = {(one.path.name, one.end): number for number, one in enumerate(log.transactions)}
+    numbers = np.array(
+        [
+            by_place[traffic.files[file], end]
+            for file, end in zip(traffic.file.tolist(), traffic.end.tolist(), strict=True)
+        ],
+        np.int64,
+    )
+    times = np.maximum.accumulate(log.reached(grown)[numbers])
+    first = int(np.searchsorted(times, begin))
+    place = {number: index for index, number in enumerate(numbers.tolist()[first:])}
+    return Committed(
+        replace(_since(traffic, first), time=times[first:], clock=Clock.GIVEN),
+        {key: place[number] for key, number in log.keys().items() if number in place},
+        is_whole=not first,
     )
 
 
-def _committed(node: TestbedNode, plan: Plan, grown: Mapping[Path, Growth]) -> Committed:
-    """Return the transactions of an origin with the times at which its binlog had them."""
-    traffic: SetTraffic = read_traffic(node.watched.source, plan.filters, ThreadRunner())
-    log = read_log(grown)
-    times = log.reached(grown)
-    keys = log.keys()
-    by_place = {(one.path.name, one.end): number for number, one in enumerate(log.transactions)}
-    numbers = [
-        by_place[traffic.files[file], end]
-        for file, end in zip(traffic.file.tolist(), traffic.end.tolist(), strict=True)
-    ]
-    place = {number: index for index, number in enumerate(numbers)}
-    time_of_each = np.maximum.accumulate(times[np.array(numbers, np.int64)]) if numbers else traffic.time
-    return Committed(
-        replace(traffic, time=time_of_each, clock=Clock.GIVEN),
-        {key: place[number] for key, number in keys.items() if number in place},
+def _since(traffic: SetTraffic, first: int) -> SetTraffic:
+    """Return the traffic from one transaction on."""
+    if not first:
+        return traffic
+
+    def sent(one: Sent) -> Sent:
+        kept = one.transaction >= first
+        return Sent(one.transaction[kept] - first, one.bytes[kept], one.events[kept], one.compressed[kept])
+
+    return replace(
+        traffic,
+        time=traffic.time[first:],
+        end=traffic.end[first:],
+        file=traffic.file[first:],
+        everything=sent(traffic.everything),
+        filtered=tuple(sent(one) for one in traffic.filtered),
+        stand_in_bytes=traffic.stand_in_bytes[first:],
     )
 
 

@@ -180,7 +180,8 @@ def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | 
 
     settings = request.config.stash[_settings]
     try:
-        return up(topology, timeout=timeout or settings.timeout, keep=settings.keeps)
+        limit = timeout or settings.timeout
+        return up(topology, timeout=limit, wait_timeout=limit, keep=settings.keeps)
     except ServerMissing as error:
         if settings.skips_missing:
             raise pytest.skip.Exception(str(error)) from None

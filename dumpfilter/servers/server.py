@@ -126,6 +126,8 @@ class Server(SqlServer):
         self._init = init
         self._is_replica = is_replica
         self._starts = 0
+        self._log_start = 0
+        """The size of the error log at the last start."""
         self._options = [
             *self.dialect.small,
             *self.dialect.options,
@@ -175,7 +177,11 @@ class Server(SqlServer):
                 _write_secret(path, secrets.token_urlsafe(12))
             self._read_passwords()
             _write_secret(self._first_statements, "".join(f"{each};\n" for each in self._accounts()))
-            make_data(self.program, self.data, self.dialect.small, self._given)
+            # A copy that somebody interrupts is no data directory.
+            making = self.directory / "data.new"
+            shutil.rmtree(making, ignore_errors=True)
+            make_data(self.program, making, self.dialect.small, self._given)
+            making.rename(self.data)
         self._read_passwords()
 
     def _read_passwords(self) -> None:
@@ -214,8 +220,7 @@ class Server(SqlServer):
         self._starts += 1
         if self.port == 0 or (self._is_new and self._starts > 1):
             self.port = free_port()
-        with contextlib.suppress(FileNotFoundError):
-            self.log.rename(self.log.with_suffix(".log.old"))
+        self._log_start = self.log.stat().st_size if self.log.exists() else 0
         first = [f"--init-file={self._first_statements.resolve()}"] if self._is_new else []
         try:
             self.process = self._spawn(
@@ -276,16 +281,16 @@ class Server(SqlServer):
         if self.is_running and time.monotonic() < deadline:
             return
         if self.process is not None and not self.is_running:
-            if self._starts < _MOST_STARTS and "already in use" in self.log_text():
+            if self._starts < _MOST_STARTS and "already in use" in self._told():
                 self._launch()
                 return
             code = self.process.poll()
             raise ServerFailed(
-                f"{self.name}: {self.program.title} did not start (exit code {code}):\n{self.log_text()[-_LOG_SHOWN:]}"
+                f"{self.name}: {self.program.title} did not start (exit code {code}):\n{self._told()[-_LOG_SHOWN:]}"
             )
         self.kill()
         raise ServerFailed(
-            f"{self.name}: {self.program.title} does not answer ({error}):\n{self.log_text()[-_LOG_SHOWN:]}"
+            f"{self.name}: {self.program.title} does not answer ({error}):\n{self._told()[-_LOG_SHOWN:]}"
         )
 
     def _run_init(self) -> None:
@@ -362,8 +367,12 @@ class Server(SqlServer):
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def log_text(self) -> str:
-        """Return the error log since the last start."""
+        """Return the error log."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def _told(self) -> str:
+        """Return the error log since the last start."""
+        return self.log.read_bytes()[self._log_start :].decode(errors="replace") if self.log.exists() else ""
 
     def channel(self, name: str = "") -> Channel:
         """Return a channel of the server as a replica. The name of the default channel is empty."""

@@ -24,10 +24,11 @@ def above(committed, received, limit):
 
 @njit(cache=True, nogil=True)
 def microseconds(times):
-    """Return nanoseconds as microseconds, rounded up."""
+    """Return times since the begin of a run, in nanoseconds, as microseconds, rounded up."""
     found = np.empty(times.size, np.int64)
     for i in range(times.size):
-        found[i] = -((-times[i]) // 1000)
+        # Times are not negative. Unsigned numbers are divided by a constant without a division.
+        found[i] = np.int64((np.uint64(times[i]) + np.uint64(999)) // np.uint64(1000))
     return found
 
 
@@ -35,8 +36,8 @@ def microseconds(times):
 def above_many(committed, received, limits):
     """Return for each of several ascending limits the time during which the lag is above the limit.
 
-    ``received`` ascends. The time above a limit is a sum of ``max(x - limit, 0)`` over the lags at which each
-    transaction arrived, less the same sum over the lags that it had when the one before it arrived.
+    ``received`` ascends. Each transaction adds ``max(x - limit, 0)``, where x is the lag at which it arrived. It
+    subtracts the same expression for the lag that it had when the transaction before it arrived.
     """
     n = limits.size
     count = np.zeros(n + 1, np.int64)

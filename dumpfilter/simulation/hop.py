@@ -57,13 +57,12 @@ class Hop:
     transaction is a message of its own."""
     message_overhead: int = 0
     """The bytes that each message needs on the link besides its events."""
+    ahead: int = 0
+    """The bytes that the buffers of a connection hold. A sender makes messages until they are full. 0: no limit."""
+    tick: int = 0
+    """The interval at which the sender looks for new transactions. 0: the sender has each transaction at once."""
     fixed: int = 0
     """The time that each transaction needs besides the time for its bytes."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the hop changes no time at all."""
-        return self == Hop(seed=self.seed, message=self.message, message_overhead=self.message_overhead)
 
 
 class Crossed(NamedTuple):
@@ -113,6 +112,8 @@ def cross(arrived: Ints, sizes: Ints, hop: Hop) -> Crossed:
             hop.seed,
             hop.message,
             hop.message_overhead,
+            hop.ahead,
+            hop.tick,
             hop.fixed,
         ),
         downs,

@@ -12,7 +12,8 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.links.shape import LinkShape
-from dumpfilter.simulation.retries import Retries, retries_of
+from dumpfilter.simulation.results import NodeDescription
+from dumpfilter.simulation.retries import Retries, option_of, retries_of
 from dumpfilter.topology.checks import semantics_of
 from dumpfilter.topology.model import (
     MasterNode,
@@ -78,6 +79,8 @@ class Leg:
     """The filter of what is sent when only readers filter. Real replicas on the way log what they applied."""
     retries: Retries
     """The times at which the target tries to connect again after an outage."""
+    chunk_size: int = 0
+    """The bytes of events in a message of gRPC, as the target wants them. 0: the master's choice."""
 
     @property
     def link(self) -> str:
@@ -115,6 +118,8 @@ class Plan:
     origins: tuple[str, ...]
     """The names of the nodes that write binlogs."""
     nodes: tuple[PlannedNode, ...]
+    descriptions: tuple[NodeDescription, ...] = ()
+    """The nodes of the topology, for reports."""
     filters: tuple[FilterKey, ...] = field(init=False)
     """The distinct filters. The index of a filter is its number."""
 
@@ -165,6 +170,7 @@ def plan_topology(topology: Topology) -> Plan:
                         FilterKey(sent),
                         FilterKey(content.logged),
                         retries_of(node),
+                        int(option_of(node, "--chunk-size") or 0),
                     )
                     legs = (*legs, leg)
                     channels.append(Channel(reading.source, content.origin, legs, FilterKey(own)))
@@ -178,7 +184,16 @@ def plan_topology(topology: Topology) -> Plan:
             planned.append(PlannedNode(node.name, tuple(channels)))
     if not planned:
         raise OptionError(f"{topology.name}: no node reads over a link; add a slave, such as m >> web")
-    return Plan(topology.name, tuple(origins), tuple(planned))
+    return Plan(topology.name, tuple(origins), tuple(planned), tuple(map(_description, topology.nodes)))
+
+
+def _description(node: Node) -> NodeDescription:
+    is_one = len(node.reads) == 1
+    rules = (
+        rule if is_one else f"{reading.source}:{rule}" for reading in node.reads for rule in reading.rules
+    )
+    reads = tuple(reading.source for reading in node.reads)
+    return NodeDescription(name=node.name, kind=kind_of(node), reads=reads, rules=tuple(rules))
 
 
 MASTER = "master"
@@ -190,9 +205,9 @@ def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
     nodes = []
     for one in definitions:
         origin = FilterKey((), one.origin)
-        key = FilterKey(
-            (one.rules,) if one.rules else (), one.origin, one.lower_case_table_names, one.semantics
-        )
+        key = origin
+        if one.rules:
+            key = FilterKey((one.rules,), one.origin, one.lower_case_table_names, one.semantics)
         leg = Leg(MASTER, one.name, one.link, True, True, key, origin, Retries())
         nodes.append(PlannedNode(one.name, (Channel(MASTER, MASTER, (leg,), key),)))
     return Plan(name, (MASTER,), tuple(nodes))
@@ -200,7 +215,7 @@ def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
 
 @dataclass(frozen=True)
 class _Content:
-    """What a node can serve: the transactions of an origin, after the filters on one way to the node."""
+    """The transactions of an origin that a node can serve, after the filters on one way to the node."""
 
     origin: str
     legs: tuple[Leg, ...]

@@ -11,11 +11,16 @@ ROUND_TRIPS = 4
 dump, and the answer."""
 
 _OPTION = "--connect-retry"
+_MEAN = 0.75
+"""The mean of the random factor by which a slave shortens its waits."""
 
 
 @dataclass(frozen=True)
 class Retries:
-    """Waits between attempts to connect, seconds. Each wait is twice as long as the one before, up to ``longest``."""
+    """Waits between attempts to connect, seconds. Each wait is twice as long as the one before, up to ``longest``.
+
+    The defaults are those of a slave of dumpfilter, whose option ``--connect-retry`` is 60 seconds.
+    """
 
     first: float = 0.075
     longest: float = 45.0
@@ -35,18 +40,28 @@ class Retries:
         return max(at, end) + 2 * ROUND_TRIPS * delay
 
 
-SERVER_RETRIES = Retries(first=1.0, longest=1.0)
-"""The waits of a real replica whose connect-retry is 1 second, as a topology sets it."""
+REPLICA_RETRIES = Retries(first=1.0, longest=1.0)
+"""The waits of a real replica, as a topology sets them."""
+SLAVE_RETRIES = Retries(longest=0.375)
+"""The waits of a slave of dumpfilter, as a topology sets them (``--connect-retry=0.5``)."""
 
 
 def retries_of(node: Node) -> Retries:
-    """Return the waits of a node. ``--connect-retry`` among its options sets the longest wait.
+    """Return the waits of a node of a topology. ``--connect-retry`` among its options sets the longest wait.
 
     The waits of dumpfilter are random, from half of the longest wait to the whole. The simulation takes the mean.
     """
+    found = option_of(node, _OPTION)
+    if found is not None:
+        longest = _MEAN * float(found)
+        return Retries(min(Retries.first, longest), longest)
+    return REPLICA_RETRIES if isinstance(node, ServerNode) else SLAVE_RETRIES
+
+
+def option_of(node: Node, name: str) -> str | None:
+    """Return the value of an option among a node's own options. None: the node does not have the option."""
     for at, option in enumerate(node.options):
-        name, equals, value = option.partition("=")
-        if name.replace("_", "-") == _OPTION:
-            longest = float(value if equals else node.options[at + 1])
-            return Retries(min(Retries.first, 0.75 * longest), 0.75 * longest)
-    return SERVER_RETRIES if isinstance(node, ServerNode) else Retries()
+        found, equals, value = option.partition("=")
+        if f"--{found.lstrip('-')}".replace("_", "-") == name:
+            return value if equals else node.options[at + 1]
+    return None

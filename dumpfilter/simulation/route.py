@@ -15,8 +15,12 @@ from dumpfilter.simulation.plan import Channel, FilterKey, Leg, PlannedNode
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.retries import Retries
 
-MESSAGE_OVERHEAD = 150
-"""The bytes around the events of a message of gRPC: the frames of HTTP/2, and the fields of a chunk."""
+MESSAGE_OVERHEAD = 110
+"""The bytes around the events of a message of gRPC: the frames of HTTP/2, and the fields of a chunk. Measured."""
+BUFFERS = 4 << 20
+"""The bytes that the buffers of a connection hold, bytes: Linux lets a socket's send buffer grow so far."""
+TICK = 20_000_000
+"""The interval at which a master of dumpfilter looks for new transactions, nanoseconds."""
 
 
 class Form(enum.StrEnum):
@@ -99,10 +103,12 @@ class Router:
 
     def _passage(self, leg: Leg, setting: Setting) -> Passage:
         variant = setting.variant
-        passed: int | None = None
         if variant is Variant.SLAVE:
             passed = self._number(leg.logged)
-        elif variant not in (Variant.NONE, Variant.NONE_COMPRESSED):
+        elif variant in (Variant.NONE, Variant.NONE_COMPRESSED):
+            # A slave without rules still does not get the transactions of origins that it ignores.
+            passed = self._number(FilterKey((), leg.logged.origin))
+        else:
             passed = self._number(leg.sent)
         form = Form.EVENTS if leg.is_grpc else Form.STAND_INS if leg.filters else Form.PACKETS
         if leg.is_grpc:
@@ -125,9 +131,16 @@ class Router:
             if setting.delay is not None:
                 shape = replace(shape, delay=setting.delay / 1e6)
         hop = hop_of(shape, leg.retries, seed=self.seed ^ zlib.crc32(leg.link.encode()))
+        if leg.filters:
+            hop = replace(hop, tick=TICK)
         if form in (Form.PACKETS, Form.STAND_INS):
             return hop
-        return replace(hop, message=DEFAULT_CHUNK_SIZE, message_overhead=MESSAGE_OVERHEAD)
+        return replace(
+            hop,
+            message=leg.chunk_size or DEFAULT_CHUNK_SIZE,
+            message_overhead=MESSAGE_OVERHEAD,
+            ahead=BUFFERS,
+        )
 
 
 def hop_of(shape: LinkShape, retries: Retries, *, seed: int) -> Hop:

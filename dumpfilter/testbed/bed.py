@@ -22,7 +22,7 @@ from dumpfilter.testbed.law import check_law
 from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.monitor import Monitor
-from dumpfilter.testbed.node import WAIT, Feed, TestbedNode
+from dumpfilter.testbed.node import Feed, TestbedNode
 from dumpfilter.testbed.own_nodes import Master, Slave
 from dumpfilter.testbed.server_law import ServerLaw
 from dumpfilter.testbed.server_nodes import RunningServerNode, SqlNode, StartedServer
@@ -64,6 +64,8 @@ class Testbed(AbstractContextManager["Testbed"]):
         *,
         keep: bool,
         hold: bool = False,
+        timeout: float = 60.0,
+        wait_timeout: float,
     ) -> None:
         self.topology = topology
         self.directory = state.directory
@@ -75,7 +77,16 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._lock = threading.Lock()
         self._is_down = False
         (self.directory / "logs").mkdir(exist_ok=True)
-        self._ground = Ground(topology, self.directory, keeper, links, state, holds_files=hold)
+        self._ground = Ground(
+            topology,
+            self.directory,
+            keeper,
+            links,
+            state,
+            holds_files=hold,
+            start_timeout=timeout,
+            wait_timeout=wait_timeout,
+        )
         self._server_law = ServerLaw(self._ground)
         self.links: Mapping[str, TestbedLink] = {
             link.name: TestbedLink(links, link) for link in topology.links
@@ -109,10 +120,10 @@ class Testbed(AbstractContextManager["Testbed"]):
                 for node in self.nodes.values():
                     started[node.name] = pool.submit(self._start, node, dict(started))
                 done, _ = wait(started.values(), return_when=FIRST_EXCEPTION)
-                # A node fails when its source has failed. The source stands first, so its own error is raised.
                 for future in started.values():
-                    if future in done and (error := future.exception()) is not None:
-                        raise error
+                    # A source comes before its readers, so that the error that began it all is raised.
+                    if future in done:
+                        future.result()
             except BaseException:
                 # The pool waits for its threads, and these wait for the processes that they start.
                 self._ground.end_all()
@@ -171,45 +182,52 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     # -- waiting
 
-    def wait_caught_up(self, timeout: float = WAIT) -> None:
+    def _deadline(self, timeout: float | None) -> float:
+        """Return the end of a wait. Without ``timeout`` the limit is that of :func:`up`."""
+        return time.monotonic() + (self._ground.wait_timeout if timeout is None else timeout)
+
+    def wait_caught_up(self, timeout: float | None = None) -> None:
         """Wait until every running node has applied what its origins have written before the call.
 
         Raises NotCaughtUp.
         """
-        deadline = time.monotonic() + timeout
+        deadline = self._deadline(timeout)
         for node in self.nodes.values():
             if node.feeds and node.is_running:
                 node.wait_caught_up(max(deadline - time.monotonic(), 0.0))
 
-    def wait_done(self, timeout: float = WAIT) -> None:
+    def wait_done(self, timeout: float | None = None) -> None:
         """Wait until all recordings and workloads have written everything. Raises NotCaughtUp."""
-        deadline = time.monotonic() + timeout
+        deadline = self._deadline(timeout)
         for node in self.nodes.values():
             if isinstance(node, Files) and not node.wait_done(max(deadline - time.monotonic(), 0.0)):
                 raise NotCaughtUp(
-                    f"{node.name}: the {node.kind} has not been written to its end within {timeout:g} s; it is at "
+                    f"{node.name}: the {node.kind} has not been written to its end in time; it is at "
                     f"{node.status().place}{' and paused' if node.state == 'stopped' else ''}"
                 )
 
-    def check(self, timeout: float = WAIT) -> None:
+    def check(self, timeout: float | None = None) -> None:
         """Wait until all running nodes have caught up, and check the law for each.
 
         Raises LawBroken, and NotCaughtUp.
         """
-        deadline = time.monotonic() + timeout
-        self.wait_caught_up(timeout)
+        deadline = self._deadline(timeout)
+        self._settle(deadline)
         check_law(self.nodes, self._server_law, max(deadline - time.monotonic(), 1.0))
 
     # -- status
 
     def status(self) -> TestbedStatus:
         """Return the status of all nodes and links."""
+        # Nodes are asked together, so that their places are those of about one moment.
+        with ThreadPoolExecutor(len(self.nodes) or 1, "status") as pool:
+            nodes = dict(zip(self.nodes, pool.map(self._node_status, self.nodes.values()), strict=True))
         counters = self._link_process.counters() if self.links else {}
         return TestbedStatus(
             name=self.topology.name,
             directory=str(self.directory),
             pid=os.getpid(),
-            nodes={name: self._node_status(node) for name, node in self.nodes.items()},
+            nodes=nodes,
             links={
                 name: link.status(counters[name]) for name, link in self.links.items() if name in counters
             },
@@ -227,21 +245,24 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     # -- the end
 
-    def reset(self, timeout: float = WAIT) -> None:
+    def reset(self, timeout: float | None = None) -> None:
         """Return to the state after :func:`up`, for the next test.
 
         Links are healed and have the topology's shape. All nodes run. Databases that were made on real servers since
-        are dropped, and the statements of ``init`` run again. All nodes have caught up. Raises DumpfilterError.
+        are dropped, and the statements of ``init`` run again. Connections with an open transaction end. All nodes have
+        caught up. Raises DumpfilterError.
         """
-        deadline = time.monotonic() + timeout
+        deadline = self._deadline(timeout)
         for link in self.links.values():
             link.restore()
         for node in self.nodes.values():
             if not node.is_running:
                 node.start()
             node.let_go()
+        servers = [node for node in self.nodes.values() if isinstance(node, StartedServer) and _is_ours(node)]
+        for node in servers:
+            node.end_transactions()
         self._settle(deadline)
-        servers = [node for node in self.nodes.values() if isinstance(node, StartedServer)]
         for node in servers:
             if not node.feeds:
                 node.drop_databases()
@@ -277,22 +298,37 @@ class Testbed(AbstractContextManager["Testbed"]):
                 self._down()
 
     def _down(self) -> None:
-        self._monitor.close()
-        self._server_law.close()
+        # An error of one step must not keep the others from their work. The last callback runs first.
+        with contextlib.ExitStack() as steps:
+            steps.callback(self._state.close)
+            if not self._keep:
+                steps.callback(self._remove_files)
+            if self._state.is_temporary:
+                # From here on this process removes the directory, or keeps it.
+                steps.callback(self._keeper.keep, self.directory)
+            steps.callback(self._ground.end_all)
+            steps.callback(self._link_process.close)
+            steps.callback(self._close_nodes)
+            steps.callback(self._server_law.close)
+            steps.callback(self._monitor.close)
+
+    def _close_nodes(self) -> None:
         with ThreadPoolExecutor(len(self.nodes) or 1, "down") as pool:
             list(pool.map(TestbedNode.close, self.nodes.values()))
-        self._link_process.close()
-        self._ground.end_all()
+
+    def _remove_files(self) -> None:
         if self._state.is_temporary:
-            # From here on this process removes the directory, or keeps it.
-            self._keeper.keep(self.directory)
-        if not self._keep:
-            if self._state.is_temporary:
-                shutil.rmtree(self.directory, ignore_errors=True)
-            else:
-                remove_files(self.directory, keep=(LOCK, *KEPT))
-                (self.directory / LOCK).unlink(missing_ok=True)
-        self._state.close()
+            shutil.rmtree(self.directory, ignore_errors=True)
+        else:
+            remove_files(self.directory, keep=(LOCK, *KEPT))
+            (self.directory / LOCK).unlink(missing_ok=True)
 
     def __exit__(self, *_: object) -> None:
         self.down()
+
+
+def _is_ours(node: TestbedNode) -> bool:
+    """Tell whether all data of a node comes from servers that were started for the topology."""
+    if not node.feeds:
+        return isinstance(node, StartedServer)
+    return all(_is_ours(feed.origin) for feed in node.feeds)

@@ -36,6 +36,8 @@ class Ground:
         state: State,
         *,
         holds_files: bool = False,
+        start_timeout: float = 60.0,
+        wait_timeout: float,
     ) -> None:
         self.topology = topology
         self.directory = directory
@@ -46,6 +48,10 @@ class Ground:
         """Set when the topology ends."""
         self.holds_files = holds_files
         """Whether recordings and workloads wait for :meth:`dumpfilter.testbed.bed.Testbed.release`."""
+        self.start_timeout = start_timeout
+        """The longest time that one node may take to start, seconds."""
+        self.wait_timeout = wait_timeout
+        """The limit of a wait without a limit of its own, seconds."""
         self.console_password = secrets.token_urlsafe(12)
         self.replication_password = secrets.token_urlsafe(12)
         self.console_password_file = directory / "console.password"

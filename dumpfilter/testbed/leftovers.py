@@ -110,7 +110,7 @@ def clean(directory: Path) -> bool:
 
 
 def clean_temporary() -> None:
-    """Remove the temporary directories of this user's topologies whose processes were killed, and end what runs there."""
+    """Remove the temporary directories of topologies whose processes were killed, and end what runs there."""
     for directory in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
         try:
             pid, started, *_ = directory.name.removeprefix(TEMPORARY).split("-")

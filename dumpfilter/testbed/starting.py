@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from dumpfilter.testbed.bed import Testbed
     from dumpfilter.topology.model import Topology
 
+START_TIMEOUT = 60.0
+"""The longest time that one node may take to start, seconds, if the caller says nothing."""
+
+WAIT_TIMEOUT = 30.0
+"""The longest wait for nodes, seconds, if the caller says nothing."""
+
 
 def up(
     topology: Topology | str | os.PathLike[str],
@@ -23,6 +29,8 @@ def up(
     *,
     keep: bool = False,
     hold: bool = False,
+    timeout: float = START_TIMEOUT,
+    wait_timeout: float = WAIT_TIMEOUT,
 ) -> Testbed:
     """Start a topology, and return when all nodes run.
 
@@ -33,9 +41,11 @@ def up(
         keep: whether the files stay when the topology ends. Without ``keep`` a temporary directory goes away, and only
             the logs stay in a named one.
         hold: whether recordings and workloads write nothing before :meth:`Testbed.release`.
+        timeout: the longest time that one node may take to start, seconds.
+        wait_timeout: the limit of the testbed's waits without a limit of their own, seconds.
 
-    Raises OptionError for a topology that is not valid, NotRunnable for one that the testbed cannot run, StartFailed,
-    and TopologyBusy.
+    Raises OptionError for a topology that is not valid, NotRunnable for one that the testbed cannot run, ServerMissing,
+    StartFailed, and TopologyBusy.
     """
     keeper = shared_keeper()
     with contextlib.ExitStack() as started:
@@ -54,7 +64,16 @@ def up(
         from dumpfilter.testbed.bed import Testbed
         from dumpfilter.topology.notation import topology_from
 
-        bed = Testbed(topology_from(topology), state, keeper, links, keep=keep, hold=hold)
+        bed = Testbed(
+            topology_from(topology),
+            state,
+            keeper,
+            links,
+            keep=keep,
+            hold=hold,
+            timeout=timeout,
+            wait_timeout=wait_timeout,
+        )
         started.pop_all()
     try:
         bed.start()

@@ -57,11 +57,11 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 def command(directory: Path, topology: str, *options: str) -> list[str]:
     """Return the command that starts a topology in another process."""
     up = [sys.executable, "-m", "dumpfilter", "topology", "up", topology, "--directory", str(directory)]
-    return [*up, *options]
+    return [*up, "--timeout", LIMIT, *options]
 
 
 def test_a_topology_in_the_background(directory: Path) -> None:
-    started = ask(directory, "up", FAN_OUT, "--detach")
+    started = ask(directory, "up", FAN_OUT, "--detach", "--timeout", LIMIT)
     assert started.returncode == 0, started.stderr
     assert ask(directory, "wait", "--done", "--timeout", LIMIT).stderr == ""
     assert ask(directory, "check", "--timeout", LIMIT).stderr == ""
@@ -129,7 +129,7 @@ def test_the_live_table_on_a_terminal_ends_with_sigterm(directory: Path) -> None
 
 
 def test_what_a_killed_topology_leaves_is_removed_by_down(directory: Path) -> None:
-    assert ask(directory, "up", FAN_OUT, "--detach").returncode == 0
+    assert ask(directory, "up", FAN_OUT, "--detach", "--timeout", LIMIT).returncode == 0
     processes = processes_of(status_of(directory))
     os.kill(processes[0], signal.SIGKILL)
     while is_running(processes[0]):
@@ -138,6 +138,23 @@ def test_what_a_killed_topology_leaves_is_removed_by_down(directory: Path) -> No
     assert ask(directory, "down").returncode == 0
     assert [pid for pid in processes if is_running(pid)] == []
     assert not directory.exists()
+
+
+def test_a_topology_that_cannot_run_says_why(directory: Path) -> None:
+    failed = ask(directory, "up", "m >> r[server=mariadb]")
+    assert failed.returncode == 2
+    assert "r: a real replica cannot apply the generated workload of m" in failed.stderr
+    assert not directory.exists()
+
+
+def test_an_experiment(tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text('topology = "m[size=64K] >> web[rate=10mbit]"\n[[phase]]\nfor = "100ms"\n')
+    done = run("topology", "run", file, "--output", tmp_path / "out", "--no-report")
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [one["method"] for one in results["runs"]] == ["measured", "simulated"]
+    assert "measured" in done.stdout
 
 
 def test_a_start_that_fails_says_why_and_leaves_nothing(directory: Path) -> None:

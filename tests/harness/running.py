@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -36,11 +37,10 @@ class Run:
         return {name.rpartition("::")[2]: outcome for outcome, name in _OUTCOME.findall(self.text)}
 
 
-def run_pytest(directory: Path, *options: str, home: Path | None = None) -> Run:
-    """Run pytest in a directory. ``home`` is where templates of servers are kept, if not in the user's cache."""
+def run_pytest(directory: Path, *options: str, environment: Mapping[str, str] | None = None) -> Run:
+    """Run pytest in a directory."""
     is_installed = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
     mark = str(directory.resolve())
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), _MARK: mark}
     command = [
         sys.executable,
         "-m",
@@ -52,7 +52,7 @@ def run_pytest(directory: Path, *options: str, home: Path | None = None) -> Run:
     done = subprocess.run(
         [*command, "-rA", "--color=no", *options],
         cwd=directory,
-        env=environment,
+        env={**os.environ, "PYTHONPATH": str(ROOT), _MARK: mark, **(environment or {})},
         capture_output=True,
         text=True,
         check=False,
@@ -61,13 +61,15 @@ def run_pytest(directory: Path, *options: str, home: Path | None = None) -> Run:
     return Run(done.returncode, done.stdout + done.stderr, _processes(f"{_MARK}={mark}"))
 
 
-def run_files(directory: Path, *options: str, **files: str) -> Run:
+def run_files(
+    directory: Path, *options: str, environment: Mapping[str, str] | None = None, **files: str
+) -> Run:
     """Write test files with the given names and texts, and run pytest on them."""
     if not (directory / "pytest.ini").exists():
         (directory / "pytest.ini").write_text("[pytest]\n")
     for name, text in files.items():
         (directory / f"{name}.py").write_text(text)
-    return run_pytest(directory, *options)
+    return run_pytest(directory, *options, environment=environment)
 
 
 def _processes(variable: str) -> list[str]:

@@ -22,32 +22,49 @@ def receive_times(arrived: Sequence[int], sizes: Sequence[int], hop: Hop) -> lis
     A queue of transactions, a clock, and a sender that takes a message from the queue whenever it is free.
     """
     queue = list(range(len(arrived)))
+    seen = [-(-time // hop.tick) * hop.tick if hop.tick else time for time in arrived]
     received: dict[int, int] = {}
-    clock = Fraction(0)
+    departures: list[tuple[int, Fraction]] = []
+    free = opened = Fraction(-(1 << 62))
     downs = list(hop.downs)
     while queue:
-        clock = max(clock, Fraction(arrived[queue[0]]))
-        down = next((one for one in downs if one.start <= clock), None)
-        if down is not None:
-            downs.remove(down)
-            clock = max(clock, Fraction(down.restart))
-            continue
+        made = max(Fraction(seen[queue[0]]), opened)
+        if hop.ahead:
+            made = max(made, _room(departures, hop.ahead))
+        start = max(made, free)
+        while downs and downs[0].start <= start:
+            opened = Fraction(downs.pop(0).restart)
+            made = start = max(start, opened)
         message: list[int] = []
         filled = 0
         for number in queue:
-            if message and (arrived[number] > clock or filled >= hop.message):
+            if message and (seen[number] > made or filled >= hop.message):
                 break
             message.append(number)
             filled += sizes[number]
-        end = clock
+        end = start
+        left = []
         for place, number in enumerate(message):
             end += time_of(sizes[number] + (0 if place else hop.message_overhead), hop) + hop.fixed
+            left.append((sizes[number], end))
         if downs and end + hop.delay > downs[0].start:
-            clock = Fraction(downs[0].restart)
-            downs.pop(0)
+            opened = free = Fraction(downs.pop(0).restart)
             continue
         for number in message:
             received[number] = int(end + hop.delay)
+        departures += left
         queue = queue[len(message) :]
-        clock = end
+        free = end
     return [received[number] for number in range(len(arrived))]
+
+
+def _room(departures: Sequence[tuple[int, Fraction]], ahead: int) -> Fraction:
+    """Return the time from which on at most ``ahead`` bytes have not departed."""
+    waiting = sum(size for size, _ in departures)
+    room = Fraction(-(1 << 62))
+    for size, end in departures:
+        if waiting <= ahead:
+            break
+        waiting -= size
+        room = end
+    return room

@@ -40,6 +40,8 @@ HOPS = st.builds(
     downs=outages(),
     message=st.sampled_from([0, 1000, 1 << 18]),
     message_overhead=st.sampled_from([0, 150]),
+    ahead=st.sampled_from([0, 5000, 1 << 20]),
+    tick=st.sampled_from([0, 1000, 20_000_000]),
     fixed=st.sampled_from([0, 7]),
 )
 
@@ -117,8 +119,8 @@ def test_different_seeds_have_different_jitter() -> None:
 
 
 def test_a_message_is_received_as_a_whole() -> None:
-    # The first transaction occupies the link for 8 ms. The three others then wait, and go in one message.
-    hop = Hop(rate=1_000_000, message=1 << 18)
+    # The first transaction fills the buffers for 8 ms. The three others then wait, and go in one message.
+    hop = Hop(rate=1_000_000, message=1 << 18, ahead=1)
     assert _received([0, 10, 20, 30], [1000] * 4, hop) == [8_000_000] + [32_000_000] * 3
     assert _received([0, 10, 20, 30], [1000] * 4, Hop(rate=1_000_000)) == [
         8_000_000 * k for k in (1, 2, 3, 4)

@@ -25,10 +25,10 @@ class _Failed(DumpfilterError):
         self.exit_code = exit_code
 
 
-def start_detached(topology: str, directory: Path, *, keep: bool) -> None:
+def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) -> None:
     """Start a topology in a background process, and return when everything runs. Raises DumpfilterError."""
     command = [sys.executable, "-m", "dumpfilter", "topology", "up", topology]
-    command += ["--directory", str(directory), *(["--keep"] if keep else [])]
+    command += ["--directory", str(directory), "--timeout", timeout, *(["--keep"] if keep else [])]
     with tempfile.TemporaryFile() as errors:
         reader, writer = os.pipe()
         with open(reader, "rb") as ready:

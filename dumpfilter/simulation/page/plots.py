@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dumpfilter.report.figures import (
     WIDE,
@@ -33,7 +33,7 @@ LEAST_LAG = 0.001
 """The least lag of a logarithmic axis, seconds. Smaller ones are drawn there."""
 _LAG_TICKS = (0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36_000, 86_400, 864_000)
 _TIME_STEPS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 604_800)
-_MOST_TICKS = 8
+_MOST_TICKS = 5
 _SECOND = 1_000_000
 """The microseconds of a second."""
 
@@ -62,12 +62,11 @@ def lag_plot(results: Results) -> ChoicePlot | None:
         for load in sorted({run.setting.load for run in runs}):
             found = {look_of(run): run for run in runs if run.setting.load == load}
             lines = [_lag_line(found.get(look), node) for look in looks]
-            top = max((max(line["y"], default=0) for line in lines), default=0)
-            if top <= 0:
+            if not any(any(run.series.lag.get(node, ())) for run in found.values() if run.series):
                 continue
             axes = {
                 "xaxis": _time_axis(max(line["end"] for line in lines)),
-                "yaxis": _lag_axis(max(top, results.limit / _SECOND)),
+                "yaxis": _lag_axis(lines, results.limit),
             }
             choices.append({"data": [_without(line, "end") for line in lines], "layout": axes})
             names.append(node if load == 1 else f"{node}, load × {load:g}")
@@ -78,9 +77,12 @@ def lag_plot(results: Results) -> ChoicePlot | None:
     limit = results.limit / _SECOND
     layout["shapes"] = [_level(max(limit, LEAST_LAG))]
     layout["annotations"] = [_note(max(limit, LEAST_LAG), f"limit {human_seconds(limit)}", is_log=True)]
-    lines = [{**_line(look), "hovertemplate": f"{look.name}: %{{y:.3~f}} s<extra></extra>"} for look in looks]
+    lines = [
+        {**_line(look), "hovertemplate": f"{look.name}: %{{y:.3~f}} s<extra></extra>"}
+        for look in _drawn(looks)
+    ]
     figure = {"data": lines, "layout": layout, "narrow": {"xaxis": {"nticks": 4}}}
-    return ChoicePlot(Plot(figure, height=360), names, choices, looks)
+    return ChoicePlot(Plot(figure, height=360), names, choices, _drawn(looks))
 
 
 def rate_plot(results: Results) -> ChoicePlot | None:
@@ -118,7 +120,7 @@ def rate_plot(results: Results) -> ChoicePlot | None:
     layout = layout_of_plot()
     layout |= {"margin": {"l": 8, "r": 16, "t": 16, "b": 8}, "hovermode": "x unified"}
     lines = []
-    for look in looks:
+    for look in _drawn(looks):
         offered = f"{look.name}, committed: %{{y:.3~s}}bit/s<extra></extra>"
         carried = f"{look.name}, on the link: %{{y:.3~s}}bit/s<extra></extra>"
         shape = {"shape": "hv", "width": 0}
@@ -134,7 +136,7 @@ def rate_plot(results: Results) -> ChoicePlot | None:
         lines.append({**_line(look), "hovertemplate": carried})
         lines[-1]["line"] = {**lines[-1]["line"], "shape": "hv"}
     figure = {"data": lines, "layout": layout, "narrow": {}}
-    return ChoicePlot(Plot(figure, height=340), names, choices, looks)
+    return ChoicePlot(Plot(figure, height=340), names, choices, _drawn(looks))
 
 
 def frontier_plot(results: Results) -> ChoicePlot | None:
@@ -154,10 +156,8 @@ def frontier_plot(results: Results) -> ChoicePlot | None:
             for delay in delays:
                 of_case = [run for run in runs if (run.setting.load, run.setting.delay) == (load, delay)]
                 lines = [_frontier_line(of_case, look, node, figures) for look in looks]
-                top = max((max(line["y"], default=0) for line in lines), default=0)
-                choices.append(
-                    {"data": lines, "layout": {"yaxis": _lag_axis(max(top, results.limit / _SECOND))}}
-                )
+                axis = _lag_axis(lines, results.limit)
+                choices.append({"data": lines, "layout": {"yaxis": axis}})
                 parts = [node]
                 parts += [f"load × {load:g}"] * (len(loads) > 1)
                 parts += [f"delay {microseconds(delay)}"] * (len(delays) > 1)
@@ -175,16 +175,17 @@ def frontier_plot(results: Results) -> ChoicePlot | None:
     limit = max(results.limit / _SECOND, LEAST_LAG)
     layout["shapes"] = [_level(limit)]
     layout["annotations"] = [_note(limit, f"limit {microseconds(results.limit)}", is_log=True)]
-    lines = [
-        {**_line(look), "mode": "lines+markers", "marker": {"size": 8}, "hoverinfo": "text"} for look in looks
+    traces = [
+        {**_line(look), "mode": "lines+markers", "marker": {"size": 8}, "hoverinfo": "text"}
+        for look in _drawn(looks)
     ]
-    for line, look in zip(lines, looks, strict=True):
-        line["marker"] = {"size": 8, "color": f"var(--{look.colour})"}
+    for trace, look in zip(traces, looks, strict=True):
+        trace["marker"] = {"size": 8, "color": f"var(--{look.colour})"}
     narrow = {
         "xaxis": {"tickvals": ticks[::2], "ticktext": [human_rate_of_bits(rate) for rate in ticks[::2]]}
     }
     return ChoicePlot(
-        Plot({"data": lines, "layout": layout, "narrow": narrow}, height=360), names, choices, looks
+        Plot({"data": traces, "layout": layout, "narrow": narrow}, height=360), names, choices, looks
     )
 
 
@@ -285,6 +286,8 @@ def _rate_line(run: Run, values: Sequence[int]) -> Json:
     assert run.series is not None
     dx = run.series.width / _SECOND
     rates = [round(8 * value / dx) for value in values]
+    while rates and not rates[-1]:
+        rates.pop()
     # A step curve ends at its last point. The last rate is given twice, so that the last step has a width.
     return {"x0": 0, "dx": dx, "y": [*rates, *rates[-1:]], "end": dx * len(rates)}
 
@@ -308,6 +311,13 @@ def _frontier_line(
         "y": [round(point[1], 4) for point in points],
         "hovertext": [point[2] for point in points],
     }
+
+
+def _drawn(looks: Sequence[Look]) -> list[Look]:
+    """Return the looks as they are drawn: simulated lines are dotted where they stand beside measured ones."""
+    if not any(look.is_measured for look in looks):
+        return list(looks)
+    return [look if look.is_measured else replace(look, dash="dot") for look in looks]
 
 
 def _line(look: Look) -> Json:
@@ -339,12 +349,15 @@ def _time_axis(end: float) -> Json:
     }
 
 
-def _lag_axis(top: float) -> Json:
-    ticks = [tick for tick in _LAG_TICKS if tick <= top * 1.5]
+def _lag_axis(lines: Sequence[Json], limit: int) -> Json:
+    values = [value for line in lines for value in line["y"]]
+    top = max([*values, limit / _SECOND, 10 * LEAST_LAG])
+    low = 10.0 ** math.floor(math.log10(max(min([*values, limit / _SECOND]), LEAST_LAG)) + 1e-9)
+    ticks = [tick for tick in _LAG_TICKS if low * 0.99 <= tick <= top * 1.5]
     return {
         **plain_axis(),
         "type": "log",
-        "range": [math.log10(LEAST_LAG) - 0.05, math.log10(max(top, LEAST_LAG * 10)) + 0.15],
+        "range": [math.log10(low) - 0.05, math.log10(top) + 0.15],
         "tickvals": ticks,
         "ticktext": [human_seconds(tick) for tick in ticks],
     }

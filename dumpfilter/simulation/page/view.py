@@ -1,4 +1,4 @@
-"""What the page shows of the results: the looks of the variants, and the rows of tables."""
+"""The parts of the results that the page shows: the looks of the variants, and the rows of tables."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ class Look:
     colour: str
     area: str
     dash: str
+    is_measured: bool = False
 
     @staticmethod
     def of(method: Method, variant: Variant) -> Look:
         """Return the look of a variant. Measured lines are solid when simulated ones are dotted."""
         name, colour, area, dash = _VARIANTS[variant]
         if method is Method.MEASURED:
-            return Look(f"{name}, measured", f"{colour}-measured", area, "solid")
+            return Look(f"{name}, measured", f"{colour}-measured", area, "solid", True)
         return Look(name, colour, area, dash)
 
 
@@ -149,13 +150,13 @@ def comparisons(results: Results) -> list[Comparison]:
             if link.name in links:
                 its = links[link.name]
                 found.append(Comparison(f"bytes {link.name}", variant, link.bytes, its.bytes, False))
-                for mine, theirs in zip(link.outages, its.outages, strict=False):
-                    if mine.catch_up is not None and theirs.catch_up is not None:
+                for outage, other_outage in zip(link.outages, its.outages, strict=False):
+                    if outage.catch_up is not None and other_outage.catch_up is not None:
                         what = f"catch-up {link.target}"
-                        found.append(Comparison(what, variant, mine.catch_up, theirs.catch_up, True))
+                        found.append(Comparison(what, variant, outage.catch_up, other_outage.catch_up, True))
         for node in whole_nodes(run):
             if node.name in nodes:
                 for share in ("p50", "p99"):
-                    lags = (getattr(each.lag, share) for each in (node, nodes[node.name]))
-                    found.append(Comparison(f"{share} {node.name}", variant, *lags, True))
+                    mine, theirs = (getattr(each.lag, share) for each in (node, nodes[node.name]))
+                    found.append(Comparison(f"{share} {node.name}", variant, mine, theirs, True))
     return found

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dumpfilter.spark_jobs.bandwidth.slaves import SlaveDefinition
 
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.origin import OriginFilter

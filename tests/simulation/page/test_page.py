@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import html
+import json
+import re
+
+import pytest
+
+from dumpfilter.printable import visible
+from dumpfilter.simulation.page import render_page
+from dumpfilter.simulation.page.plots import frontier_plot, lag_plot, links_plot, rate_plot
+from dumpfilter.simulation.page.view import comparisons, ways
+from dumpfilter.simulation.results import Method, Results, Variant
+from dumpfilter.simulation.terminal import microseconds
+from tests.simulation.made_results import CASES, HOSTILE, hostile, many, measured, usual
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_page_is_one_file_with_all_nodes(name: str) -> None:
+    results = CASES[name]()
+    page = render_page(results)
+    assert "http://" not in page.split("<script>")[0]
+    assert html.escape(visible(results.name), quote=False) in html.unescape(page).replace(
+        "<", "&lt;"
+    ).replace(">", "&gt;").replace("&", "&") or visible(results.name) in html.unescape(page)
+    for run in results.runs:
+        for node in run.nodes:
+            assert visible(node.name) in html.unescape(page)
+    data = json.loads(re.search(r'id="report-data">(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
+    assert set(data["choices"]) <= set(data["figures"])
+
+
+def test_the_lag_plot_has_the_worst_lag_of_each_variant() -> None:
+    results = usual()
+    plot = lag_plot(results)
+    assert plot is not None
+    choice = plot.choices[plot.names.index("all")]
+    for look, line in zip(plot.looks, choice["data"], strict=True):
+        run = next(run for run in results.runs if run.setting.load == 1 and look == _look(run))
+        worst = next(node.lag.worst for node in run.nodes if node.name == "all")
+        assert max(line["y"]) == pytest.approx(max(worst / 1e6, 0.001), abs=1e-4)
+
+
+def _look(run: object) -> object:
+    from dumpfilter.simulation.page.view import look_of
+
+    return look_of(run)  # type: ignore[arg-type]
+
+
+def test_no_link_carries_more_than_its_rate() -> None:
+    plot = rate_plot(usual())
+    assert plot is not None
+    for choice in plot.choices:
+        rate = choice["layout"]["shapes"][0]["y0"]
+        for line in choice["data"][1::2]:
+            assert max(line["y"]) <= rate * 1.001
+
+
+def test_the_frontier_falls_with_the_rate() -> None:
+    plot = frontier_plot(usual())
+    assert plot is not None
+    for choice in plot.choices:
+        for line in choice["data"]:
+            assert line["x"] == sorted(line["x"])
+            assert line["y"] == sorted(line["y"], reverse=True)
+
+
+def test_a_month_costs_what_its_gigabytes_cost() -> None:
+    results = usual()
+    found = {way.look.name: way for way in ways(results)}
+    assert len(found) == len(Variant)
+    none = found["no filter"]
+    assert none.gigabytes_a_month is not None
+    source = results.sources[0]
+    assert source.last_time is not None
+    assert source.first_time is not None
+    seconds = (source.last_time - source.first_time) / 1e6
+    assert none.gigabytes_a_month == pytest.approx(none.bytes / seconds * 30.4375 * 86_400 / 1e9)
+
+
+def test_measured_figures_stand_beside_simulated_ones() -> None:
+    found = comparisons(measured())
+    assert {one.difference for one in found} <= {0.0, None}
+    assert {one.what for one in found} >= {"bytes m:web", "p50 web", "p99 all", "catch-up web"}
+    page = render_page(measured())
+    assert "Simulation and measurement" in page
+    assert "measured, run 2" in page or "run 2" in page
+
+
+def test_hostile_names_are_no_html() -> None:
+    page = render_page(hostile())
+    assert "<img" not in page.split("<script>")[0]
+    assert visible(HOSTILE) in html.unescape(page)
+    plot = links_plot(hostile())
+    assert plot is not None
+    assert "<img" not in json.dumps(plot.figure)
+
+
+def test_many_slaves_are_grouped() -> None:
+    results: Results = many()
+    assert all(len(run.nodes) == 50 for run in results.runs)
+    plot = lag_plot(results)
+    assert plot is not None
+    assert len(plot.names) == 24
+
+
+def test_the_page_tells_where_its_figures_are_from() -> None:
+    assert any(run.method is Method.MEASURED for run in measured().runs)
+    assert "dumpfilter topology run" in render_page(measured())
+    assert microseconds(usual().limit) in render_page(usual())

@@ -1,0 +1,69 @@
+"""The page of a simulation in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from dumpfilter.simulation.page import render_page
+from tests.report.browser import chromium
+from tests.simulation.made_results import CASES
+
+pytestmark = pytest.mark.xdist_group("chromium")
+
+PLOTS = {"usual": 4, "hostile": 3, "empty": 0}
+"""The number of plots on each page."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_draws_everything_at_any_width_without_a_request(browser: Browser, tmp_path: Path, name: str) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(render_page(CASES[name]()), "utf-8")
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    complaints: list[str] = []
+    requests: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(file.as_uri())
+    for width in (1280, 400):
+        for scheme in ("light", "dark"):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            page.wait_for_function(
+                "[...document.querySelectorAll('.plot')].every((one) => one.clientWidth === one._fullLayout.width)"
+            )
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+            assert page.locator(".plot svg.main-svg").count() >= PLOTS[name]
+    assert page.locator(".plot").count() == PLOTS[name]
+    assert page.evaluate("window.pwned") is None
+    assert complaints == []
+    assert requests == [file.as_uri()]
+    page.close()
+
+
+def test_a_reader_can_type_a_price_and_choose_a_node(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(render_page(CASES["usual"]()), "utf-8")
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    cell = page.locator("[data-gigabytes]").first
+    gigabytes = float(cell.get_attribute("data-gigabytes") or "nan")
+    page.locator("#price").fill("2.5")
+    assert float((cell.text_content() or "").replace(",", "")) == pytest.approx(2.5 * gigabytes, abs=0.01)
+    page.locator("#price").fill("")
+    assert cell.text_content() == "–"
+    before = page.evaluate("document.getElementById('plot-lag').data[0].y")
+    page.locator("#lag-choice").focus()
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.getElementById('plot-lag').data[0].y") != before
+    page.close()

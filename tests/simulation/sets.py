@@ -1,0 +1,43 @@
+"""Small traffic for tests: transactions with given times and sizes, and filters that send some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dumpfilter.simulation.traffic import Clock, Ints, Sent, SetTraffic
+
+SECOND = 1_000_000
+
+
+def sent(numbers: Sequence[int], sizes: Sequence[int]) -> Sent:
+    """Return what a filter sends: the transactions with these numbers and sizes, two events each."""
+    size = np.array(sizes, np.int64)
+    return Sent(np.array(numbers, np.int64), size, np.full(len(size), 2, np.int64), size // 4)
+
+
+def traffic(
+    times: Sequence[int],
+    sizes: Sequence[int],
+    filters: Sequence[Sequence[int]] = (),
+    *,
+    stand_in: int = 0,
+    joined: bool = False,
+) -> SetTraffic:
+    """Return a binlog set whose filters send the transactions with the given numbers."""
+    n = len(times)
+    ends: Ints = np.cumsum(np.array(sizes, np.int64))
+    return SetTraffic(
+        time=np.array(times, np.int64) + 10**15,
+        clock=Clock.MICROSECONDS,
+        end=ends,
+        file=np.zeros(n, np.int64),
+        files=("binlog.000001",),
+        everything=sent(range(n), sizes),
+        filtered=tuple(sent(numbers, [sizes[k] for k in numbers]) for numbers in filters),
+        stand_in_bytes=np.full(n, stand_in, np.int64),
+        stand_in_events=3 if stand_in else 0,
+        stand_ins_joined=joined,
+        nbytes=sum(sizes),
+    )

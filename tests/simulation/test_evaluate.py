@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dumpfilter.simulation.evaluate import PACKET_BYTES, Schedule, Window, content, evaluate
+from dumpfilter.simulation.hop import NEVER, Down, Hop
+from dumpfilter.simulation.route import Form, Passage, Route, scaled
+from tests.simulation.sets import SECOND, traffic
+
+MILLISECOND = 1_000_000
+"""The nanoseconds of a millisecond."""
+KILOBYTE_IN_8_MS = 1_000_000
+"""A rate at which 1000 bytes take 8 ms."""
+
+
+def test_the_forms_in_which_transactions_cross_a_link() -> None:
+    given = traffic([0, 1, 2, 3, 4], [100, 200, 300, 400, 500], [[1, 4]], stand_in=50)
+    assert content(given, Form.EVENTS, None).bytes.tolist() == [100, 200, 300, 400, 500]
+    assert content(given, Form.EVENTS, 0).transaction.tolist() == [1, 4]
+    assert content(given, Form.COMPRESSED, 0).bytes.tolist() == [50, 125]
+    assert content(given, Form.PACKETS, 0).bytes.tolist() == [200 + 2 * PACKET_BYTES, 500 + 2 * PACKET_BYTES]
+    with_stand_ins = content(given, Form.STAND_INS, 0)
+    stand_in = 50 + 3 * PACKET_BYTES
+    assert with_stand_ins.bytes.tolist() == [stand_in, 210, stand_in, stand_in, 510]
+    assert with_stand_ins.counts is not None
+    assert with_stand_ins.counts.tolist() == [False, True, False, False, True]
+    joined = content(traffic([0] * 5, [100] * 5, [[1, 4]], stand_in=50, joined=True), Form.STAND_INS, 0)
+    assert joined.transaction.tolist() == [0, 1, 3, 4]
+
+
+def test_a_transaction_counts_once_and_stand_ins_do_not_count() -> None:
+    given = traffic([0, SECOND, 2 * SECOND], [1000] * 3, [[1]], stand_in=50)
+    route = Route("m", (Passage(Form.STAND_INS, 0, Hop(KILOBYTE_IN_8_MS)),))
+    outcome = evaluate([route], {"m": Schedule(given)}, limit=SECOND)
+    assert outcome.lag.transactions == 1
+    assert outcome.lag.worst == 8 * (1000 + 2 * PACKET_BYTES)
+    assert outcome.links[0].bytes == 1010 + 2 * (50 + 3 * PACKET_BYTES)
+
+
+def test_a_chain_passes_on_what_has_arrived() -> None:
+    given = traffic([0, 0], [1000, 1000], [[0, 1], [1]])
+    first = Passage(Form.EVENTS, 0, Hop(KILOBYTE_IN_8_MS, delay=5 * MILLISECOND))
+    second = Passage(Form.EVENTS, 1, Hop(2 * KILOBYTE_IN_8_MS))
+    outcome = evaluate([Route("m", (first, second))], {"m": Schedule(given)}, limit=0)
+    assert outcome.lag.transactions == 1
+    assert outcome.lag.worst == (8 + 8 + 5 + 4) * 1000
+    assert outcome.links[0].bytes == 1000, "a node counts the bytes of its own link"
+
+
+def test_what_never_arrives_is_missing_at_all_nodes_behind() -> None:
+    given = traffic([0, SECOND], [1000, 1000])
+    down = Hop(downs=(Down(SECOND * 1000 // 2, NEVER, NEVER),))
+    route = Route("m", (Passage(Form.EVENTS, None, down), Passage(Form.EVENTS, None, Hop())))
+    outcome = evaluate([route], {"m": Schedule(given)}, limit=0)
+    assert (outcome.lag.transactions, outcome.lag.missing) == (1, 1)
+    assert outcome.links[0].bytes == 1000
+
+
+def test_two_ways_to_an_origin_bring_a_transaction_once_as_soon_as_the_first_brings_it() -> None:
+    given = traffic([0, 0], [1000, 1000], [[0], [0, 1]])
+    fast = Route("m", (Passage(Form.EVENTS, 0, Hop(delay=MILLISECOND)),))
+    slow = Route("m", (Passage(Form.EVENTS, 1, Hop(delay=9 * MILLISECOND)),))
+    outcome = evaluate([fast, slow], {"m": Schedule(given)}, limit=0)
+    assert outcome.lag.transactions == 2
+    assert (outcome.lag.p50, outcome.lag.worst) == (1000, 9000)
+    assert [lag.worst for lag in outcome.channels] == [1000, 9000]
+
+
+def test_a_node_with_two_origins_is_above_the_limit_when_one_of_them_is() -> None:
+    given = {"m": Schedule(traffic([0], [1])), "n": Schedule(traffic([0, 30_000], [1, 1]))}
+    routes = [
+        Route("m", (Passage(Form.EVENTS, None, Hop(delay=20 * MILLISECOND)),)),
+        Route("n", (Passage(Form.EVENTS, None, Hop(delay=15 * MILLISECOND)),)),
+    ]
+    outcome = evaluate(routes, given, limit=5_000)
+    # From 5 to 20 ms for both origins, and from 35 to 45 ms for the second one.
+    assert outcome.lag.above == 25_000
+    assert outcome.lag.transactions == 3
+
+
+def test_applying_takes_its_time_and_only_for_what_passes() -> None:
+    given = traffic([0, 0, 0], [1000] * 3, [[0, 2]])
+    route = Route("m", (Passage(Form.EVENTS, None, Hop()),), Hop(KILOBYTE_IN_8_MS, fixed=MILLISECOND), 0)
+    outcome = evaluate([route], {"m": Schedule(given)}, limit=0)
+    assert (outcome.lag.p50, outcome.lag.worst, outcome.lag.transactions) == (9000, 18_000, 3)
+
+
+@given(
+    st.lists(st.integers(0, 3 * SECOND), min_size=1, max_size=20),
+    st.sampled_from([0.5, 1.0, 2.0, 5.0]),
+    st.booleans(),
+)
+def test_curves_have_all_bytes_and_the_worst_lag(gaps: list[int], load: float, messages: bool) -> None:
+    given = traffic(np.cumsum(gaps).tolist(), [1000] * len(gaps))
+    hop = Hop(20_000, delay=MILLISECOND, message=1 << 18 if messages else 0)
+    route = Route("m", (Passage(Form.EVENTS, None, hop),))
+    schedules = {"m": Schedule(given, scaled(load))}
+    duration = evaluate([route], schedules, limit=0).duration
+    window = Window(SECOND, duration // SECOND + 1)
+    outcome = evaluate([route], schedules, limit=0, window=window)
+    assert outcome.curves is not None
+    assert sum(outcome.curves.offered[0]) == sum(outcome.curves.carried[0]) == outcome.links[0].bytes
+    assert max(outcome.curves.lag) == outcome.lag.worst
+    # A second carries what the rate allows, and the transaction under way at its end.
+    assert max(outcome.curves.carried[0]) <= 20_000 // 8 + 1
+
+
+def test_a_recording_that_is_there_at_once_has_no_times() -> None:
+    assert Schedule(traffic([5, 9], [1, 1]), None).committed().tolist() == [0, 0]
+    assert Schedule(traffic([5, 9], [1, 1]), scaled(0.5)).committed().tolist() == [0, 8]

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pytest
+
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.errors import OptionError
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.links.shape import LinkShape
+from dumpfilter.simulation.plan import Channel, Plan, plan_slaves, plan_topology
+from dumpfilter.topology import make_topology, parse_string
+from dumpfilter.topology.slaves_file import load_slaves
+
+
+def _plan(text: str) -> Plan:
+    return plan_topology(parse_string(text))
+
+
+def _channels(plan: Plan, name: str) -> tuple[Channel, ...]:
+    return next(node.channels for node in plan.nodes if node.name == name)
+
+
+def test_a_chain_is_sent_what_all_filters_before_it_pass() -> None:
+    plan = _plan("m >> web[do-db=shop, rate=2mbit] >> tail[ignore-table=shop.log] >> end")
+    (channel,) = _channels(plan, "end")
+    assert [leg.link for leg in channel.legs] == ["m:web", "web:tail", "tail:end"]
+    shop, log = ("replicate-do-db=shop",), ("replicate-ignore-table=shop.log",)
+    assert [leg.sent.layers for leg in channel.legs] == [(shop,), (shop, log), (shop, log)]
+    # If only readers filter, the relay logs of dumpfilter's slaves have everything.
+    assert [leg.logged.layers for leg in channel.legs] == [(), (), ()]
+    assert channel.applied.layers == (shop, log)
+    assert channel.legs[0].shape == LinkShape(2_000_000)
+    assert len(plan.filters) == 2
+
+
+def test_a_filter_of_two_layers_passes_what_both_pass() -> None:
+    plan = _plan("m >> web[do-db=shop] >> tail[ignore-table=shop.log]")
+    both = next(key for key in plan.filters if len(key.layers) == 2).filter(NameRules())
+    assert both.rows_ok("shop", "orders")
+    assert not both.rows_ok("shop", "log")
+    assert not both.rows_ok("hr", "emp")
+
+
+def test_a_real_replica_filters_for_itself_at_a_real_source_and_logs_what_it_applied() -> None:
+    plan = _plan("s[server=mariadb] >> r[server=mariadb, do-db=shop] >> q[server=mariadb]")
+    rules = ("replicate-do-db=shop",)
+    (leg,) = _channels(plan, "r")[0].legs
+    assert (leg.sent.layers, leg.logged.layers, leg.is_grpc, leg.filters) == ((), (), False, False)
+    leg = _channels(plan, "q")[0].legs[-1]
+    assert (leg.sent.layers, leg.logged.layers) == ((rules,), (rules,))
+
+
+def test_a_master_before_a_real_replica_filters_for_it() -> None:
+    plan = _plan("s[server=mariadb] >> m[role=master] >> r[server=mariadb, do-db=shop]")
+    first, second = _channels(plan, "r")[0].legs
+    assert (first.link, first.filters, first.is_grpc) == ("s:m", False, False)
+    assert (second.link, second.filters, second.is_grpc) == ("m:r", True, False)
+    assert second.sent.layers == (("replicate-do-db=shop",),)
+    assert {node.name for node in plan.nodes} == {"m", "r"}
+
+
+def test_a_node_with_several_ways_to_an_origin_has_a_channel_for_each() -> None:
+    plan = _plan("m >> a[do-db=x] >> end ; m >> b[do-db=y] >> end ; n >> end")
+    channels = _channels(plan, "end")
+    assert [channel.name for channel in channels] == ["a", "b", "n"]
+    assert [channel.origin for channel in channels] == ["m-workload", "m-workload", "n-workload"]
+    assert plan.origins == ("m-workload", "n-workload")
+
+
+def test_a_topology_without_links_cannot_be_simulated() -> None:
+    only_files = make_topology(parse_string("m >> web")["m-workload"])
+    with pytest.raises(OptionError, match="no node reads over a link"):
+        plan_topology(only_files)
+
+
+def test_the_slaves_of_a_slaves_file_read_one_master(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("slaves") / "slaves.toml"
+    path.write_text(
+        """
+        [[slave]]
+        name = "eu"
+        count = 3
+        rules = ["--replicate-do-db=shop"]
+        link = { rate = "2mbit" }
+
+        [[slave]]
+        name = "us"
+        server_id = 7
+        """
+    )
+    plan = plan_slaves(load_slaves(path), "slaves")
+    assert plan.links == ["master:eu-1", "master:eu-2", "master:eu-3", "master:us"]
+    assert len(plan.filters) == 2, "equal filters are one, and the own server id is one"
+    us = _channels(plan, "us")[0].legs[0]
+    assert us.sent.origin == OriginFilter(own_server_id=7)

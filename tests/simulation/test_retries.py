@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dumpfilter.simulation.retries import ROUND_TRIPS, Retries, retries_of
+from dumpfilter.topology.model import ServerNode, SlaveNode
+
+TIMES = st.floats(0, 1000)
+
+
+@given(TIMES, TIMES, st.floats(0.01, 2), st.floats(0.01, 60), st.floats(0, 1))
+def test_a_dump_goes_on_with_the_first_attempt_after_the_outage(
+    start: float, length: float, first: float, longest: float, delay: float
+) -> None:
+    end = start + length
+    again = Retries(min(first, longest), longest).restart(start, end, delay) - 2 * ROUND_TRIPS * delay
+    assert end - 1e-6 <= again <= end + longest + 1e-6
+
+
+def test_waits_double() -> None:
+    retries = Retries(first=1, longest=8)
+    # The attempts are at 1, 3, 7, 15, 23 … seconds.
+    assert [retries.restart(0, end, 0) for end in (0.5, 2, 6.5, 8, 16)] == [1, 3, 7, 15, 23]
+
+
+def test_the_option_of_a_node_sets_its_longest_wait() -> None:
+    assert retries_of(SlaveNode("a", options=("--connect-retry=8",))).longest == 6
+    assert retries_of(SlaveNode("a", options=("--connect_retry", "0.04"))) == Retries(0.03, 0.03)
+    assert retries_of(ServerNode("a")).longest == 1

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dumpfilter.simulation.plan import Plan, plan_topology
+from dumpfilter.simulation.results import Found, Results, Setting, Variant
+from dumpfilter.simulation.route import Appliers
+from dumpfilter.simulation.simulate import Options, Search, simulate, window_of
+from dumpfilter.simulation.traffic import SetTraffic
+from dumpfilter.topology import parse_string
+from tests.simulation.sets import SECOND, traffic
+
+
+@pytest.fixture(scope="module")
+def given() -> SetTraffic:
+    """300 transactions in 30 seconds, of which the first filter sends half and the second one a tenth."""
+    random = np.random.default_rng(5)
+    times = np.sort(random.integers(0, 30 * SECOND, 300)).tolist()
+    sizes = random.integers(500, 5000, 300).tolist()
+    return traffic(times, sizes, [range(0, 300, 2), range(0, 300, 10)], stand_in=60)
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    """A chain of two slaves, whose filters are those of ``given``."""
+    return plan_topology(
+        parse_string("m >> web[do-db=a, rate=300kbit] >> tail[do-db=b, rate=200kbit, delay=50ms]")
+    )
+
+
+def _results(plan: Plan, given: SetTraffic, *settings: Setting, **options: Any) -> Results:
+    return simulate(plan, {plan.origins[0]: given}, Options(tuple(settings), **options))
+
+
+def test_each_variant_sends_its_bytes(plan: Plan, given: SetTraffic) -> None:
+    results = _results(
+        plan, given, *(Setting(variant=v) for v in (Variant.NONE, Variant.SLAVE, Variant.MASTER))
+    )
+    none, slave, master = results.runs
+    assert [link.bytes for link in none.links] == [given.nbytes] * 2
+    assert none.nodes == slave.nodes
+    assert [link.bytes for link in master.links] == [int(one.bytes.sum()) for one in given.filtered]
+    assert [node.transactions for node in master.nodes] == [150, 30]
+    assert master.nodes[0].lag.worst < none.nodes[0].lag.worst
+
+
+def test_a_filter_on_the_slave_saves_time_to_apply(plan: Plan, given: SetTraffic) -> None:
+    settings = [Setting(variant=variant) for variant in (Variant.NONE, Variant.SLAVE)]
+    none, slave = _results(plan, given, *settings, appliers=Appliers(100_000)).runs
+    assert slave.nodes[0].lag.worst < none.nodes[0].lag.worst
+    assert none.basis.value == "applied"
+
+
+def _is_good(plan: Plan, given: SetTraffic, found: Found, value: int, limit: int) -> bool:
+    changed: dict[str, Any] = {found.what: value}
+    setting = Setting(variant=found.variant, load=found.load, link=found.link, **changed)
+    run = _results(plan, given, setting, limit=limit).runs[0]
+    return next(node.lag.worst for node in run.nodes if node.name == found.node) <= limit
+
+
+@pytest.mark.parametrize("link", [None, "m:web"])
+@pytest.mark.parametrize("what", ["rate", "delay"])
+def test_a_search_finds_the_limit_of_a_link(
+    plan: Plan, given: SetTraffic, what: str, link: str | None
+) -> None:
+    limit = 4 * SECOND
+    search = Search(what, Setting(variant=Variant.MASTER, link=link))
+    results = simulate(plan, {plan.origins[0]: given}, Options((), limit, searches=(search,)))
+    assert [one.node for one in results.found] == ["web", "tail"]
+    for found in results.found:
+        assert found.value is not None
+        assert found.worst is not None
+        assert found.worst <= limit
+        assert _is_good(plan, given, found, found.value, limit)
+        worse = int(found.value * (0.98 if what == "rate" else 1.02))
+        assert not _is_good(plan, given, found, worse, limit)
+
+
+def test_a_search_tells_that_no_rate_is_enough(plan: Plan, given: SetTraffic) -> None:
+    search = Search("rate", Setting(variant=Variant.MASTER))
+    (web, tail) = simulate(plan, {plan.origins[0]: given}, Options((), 60_000, searches=(search,))).found
+    assert web.value is not None
+    assert tail.value is None, "its delay of 50 ms and the two looks of 20 ms are more"
+
+
+def test_all_ways_to_run_give_the_same_results(plan: Plan, given: SetTraffic) -> None:
+    settings = tuple(Setting(variant=variant, load=load) for variant in Variant for load in (1.0, 2.5))
+    options = Options(settings, searches=(Search("rate", Setting(variant=Variant.MASTER)),))
+    with_split = SetTraffic(**{**vars(given), "split": given.filtered})
+    alone = simulate(plan, {plan.origins[0]: with_split}, options)
+    with ThreadPoolExecutor(3) as pool:
+        together = simulate(
+            plan,
+            {plan.origins[0]: with_split},
+            options,
+            lambda function, items: list(pool.map(function, items)),
+        )
+    assert alone == together
+
+
+def test_equal_slaves_are_computed_once() -> None:
+    given = traffic([0, SECOND], [1000, 2000])
+    plan = plan_topology(parse_string("m >> a[rate=1mbit] ; m >> b[rate=1mbit] ; m >> c[rate=2mbit]"))
+    asked: list[int] = []
+
+    def run(function: Any, items: Any) -> list[Any]:
+        asked.append(len(items))
+        return [function(item) for item in items]
+
+    results = simulate(plan, {plan.origins[0]: given}, Options(), run)
+    assert set(asked) == {2}
+    assert [(node.name, node.count, node.members) for node in results.runs[0].nodes] == [
+        ("a", 2, ("a", "b")),
+        ("c", 1, ()),
+    ]
+
+
+def test_an_outage_is_told_with_the_time_to_catch_up(given: SetTraffic) -> None:
+    plan = plan_topology(parse_string("m >> a[rate=2mbit, down=10s-15s]"))
+    (run,) = _results(plan, given, Setting(variant=Variant.NONE)).runs
+    (outage,) = run.links[0].outages
+    assert (outage.start, outage.end) == (10 * SECOND, 15 * SECOND)
+    assert outage.catch_up is not None
+    assert 0 < outage.catch_up < 5 * SECOND
+    assert run.nodes[0].lag.worst > 5 * SECOND
+    forever = plan_topology(parse_string("m >> a[down=10s-]"))
+    (run,) = _results(forever, given, Setting(variant=Variant.NONE)).runs
+    assert run.nodes[0].missing + run.nodes[0].transactions == len(given)
+    assert run.links[0].outages[0].catch_up is None
+
+
+@pytest.mark.parametrize("duration", [0, 1, 999, 60_000_000, 86_400_000_000, 10**14])
+def test_a_series_has_enough_points_and_not_too_many(duration: int) -> None:
+    window = window_of(duration)
+    assert window.count <= 400
+    assert window.width * (window.count - 1) <= duration < window.width * window.count
