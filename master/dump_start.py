@@ -41,9 +41,31 @@ def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
     if request.WhichOneof("start") == "gtid_set":
         return start_after(parse_gtid_set(request.gtid_set, family=store.family), store)
     place = getattr(request, "from")
-    start = start_at(place.file, int(place.position), store)
     if store.is_relay_log:
-        _check_has_earlier(request, store)
+        return _start_of_chain(request, place.file, int(place.position), store)
+    start = start_at(place.file, int(place.position), store)
+    if request.except_gtids:
+        return replace(start, gtid_set=parse_gtid_set(request.except_gtids, family=store.family))
+    return start
+
+
+def _start_of_chain(request: pb.DumpRequest, file: str, position: int, store: BinlogStore) -> DumpStart:
+    """Return the start of a dump from a slave's relay log, for a slave that names a file and position of the writer.
+
+    Where the relay log begins with a later file, the GTIDs decide whether the slave has everything before. Raises
+    PositionError and BinlogUnreadable.
+    """
+    try:
+        start = start_at(file, position, store)
+    except PositionError:
+        if not request.received_gtids:
+            raise
+        start = start_after(parse_gtid_set(request.received_gtids, family=store.family), store)
+        if store.open_file(start.file).track.begin.file == file:
+            # In the same file the slave can only go on at its own position.
+            raise
+        return start
+    _check_has_earlier(request, store)
     if request.except_gtids:
         return replace(start, gtid_set=parse_gtid_set(request.except_gtids, family=store.family))
     return start

@@ -185,7 +185,7 @@ def test_a_slave_that_lacks_what_the_relay_log_lacks_is_refused(tmp_path: Path) 
         wait_until(lambda: "the relay log lacks" in end.status()["Last_IO_Error"], end.status)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 1, 17])
 @pytest.mark.parametrize("auto_position", ["0", "1"])
 def test_trouble_in_the_middle_changes_nothing_at_the_end(
     tmp_path: Path, seed: int, auto_position: str
