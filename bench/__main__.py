@@ -22,9 +22,12 @@ ALL = (
     "split",
     "split_cluster",
     "bandwidth",
+    "simulation",
     "followers",
     "receive",
     "real_replica",
+    "links",
+    "simulation_reality",
 )
 ON_REQUEST = ("soak",)
 """The benchmarks that run only when they are named, since they take long."""

@@ -1,13 +1,15 @@
 """A process with a Spark context that runs and times jobs.
 
 The process is started by ``python -m bench._spark_job MASTER DRIVER_MEMORY EXECUTOR_MEMORY``. Each line of its
-standard input is a job in JSON: ``{"split": source, "output": directory}`` or ``{"bandwidth": source, "slaves": n,
-"schemas": m}``. It answers each job with a line of JSON that has the seconds and the peak memory in MiB.
+standard input is a job in JSON: ``{"split": source, "output": directory}``, ``{"bandwidth": source, "slaves": n,
+"schemas": m}``, or ``{"simulate": source, "slaves": n, "filters": f, "rates": [...]}``, which runs in threads of the
+process with ``"engine": "local"``. It answers each job with a line of JSON that has the seconds and the peak memory in MiB.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import resource
 import shutil
 import sys
@@ -17,9 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from dumpfilter.filter import FilterSemantics
+from dumpfilter.links.shape import LinkShape
+from dumpfilter.simulation.plan import plan_slaves
+from dumpfilter.simulation.results import Setting, Variant
+from dumpfilter.simulation.simulate import Options, simulate
 from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
+from dumpfilter.spark_jobs.simulation.evaluation import evaluator
+from dumpfilter.spark_jobs.simulation.traffic import read_traffic
 from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context
-from dumpfilter.spark_jobs.spark.jobs import SparkRunner
+from dumpfilter.spark_jobs.spark.jobs import Runner, SparkRunner, ThreadRunner
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from dumpfilter.workload.generate import generate, schema_names
@@ -33,6 +41,8 @@ def main() -> None:
             made = generate(Path(folder) / "set", 64 << 20)
             split(made.index, Path(folder) / "out", run, SplitOptions(range_size=1 << 20))
             bandwidth(made.index, _slaves(2, 20), run, BandwidthOptions(range_size=1 << 20))
+            for engine in ("spark", "local"):
+                _simulate({"simulate": made.index, "slaves": 20, "filters": 2, "engine": engine}, run)
         print("{}", flush=True)
         for line in sys.stdin:
             print(json.dumps(_job(json.loads(line), run)), flush=True)
@@ -42,12 +52,45 @@ def _job(job: dict[str, Any], run: SparkRunner) -> dict[str, float]:
     begin = time.perf_counter()
     if "split" in job:
         split(job["split"], Path(job["output"]), run)
+    elif "simulate" in job:
+        _simulate(job, run)
     else:
         bandwidth(job["bandwidth"], _slaves(job["slaves"], job["schemas"]), run)
     seconds = time.perf_counter() - begin
     if "split" in job:
         shutil.rmtree(job["output"])
     return {"seconds": seconds, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
+def _simulate(job: dict[str, Any], spark: Runner) -> None:
+    """Simulate slaves with links of their own, once with these links, or once for each of the given rates."""
+    run: Runner = ThreadRunner() if job.get("engine") == "local" else spark
+    slaves = plan_slaves(linked_slaves(job["slaves"], job["filters"], 20), "bench")
+    rates = job.get("rates") or [None]
+    settings = tuple(Setting(variant=Variant.MASTER, rate=rate) for rate in rates)
+    traffic = read_traffic(job["simulate"], slaves.filters, run)
+    results = simulate(slaves, {slaves.origins[0]: traffic}, Options(settings=settings), evaluator(run))
+    assert sum(one.count for one in results.runs[0].nodes) == job["slaves"]
+
+
+def linked_slaves(number: int, filters: int, schemas: int) -> list[SlaveDefinition]:
+    """Return slaves that share ``filters`` different filters. Each has a rate and a delay of its own."""
+    names = schema_names(schemas)
+    chance = random.Random(1)
+    return [
+        SlaveDefinition(
+            f"slave-{k}",
+            (
+                f"--replicate-do-db={names[k % filters % schemas]}",
+                f"--replicate-do-db={names[(7 * (k % filters) + 3) % schemas]}",
+                f"--replicate-wild-ignore-table={names[k % schemas]}.table\\_{k % filters:02}%",
+            ),
+            FilterSemantics.CLASSIC,
+            0,
+            link=LinkShape(chance.randrange(500_000, 50_000_000), chance.randrange(1, 300) / 1000),
+        )
+        for k in range(number)
+    ]
 
 
 def _slaves(number: int, schemas: int) -> list[SlaveDefinition]:

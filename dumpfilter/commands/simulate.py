@@ -5,7 +5,6 @@ The traffic of each transaction is read in one pass over the binlogs, on threads
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -77,6 +76,7 @@ def simulate_command(
     from dumpfilter.simulation.output import write_results
     from dumpfilter.simulation.simulate import simulate
     from dumpfilter.simulation.terminal import print_results
+    from dumpfilter.spark_jobs.simulation.evaluation import evaluator
 
     given = planned(topology, slaves, binlog or [])
     options = scenarios.options(given.plan.links)
@@ -86,8 +86,7 @@ def simulate_command(
     progress = Console(stderr=True)
     with runner_of(engine, spark, progress) as run:
         traffics = read_origins(given, run, read, {setting.variant for setting in options.settings})
-        each = functools.partial(run, label="simulating")
-        results = simulate(given.plan, traffics, options, each, speeds=given.speeds)
+        results = simulate(given.plan, traffics, options, evaluator(run), speeds=given.speeds)
     write_results(results, output, page=report)
     if json:
         typer.echo(results.model_dump_json(indent=1))

@@ -45,7 +45,7 @@ def commit_times(data, data_offset, offset, size, types, txn_event, checksum, ou
         kind = types[i]
         if kind == _GTID_TAGGED:
             out[t] = DECODE
-        elif kind == _GTID or kind == _ANONYMOUS_GTID:
+        elif kind in (_GTID, _ANONYMOUS_GTID):
             body = offset[i] - data_offset + HEADER_LENGTH
             end = offset[i] - data_offset + size[i]
             if checksum:

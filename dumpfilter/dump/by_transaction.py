@@ -1,7 +1,7 @@
 """The traffic of each transaction under any number of filters, counted in one pass over the binlogs.
 
-A :class:`TransactionTally` counts as a :class:`~dumpfilter.dump.tally.Tally` does, but under each transaction instead of
-each time bucket. Units of one transaction that the same filters are sent are added up. A set of such filters is a
+A :class:`TransactionTally` counts as a :class:`~dumpfilter.dump.tally.Tally` does, but under each transaction instead
+of each time bucket. Units of one transaction that the same filters are sent are added up. A set of such filters is a
 *pattern*. The result (:class:`TransactionTraffic`) has an entry for each transaction and pattern. Its size depends
 neither on the number of filters nor on the number of tables.
 """
@@ -120,15 +120,15 @@ class TransactionTraffic:
         ``ratio`` has the compression ratio of each pattern, in millionths; None: the events are not compressed.
         Events between transactions count with the sent transaction before them.
         """
-        weight = np.array([pattern.has(number) for pattern in self.patterns], np.int64)
+        place, bit = divmod(number, 8)
+        weight = np.array([pattern.filters[place] >> bit & 1 for pattern in self.patterns], np.int64)
         return self.weighted(weight, ratio)
 
     def weighted(self, weight: Ints, ratio: Ints | None = None) -> Sums:
         """Return the traffic of a slave that gets the events of pattern k ``weight[k]`` times, by transaction."""
         if ratio is None:
             ratio = np.full(len(self.patterns), MILLION, np.int64)
-        room = int(np.count_nonzero((weight > 0)[self.pattern])) if len(self.patterns) else 0
-        out = np.empty((min(room, len(self)) + 1, 4), np.int64)
+        out = np.empty((len(self) + 1, 4), np.int64)
         n = K.sent_of(
             self.transaction,
             self.pattern,
@@ -224,8 +224,8 @@ class TransactionTally:
     def add(self, segment: Segment, data: npt.NDArray[np.uint8], data_offset: int, read: ReadAt) -> None:
         """Count the transactions of the next segment.
 
-        ``data`` has the bytes of the file from ``data_offset`` on, and ``read`` reads the file. Raises BinlogCorrupt for
-        a compressed transaction that cannot be opened.
+        ``data`` has the bytes of the file from ``data_offset`` on, and ``read`` reads the file. Raises BinlogCorrupt
+        for a compressed transaction that cannot be opened.
         """
         starts = (segment.txn_source != R.KEPT) & (segment.txn_subject != R.SKIP)
         is_real = starts.copy()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.simulation import lag
+from dumpfilter.simulation import _lag, lag
 from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, cross, times_of
 from dumpfilter.simulation.lag import Lag
 from dumpfilter.simulation.route import Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints, SetTraffic
+
+_T = TypeVar("_T")
 
 PACKET_BYTES = 5
 """The bytes that MySQL's protocol puts before each event."""
@@ -65,6 +69,46 @@ def _with_stand_ins(traffic: SetTraffic, sent: Content) -> Content:
     return Content(kept, sizes[kept], is_sent[kept])
 
 
+class Crossing(NamedTuple):
+    """The transactions that cross a link, with all that does not depend on the link."""
+
+    content: Content
+    committed: Ints
+    """The time of each entry's commit, microseconds since the begin of the run."""
+    at: Ints
+    """The same time in nanoseconds."""
+    nbytes: int
+    """The sum of the bytes."""
+
+
+_KEPT = 8
+"""The number of crossings that stay in memory after their use."""
+
+
+class _Kept:
+    """What several routes have in common, so that it is computed once. The last ones used stay in memory."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of: OrderedDict[object, object] = OrderedDict()
+
+    def __reduce__(self) -> tuple[type[_Kept], tuple[()]]:
+        return _Kept, ()
+
+    def get(self, key: object, make: Callable[[], _T]) -> _T:
+        """Return the value of a key, made by ``make`` if it is not in memory."""
+        with self._lock:
+            if key in self._of:
+                self._of.move_to_end(key)
+                return self._of[key]  # type: ignore[return-value]
+        made = make()
+        with self._lock:
+            self._of[key] = made
+            while len(self._of) > _KEPT:
+                self._of.popitem(last=False)
+        return made
+
+
 @dataclass(frozen=True)
 class Schedule:
     """The times of commits of one origin in one run, microseconds since the begin of the run."""
@@ -72,14 +116,54 @@ class Schedule:
     traffic: SetTraffic
     load: Fraction | None = Fraction(1)
     """The factor by which transactions follow one another faster. None: all are there from the beginning."""
+    _kept: _Kept = field(default_factory=_Kept, compare=False, repr=False)
 
     def committed(self) -> Ints:
         """Return the time at which the origin's binlog had each transaction."""
+        return self._kept.get(None, self._committed)
+
+    def _committed(self) -> Ints:
         times = self.traffic.time
         if not len(times) or self.load is None:
             return np.zeros(len(times), np.int64)
-        since: Ints = (times - times[0]) * self.load.denominator // self.load.numerator
-        return since
+        committed: Ints = (times - times[0]) * self.load.denominator // self.load.numerator
+        return committed
+
+    def crossing(self, form: Form, number: int | None) -> Crossing:
+        """Return what crosses a link in one form, after the filter with this number (None: everything)."""
+
+        def make() -> Crossing:
+            found = content(self.traffic, form, number)
+            committed = self.committed()[found.transaction]
+            return Crossing(found, committed, committed * MICROSECOND, int(found.bytes.sum()))
+
+        return self._kept.get((form, number), make)
+
+    def at_sender(self, passages: tuple[Passage, ...]) -> Ints | None:
+        """Return the time at which each transaction is at the end of these passages, nanoseconds.
+
+        Return None for no passage: transactions are there when they are committed.
+        """
+        return self._kept.get(passages, lambda: self._at_sender(passages)) if passages else None
+
+    def _at_sender(self, passages: tuple[Passage, ...]) -> Ints:
+        crossing, crossed, _ = self.passed(passages)
+        # A transaction that this reader was not sent takes the time of the one before it, so that the times ascend.
+        at = np.full(len(self.traffic), -1, np.int64)
+        at[crossing.content.transaction] = crossed.received
+        reached: Ints = np.maximum.accumulate(at)
+        return reached
+
+    def passed(self, passages: tuple[Passage, ...]) -> tuple[Crossing, Crossed, Ints]:
+        """Send the transactions over all passages.
+
+        Return what crossed the last one, and the times at which it was there and at its sender, nanoseconds.
+        """
+        last = passages[-1]
+        crossing = self.crossing(last.form, last.filter)
+        before = self.at_sender(passages[:-1])
+        at = crossing.at if before is None else before[crossing.content.transaction]
+        return crossing, cross(at, crossing.content.bytes, last.hop), at
 
 
 class Arrived(NamedTuple):
@@ -169,6 +253,60 @@ def evaluate(
     return Outcome(whole, channels, tuple(one.link for one in ends), last, curves)
 
 
+@dataclass(frozen=True)
+class Family:
+    """Routes of nodes that differ only in the delay of their last hop."""
+
+    routes: tuple[Route, ...]
+    """The routes of a node with the delay 0, or with the node's own delay if ``delays`` is empty."""
+    delays: tuple[int, ...] = ()
+    """The delays, nanoseconds. Empty: a family of one node's routes."""
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """A key by which families are sorted, so that those with the same traffic follow one another."""
+        return tuple(
+            (route.origin, passage.form.value, -1 if passage.filter is None else passage.filter)
+            for route in self.routes
+            for passage in reversed(route.passages)
+        )
+
+
+def families_of(nodes: Sequence[tuple[Route, ...]]) -> list[tuple[Family, list[int]]]:
+    """Divide the routes of nodes into families. Return each family with the indexes of its nodes.
+
+    A delay without jitter and outages makes all transactions late by the same time, so its nodes are computed together.
+    """
+    alone: list[tuple[Family, list[int]]] = []
+    together: dict[Route, dict[int, int]] = {}
+    for number, routes in enumerate(nodes):
+        hop = routes[0].passages[-1].hop
+        if len(routes) > 1 or hop.jitter or hop.downs or hop.delay % MICROSECOND:
+            alone.append((Family(routes), [number]))
+            continue
+        last = replace(routes[0].passages[-1], hop=replace(hop, delay=0))
+        route = replace(routes[0], passages=(*routes[0].passages[:-1], last))
+        together.setdefault(route, {})[number] = hop.delay
+    return alone + [(Family((route,), tuple(each.values())), list(each)) for route, each in together.items()]
+
+
+def evaluate_family(family: Family, schedules: Mapping[str, Schedule], *, limit: int) -> list[Outcome]:
+    """Compute the outcome of each node of a family. The parameters are those of :func:`evaluate`."""
+    if not family.delays:
+        return [evaluate(family.routes, schedules, limit=limit)]
+    (route,) = family.routes
+    end = _travel(route, schedules[route.origin], None)
+    delays = [delay // MICROSECOND for delay in family.delays]
+    lags = lag.measure_delays(
+        end.arrived.committed, end.arrived.received, delays, limit=limit, missing=end.arrived.missing
+    )
+    last = int(end.arrived.received[-1]) if len(end.arrived.received) else None
+    return [
+        Outcome(one, (one,), (end.link,), 0 if last is None else last + delay)
+        for one, delay in zip(lags, delays, strict=True)
+    ]
+
+
 class _End(NamedTuple):
     arrived: Arrived
     link: LinkOutcome
@@ -178,32 +316,25 @@ class _End(NamedTuple):
 
 def _travel(route: Route, schedule: Schedule, window: Window | None) -> _End:
     """Send the transactions of an origin over a route."""
-    traffic = schedule.traffic
-    committed = schedule.committed()
-    # The time at which each transaction is at the sender of the next hop, nanoseconds.
-    at = committed * MICROSECOND
-    for passage in route.passages[:-1]:
-        crossing, crossed, _ = _pass(traffic, passage, at)
-        # A transaction that this reader was not sent takes the time of the one before it, so that the times ascend.
-        at = np.full(len(traffic), -1, np.int64)
-        at[crossing.transaction] = crossed.received
-        at = np.maximum.accumulate(at)
     last = route.passages[-1]
-    crossing, crossed, needed = _pass(traffic, last, at)
+    crossing, crossed, at = schedule.passed(route.passages)
+    sizes, counts = crossing.content.bytes, crossing.content.counts
     received = crossed.received
     if route.apply is not None:
-        received = _apply(traffic, route, crossing, received)
-    chosen = slice(None) if crossing.counts is None else crossing.counts
-    transaction, received = crossing.transaction[chosen], received[chosen]
-    come = received < NEVER
-    arrived = Arrived(
-        transaction[come],
-        committed[transaction[come]],
-        -(-received[come] // MICROSECOND),
-        int(len(come) - np.count_nonzero(come)),
-    )
+        received = _apply(schedule.traffic, route, crossing.content, received)
+    transaction, committed = crossing.content.transaction, crossing.committed
+    if counts is not None:
+        transaction, committed, received = transaction[counts], committed[counts], received[counts]
+    all_came = not last.hop.downs and not any(passage.hop.downs for passage in route.passages)
+    missing, nbytes = 0, crossing.nbytes
+    if not all_came:
+        come = received < NEVER
+        transaction, committed, received = transaction[come], committed[come], received[come]
+        missing = int(len(come) - np.count_nonzero(come))
+        nbytes = int(sizes[crossed.received < NEVER].sum())
+    arrived = Arrived(transaction, committed, _lag.microseconds(received), missing)
     link = LinkOutcome(
-        int(crossing.bytes[crossed.received < NEVER].sum()),
+        nbytes,
         len(arrived.transaction),
         crossed.messages,
         crossed.messages * last.hop.message_overhead,
@@ -212,21 +343,13 @@ def _travel(route: Route, schedule: Schedule, window: Window | None) -> _End:
     )
     if window is None:
         return _End(arrived, link)
-    at_sender = at[crossing.transaction]
-    there = at_sender < NEVER
+    there = at < NEVER
     spans = {"start": 0, "width": window.width, "count": window.count}
-    offered = lag.offered(at_sender[there] // MICROSECOND, crossing.bytes[there], **spans)
+    offered = lag.offered(at[there] // MICROSECOND, sizes[there], **spans)
     gone = crossed.departed < NEVER
-    carried = lag.carried(
-        crossed.departed[gone] // MICROSECOND, crossing.bytes[gone], needed[gone] // MICROSECOND, **spans
-    )
+    needed = times_of(sizes[gone], last.hop) // MICROSECOND
+    carried = lag.carried(crossed.departed[gone] // MICROSECOND, sizes[gone], needed, **spans)
     return _End(arrived, link, tuple(offered.tolist()), tuple(carried.tolist()))
-
-
-def _pass(traffic: SetTraffic, passage: Passage, at: Ints) -> tuple[Content, Crossed, Ints]:
-    crossing = content(traffic, passage.form, passage.filter)
-    crossed = cross(at[crossing.transaction], crossing.bytes, passage.hop)
-    return crossing, crossed, times_of(crossing.bytes, passage.hop)
 
 
 def _apply(traffic: SetTraffic, route: Route, crossing: Content, received: Ints) -> Ints:

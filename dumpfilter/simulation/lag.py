@@ -8,6 +8,7 @@ All times are microseconds in whole numbers. Simulated and measured times go thr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,14 +49,38 @@ def percentile(ordered: Ints, share: int) -> int:
 
 def measure(committed: Ints, received: Ints, *, limit: int, missing: int = 0) -> Lag:
     """Measure the lag of transactions that were committed and received at the given times, in their order."""
+    return measure_delays(committed, received, (0,), limit=limit, missing=missing)[0]
+
+
+def measure_delays(
+    committed: Ints, received: Ints, delays: Sequence[int], *, limit: int, missing: int = 0
+) -> list[Lag]:
+    """Measure the lag for each of several delays by which all transactions are received later.
+
+    The delays are microseconds. All other times are those of :func:`measure`.
+    """
     if not len(committed):
-        return Lag(0, 0, 0, 0, 0, 0, missing)
+        return [Lag(0, 0, 0, 0, 0, 0, missing) for _ in delays]
     lags = received - committed
-    places = [max(-(-len(lags) * share // 100) - 1, 0) for share in (50, 95, 99)]
-    parted = np.partition(lags, sorted({*places, len(lags) - 1}))
-    p50, p95, p99 = (int(parted[place]) for place in places)
-    above = int(_lag.above(committed, received, limit))
-    return Lag(len(lags), p50, p95, p99, int(parted[-1]), above, missing)
+    places = np.array([max(-(-len(lags) * share // 100) - 1, 0) for share in (50, 95, 99)], np.int64)
+    p50, p95, p99, worst = _lag.select(lags, places).tolist()
+    above = _times_above(committed, received, worst, [limit - delay for delay in delays])
+    return [
+        Lag(len(lags), p50 + delay, p95 + delay, p99 + delay, worst + delay, time, missing)
+        for delay, time in zip(delays, above, strict=True)
+    ]
+
+
+def _times_above(committed: Ints, received: Ints, worst: int, limits: Sequence[int]) -> list[int]:
+    needed = sorted({limit for limit in limits if limit < worst})
+    if not needed:
+        return [0] * len(limits)
+    if len(needed) == 1:
+        times = {needed[0]: int(_lag.above(committed, received, needed[0]))}
+    else:
+        found = _lag.above_many(committed, received, np.array(needed, np.int64))
+        times = dict(zip(needed, found.tolist(), strict=True))
+    return [times.get(limit, 0) for limit in limits]
 
 
 def spans_above(committed: Ints, received: Ints, limit: int) -> npt.NDArray[np.int64]:

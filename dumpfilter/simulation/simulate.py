@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Protocol, TypeVar
 
 from dumpfilter.printable import replace_invalid_utf8
-from dumpfilter.simulation.evaluate import LinkOutcome, Outcome, Schedule, Window, evaluate
+from dumpfilter.simulation.evaluate import (
+    Family,
+    LinkOutcome,
+    Outcome,
+    Schedule,
+    Window,
+    evaluate,
+    evaluate_family,
+    families_of,
+)
 from dumpfilter.simulation.lag import Lag
 from dumpfilter.simulation.plan import Leg, Plan, PlannedNode
 from dumpfilter.simulation.results import (
@@ -94,7 +104,7 @@ def simulate(
         speeds: the speed at which each origin is replayed; None: all at once. Without an entry: 1.
     """
     simulation = _Simulation(plan, traffics, options, run, speeds or {})
-    runs = tuple(simulation.run(setting) for setting in options.settings)
+    runs = simulation.runs(options.settings)
     found = tuple(one for search in options.searches for one in simulation.search(search))
     return Results(
         name=plan.name,
@@ -115,17 +125,34 @@ class _Group:
     nodes: tuple[PlannedNode, ...]
 
 
+Schedules = Mapping[float, Mapping[str, Schedule]]
+"""For each load, the schedule of each origin."""
+
+
 @dataclass(frozen=True)
 class _Task:
-    """The evaluation of one group, which an engine may send to another thread or process."""
+    """The evaluation of families of nodes, which an engine may send to another thread or process."""
 
-    schedules: Mapping[str, Schedule]
+    schedules: Schedules
     limit: int
-    window: Window | None = None
 
-    def __call__(self, routes: tuple[Route, ...]) -> Outcome:
-        """Return the outcome of the routes."""
-        return evaluate(routes, self.schedules, limit=self.limit, window=self.window)
+    def __call__(self, item: tuple[float, Family]) -> list[Outcome]:
+        """Return the outcome of each node of a family under a load."""
+        load, family = item
+        return evaluate_family(family, self.schedules[load], limit=self.limit)
+
+
+@dataclass(frozen=True)
+class _CurvesTask:
+    """The evaluation of single nodes with their figures over time."""
+
+    schedules: Schedules
+    limit: int
+
+    def __call__(self, item: tuple[float, tuple[Route, ...], Window]) -> Outcome:
+        """Return the outcome of a node under a load, with curves."""
+        load, routes, window = item
+        return evaluate(routes, self.schedules[load], limit=self.limit, window=window)
 
 
 class _Simulation:
@@ -142,16 +169,69 @@ class _Simulation:
         self._options = options
         self._run = run
         self._speeds = speeds
+        self._known: dict[float, Mapping[str, Schedule]] = {}
         self._router = Router(
             {key: number for number, key in enumerate(plan.filters)}, options.appliers, options.seed
         )
 
-    def run(self, setting: Setting) -> Run:
-        """Return the figures of one setting."""
-        groups = self._groups(self._plan.nodes, setting)
-        task = _Task(self._schedules(setting), self._options.limit)
-        outcomes = self._run(task, [group.routes for group in groups])
-        duration = max(outcome.duration for outcome in outcomes)
+    def runs(self, settings: Sequence[Setting]) -> tuple[Run, ...]:
+        """Return the figures of all settings.
+
+        The nodes of all settings are evaluated together, so that the traffic of each filter is looked up once.
+        """
+        groups = [self._groups(self._plan.nodes, setting) for setting in settings]
+        outcomes = self._outcomes(settings, groups)
+        windows = [window_of(max(one.duration for one in each)) for each in outcomes]
+        chosen = [_worst(*each) for each in zip(groups, outcomes, strict=True)]
+        items = [
+            (setting.load, groups[n][k].routes, windows[n])
+            for n, setting in enumerate(settings)
+            for k in chosen[n]
+        ]
+        curves = iter(self._in_order(_CurvesTask(self._schedules(settings), self._options.limit), items))
+        return tuple(
+            self._figures(
+                setting,
+                groups[n],
+                outcomes[n],
+                _series(windows[n], [(groups[n][k], next(curves)) for k in chosen[n]]),
+            )
+            for n, setting in enumerate(settings)
+        )
+
+    def _outcomes(
+        self, settings: Sequence[Setting], groups: Sequence[Sequence[_Group]]
+    ) -> list[list[Outcome]]:
+        """Evaluate the groups of each setting."""
+        outcomes: list[list[Outcome | None]] = [[None] * len(each) for each in groups]
+        items: list[tuple[float, Family]] = []
+        places: list[list[tuple[int, int]]] = []
+        for load in dict.fromkeys(setting.load for setting in settings):
+            here = [
+                (n, k)
+                for n, setting in enumerate(settings)
+                if setting.load == load
+                for k in range(len(groups[n]))
+            ]
+            for family, numbers in families_of([groups[n][k].routes for n, k in here]):
+                items.append((load, family))
+                places.append([here[number] for number in numbers])
+        task = _Task(self._schedules(settings), self._options.limit)
+        for where, found in zip(places, self._in_order(task, items), strict=True):
+            for (n, k), outcome in zip(where, found, strict=True):
+                outcomes[n][k] = outcome
+        return [[one for one in each if one is not None] for each in outcomes]
+
+    def _in_order(self, task: Callable[[_A], _B], items: Sequence[_A]) -> list[_B]:
+        """Run a task for all items, those with the same traffic one after the other."""
+        order = sorted(range(len(items)), key=lambda k: _order(items[k]))
+        results = self._run(task, [items[k] for k in order])
+        found = dict(zip(order, results, strict=True))
+        return [found[k] for k in range(len(items))]
+
+    def _figures(
+        self, setting: Setting, groups: Sequence[_Group], outcomes: Sequence[Outcome], series: Series
+    ) -> Run:
         links: list[LinkFigures] = []
         nodes: list[NodeFigures] = []
         for group, outcome in zip(groups, outcomes, strict=True):
@@ -161,10 +241,10 @@ class _Simulation:
             method=Method.SIMULATED,
             setting=setting,
             basis=Basis.APPLIED if self._options.appliers.is_on else Basis.RECEIVED,
-            duration=duration,
+            duration=max(outcome.duration for outcome in outcomes),
             links=tuple(links),
             nodes=tuple(nodes),
-            series=self._series(groups, outcomes, task, duration),
+            series=series,
         )
 
     def search(self, search: Search) -> list[Found]:
@@ -180,7 +260,7 @@ class _Simulation:
         groups = self._groups(nodes, _with(setting, search.what, 1))
         finder = _Finder(
             self._router,
-            self._schedules(setting),
+            self._schedules([setting]),
             search,
             self._options.limit,
             [one.nodes[0] for one in groups],
@@ -206,31 +286,44 @@ class _Simulation:
             found.setdefault(self._router.routes(node, setting), []).append(node)
         return [_Group(routes, tuple(each)) for routes, each in found.items()]
 
-    def _schedules(self, setting: Setting) -> dict[str, Schedule]:
-        found = {}
-        for name, traffic in self._traffics.items():
-            speed = self._speeds.get(name, 1.0)
-            found[name] = Schedule(traffic, None if speed is None else scaled(setting.load) * scaled(speed))
-        return found
+    def _schedules(self, settings: Iterable[Setting]) -> dict[float, Mapping[str, Schedule]]:
+        """Return the schedules of all loads. Equal loads have the same schedules."""
+        for load in {setting.load for setting in settings} - self._known.keys():
+            self._known[load] = {
+                name: Schedule(traffic, self._load(name, load)) for name, traffic in self._traffics.items()
+            }
+        return self._known
 
-    def _series(
-        self, groups: Sequence[_Group], outcomes: Sequence[Outcome], task: _Task, duration: int
-    ) -> Series | None:
-        window = window_of(duration)
-        worst = sorted(range(len(groups)), key=lambda k: (-outcomes[k].lag.p99, groups[k].nodes[0].name))
-        chosen = sorted(worst[:MOST_SERIES])
-        curves = self._run(replace(task, window=window), [groups[k].routes for k in chosen])
-        offered: dict[str, tuple[int, ...]] = {}
-        carried: dict[str, tuple[int, ...]] = {}
-        lags: dict[str, tuple[int, ...]] = {}
-        for k, outcome in zip(chosen, curves, strict=True):
-            node = groups[k].nodes[0]
-            assert outcome.curves is not None
-            lags[node.name] = outcome.curves.lag
-            for n, channel in enumerate(node.channels):
-                offered[channel.legs[-1].link] = outcome.curves.offered[n]
-                carried[channel.legs[-1].link] = outcome.curves.carried[n]
-        return Series(start=0, width=window.width, offered=offered, carried=carried, lag=lags)
+    def _load(self, origin: str, load: float) -> Fraction | None:
+        speed = self._speeds.get(origin, 1.0)
+        return None if speed is None else scaled(load) * scaled(speed)
+
+
+def _order(item: Any) -> tuple[object, ...]:
+    """Return a key that is equal for items that need the same traffic."""
+    load, what, *_ = item
+    family = what if isinstance(what, Family) else Family(what)
+    return (family.order, load)
+
+
+def _worst(groups: Sequence[_Group], outcomes: Sequence[Outcome]) -> list[int]:
+    """Return the numbers of the groups that have a series, which are those with the greatest lag."""
+    worst = sorted(range(len(groups)), key=lambda k: (-outcomes[k].lag.p99, groups[k].nodes[0].name))
+    return sorted(worst[:MOST_SERIES])
+
+
+def _series(window: Window, found: Sequence[tuple[_Group, Outcome]]) -> Series:
+    offered: dict[str, tuple[int, ...]] = {}
+    carried: dict[str, tuple[int, ...]] = {}
+    lags: dict[str, tuple[int, ...]] = {}
+    for group, outcome in found:
+        node = group.nodes[0]
+        assert outcome.curves is not None
+        lags[node.name] = outcome.curves.lag
+        for n, channel in enumerate(node.channels):
+            offered[channel.legs[-1].link] = outcome.curves.offered[n]
+            carried[channel.legs[-1].link] = outcome.curves.carried[n]
+    return Series(start=0, width=window.width, offered=offered, carried=carried, lag=lags)
 
 
 @dataclass(frozen=True)
@@ -238,7 +331,7 @@ class _Finder:
     """Searches the answer for one group of nodes, by halving the span in which it lies."""
 
     router: Router
-    schedules: Mapping[str, Schedule]
+    schedules: Schedules
     search: Search
     limit: int
     nodes: Sequence[PlannedNode]
@@ -249,7 +342,8 @@ class _Finder:
 
         def worst(value: int) -> int | None:
             setting = _with(self.search.setting, self.search.what, value)
-            outcome = evaluate(self.router.routes(node, setting), self.schedules, limit=self.limit)
+            schedules = self.schedules[setting.load]
+            outcome = evaluate(self.router.routes(node, setting), schedules, limit=self.limit)
             return None if outcome.lag.missing else outcome.lag.worst
 
         def is_good(value: int) -> bool:

@@ -138,7 +138,8 @@ class _Keeper:
                 os.execvpe(arguments[0], arguments, os.environ)
             os.close(failure)
         except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
+            named = error.filename if error.filename != request["arguments"][0] else ""
+            where = f"{named}: " if named else ""
             os.write(failure, f"{where}{error.strerror or error}".encode())
             os._exit(_EXEC_FAILED)
         _run_dumpfilter(request["name"], arguments)
@@ -210,6 +211,8 @@ def main() -> None:
         if program is not None:
             program()
         keeper.close()
+    # The end of an interpreter with so many modules takes a while, for which a caller would wait.
+    os._exit(0)
 
 
 if __name__ == "__main__":

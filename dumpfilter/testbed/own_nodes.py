@@ -30,8 +30,6 @@ from dumpfilter.testbed.server_nodes import RunningServerNode, StartedServer
 from dumpfilter.testbed.values import ChannelState, NodeStatus, Place
 from dumpfilter.topology.model import Node, ServerNode, SlaveNode
 
-START_TIMEOUT = 60.0
-"""The longest wait for a process to be ready, seconds."""
 STOP_TIMEOUT = 30.0
 _POLL = 0.005
 _LOG_SHOWN = 2000
@@ -134,7 +132,7 @@ class OwnNode(TestbedNode):
 
     def _wait_for_ports(self, files: dict[str, Path]) -> None:
         assert self._child is not None
-        deadline = time.monotonic() + START_TIMEOUT
+        deadline = time.monotonic() + self._ground.start_timeout
         missing = dict(files)
         while missing:
             for option, file in list(missing.items()):
@@ -145,7 +143,7 @@ class OwnNode(TestbedNode):
             if not missing:
                 return
             code = self._child.poll()
-            if code is not None or time.monotonic() > deadline:
+            if code is not None or time.monotonic() > deadline or self._ground.is_ending.is_set():
                 how = "did not get ready" if code is None else f"ended with exit code {code}"
                 raise StartFailed(f"{self.name}: the {self.kind} {how}:\n{self.logs[-_LOG_SHOWN:]}")
             time.sleep(_POLL)
@@ -464,6 +462,15 @@ class Slave(OwnNode):
                     if threads.sql == "No" and threads.errors:
                         raise NotCaughtUp(self._behind(feed, goal))
             time.sleep(_POLL)
+
+    def pause(self) -> None:
+        self.execute("STOP REPLICA SQL_THREAD")
+        self._is_paused = True
+
+    def resume(self) -> None:
+        self._is_paused = False
+        if self.is_running:
+            self.execute("START REPLICA SQL_THREAD")
 
     def _threads_of(self, feeds: Sequence[Feed]) -> Iterator[tuple[Feed, _Threads]]:
         with contextlib.suppress(DumpfilterError, pymysql.Error, OSError):

@@ -19,8 +19,8 @@ from typing import Protocol, overload
 
 import numpy as np
 
-from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.event_time import MICROSECONDS
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.dump.by_transaction import MILLION, Ints, Pattern, Sums, TransactionTraffic, join, ratios_of
 from dumpfilter.dump.stand_ins import EVENTS
 from dumpfilter.filter.base import ReplicationFilter
@@ -29,7 +29,7 @@ from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
 from dumpfilter.spark_jobs.ranges.ranges import grouped
-from dumpfilter.spark_jobs.simulation.measure import CountRanges, Counted
+from dumpfilter.spark_jobs.simulation.measure import Counted, CountRanges
 from dumpfilter.spark_jobs.simulation.samples import Samples
 from dumpfilter.spark_jobs.spark.jobs import Runner
 from dumpfilter.spark_jobs.split.names import REST
@@ -105,10 +105,8 @@ def set_traffic(
     split: Sequence[Sent | None] = ()
     if options.split:
         subjects = frozenset().union(*(one.subjects for one in counted))
-        schemas = [schemas_for(number, subjects) for number in range(n_filters)]
-        split = Made(
-            lambda number: _sent(traffic.weighted(_weights(traffic, schemas[number]), ratio)), n_filters
-        )
+        schemas = tuple(schemas_for(number, subjects) for number in range(n_filters))
+        split = Made(_MakeSplit(traffic, ratio, schemas), n_filters)
     return SetTraffic(
         time=time,
         clock=clock,
@@ -116,7 +114,7 @@ def set_traffic(
         file=traffic.file.astype(np.int64),
         files=tuple(replace_invalid_utf8(one.name) for one in indexed.files),
         everything=_everything(traffic, whole),
-        filtered=Made(lambda number: _sent(traffic.of_filter(number, ratio)), n_filters),
+        filtered=Made(_MakeFiltered(traffic, ratio), n_filters),
         split=split,
         stand_in_bytes=traffic.stand_in.astype(np.int64),
         stand_in_events=EVENTS[indexed.family],
@@ -136,6 +134,9 @@ class Made(Sequence[Sent]):
         self._length = length
         self._lock = threading.Lock()
         self._made: OrderedDict[int, Sent] = OrderedDict()
+
+    def __reduce__(self) -> tuple[type[Made], tuple[Callable[[int], Sent], int]]:
+        return Made, (self._make, self._length)
 
     def __len__(self) -> int:
         return self._length
@@ -161,6 +162,29 @@ class Made(Sequence[Sent]):
             while len(self._made) > _KEPT:
                 self._made.popitem(last=False)
         return made
+
+
+@dataclass(frozen=True)
+class _MakeFiltered:
+    """Makes the traffic of filters."""
+
+    traffic: TransactionTraffic
+    ratio: Ints | None
+
+    def __call__(self, number: int) -> Sent:
+        return _sent(self.traffic.of_filter(number, self.ratio))
+
+
+@dataclass(frozen=True)
+class _MakeSplit:
+    """Makes the traffic of the binlogs of a split that each filter needs."""
+
+    traffic: TransactionTraffic
+    ratio: Ints | None
+    schemas: tuple[frozenset[str], ...]
+
+    def __call__(self, number: int) -> Sent:
+        return _sent(self.traffic.weighted(_weights(self.traffic, self.schemas[number]), self.ratio))
 
 
 def times_of(traffic: TransactionTraffic) -> tuple[Ints, Clock]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
 
 _POLL = 0.1
@@ -73,7 +74,7 @@ class SparkRunner:
         context = self._get_context()
         slices = min(slices or len(tasks), len(tasks))
         tasks_in_slice = -(-len(tasks) // slices)
-        wave = _WAVE * max(1, context.defaultParallelism) * tasks_in_slice
+        wave = _WAVE * self.cores * tasks_in_slice
         results: list[R] = []
         with _Progress(self._console, label, slices, context) as progress:
             for begin in range(0, len(tasks), wave):
@@ -82,6 +83,26 @@ class SparkRunner:
                 results += _run(context, function, some, label, slices_of_wave)
                 progress.done += slices_of_wave
         return results
+
+    @property
+    def cores(self) -> int:
+        """The number of tasks that Spark runs at the same time."""
+        return max(1, int(self._get_context().defaultParallelism))
+
+    def share(self, value: T) -> Shared[T]:
+        """Send a picklable value to all processes of Spark, each once. Tasks that hold the result can read it."""
+        shared: Shared[T] = self._get_context().broadcast(value)
+        return shared
+
+
+class Shared(Protocol[T_co]):
+    """A value that all processes of Spark have (a broadcast variable)."""
+
+    @property
+    def value(self) -> T_co: ...
+
+    def destroy(self) -> None:
+        """Free the value everywhere."""
 
 
 @contextmanager
@@ -144,7 +165,7 @@ class ThreadRunner:
     def __call__(
         self, function: Callable[[T], R], tasks: Sequence[T], label: str, *, slices: int | None = None
     ) -> list[R]:
-        """Call ``function`` with each task, and return the results in order. ``label`` and ``slices`` have no effect."""
+        """Call ``function`` with each task. Return the results in order. ``label`` and ``slices`` have no effect."""
         if len(tasks) < 2 or self._threads < 2:
             return run_here(function, tasks, label)
         with ThreadPoolExecutor(min(self._threads, len(tasks)), "task") as pool:
