@@ -1,7 +1,4 @@
-"""The command ``dumpfilter bandwidth``, a Spark job.
-
-It computes how many bytes each slave would receive, with filters on the master and without.
-"""
+"""The command ``dumpfilter bandwidth``, a Spark job that computes how many bytes each slave would receive."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ PACKET_BYTES = 5
 
 
 class Content(NamedTuple):
-    """What crosses a link: transactions, and their bytes on the link."""
+    """The transactions that cross a link, and their bytes on the link."""
 
     transaction: Ints
     bytes: Ints

@@ -138,8 +138,8 @@ def offered(committed: Ints, sizes: Ints, *, start: int, width: int, count: int)
 def catch_up(committed: Ints, received: Ints, start: int, end: int) -> int:
     """Return the time from the end of an outage until the node has caught up, microseconds.
 
-    A node has caught up when a transaction arrives after the outage with a lag that was usual before the outage, which
-    is the 99th percentile of the lag of the transactions that arrived before. A lag of 100 ms always counts as usual.
+    A node has caught up when a transaction arrives with a lag that was usual before the outage. The usual lag is the
+    99th percentile over the transactions that arrived before, or 100 ms if that is more.
     A node has also caught up when it has everything. Return 0 if nothing arrives after the outage.
     """
     lags = received - committed

@@ -12,6 +12,7 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.links.shape import LinkShape
+from dumpfilter.simulation.results import NodeDescription
 from dumpfilter.simulation.retries import Retries, retries_of
 from dumpfilter.topology.checks import semantics_of
 from dumpfilter.topology.model import (
@@ -115,6 +116,8 @@ class Plan:
     origins: tuple[str, ...]
     """The names of the nodes that write binlogs."""
     nodes: tuple[PlannedNode, ...]
+    descriptions: tuple[NodeDescription, ...] = ()
+    """The nodes of the topology, for reports."""
     filters: tuple[FilterKey, ...] = field(init=False)
     """The distinct filters. The index of a filter is its number."""
 
@@ -178,7 +181,16 @@ def plan_topology(topology: Topology) -> Plan:
             planned.append(PlannedNode(node.name, tuple(channels)))
     if not planned:
         raise OptionError(f"{topology.name}: no node reads over a link; add a slave, such as m >> web")
-    return Plan(topology.name, tuple(origins), tuple(planned))
+    return Plan(topology.name, tuple(origins), tuple(planned), tuple(map(_description, topology.nodes)))
+
+
+def _description(node: Node) -> NodeDescription:
+    is_one = len(node.reads) == 1
+    rules = (
+        rule if is_one else f"{reading.source}:{rule}" for reading in node.reads for rule in reading.rules
+    )
+    reads = tuple(reading.source for reading in node.reads)
+    return NodeDescription(name=node.name, kind=kind_of(node), reads=reads, rules=tuple(rules))
 
 
 MASTER = "master"
@@ -200,7 +212,7 @@ def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
 
 @dataclass(frozen=True)
 class _Content:
-    """What a node can serve: the transactions of an origin, after the filters on one way to the node."""
+    """The transactions of an origin that a node can serve, after the filters on one way to the node."""
 
     origin: str
     legs: tuple[Leg, ...]

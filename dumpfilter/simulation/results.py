@@ -27,7 +27,7 @@ class Variant(enum.StrEnum):
     NONE_COMPRESSED = "no-filter-zstd"
     """Everything is sent as zstd. The bytes are estimates."""
     MASTER_COMPRESSED = "filter-on-master-zstd"
-    """What passes the slave's filter is sent as zstd. The bytes are estimates."""
+    """The master sends what passes the slave's filter as zstd. The bytes are estimates."""
     SPLIT = "split"
     """The binlog is split by schema. The slave reads the whole binlog of each schema that it needs."""
     REPLICA = "real-replica"

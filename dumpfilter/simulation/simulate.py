@@ -109,6 +109,7 @@ def simulate(
     return Results(
         name=plan.name,
         sources=tuple(_source(name, traffics[name]) for name in plan.origins if name in traffics),
+        nodes=plan.descriptions,
         limit=options.limit,
         runs=runs,
         found=found,

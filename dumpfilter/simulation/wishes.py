@@ -47,6 +47,16 @@ def parse_sweep(text: str, links: Sequence[str]) -> Sweep:
     return Sweep(what, link, tuple(dict.fromkeys(found)))
 
 
+def parse_variants(names: Iterable[str]) -> tuple[Variant, ...]:
+    """Return the variants with these names, each once. Raises OptionError."""
+    known = [variant.value for variant in Variant]
+    for name in names:
+        if name not in known:
+            near = did_you_mean(name, known) or f"; it is one of {', '.join(known)}"
+            raise OptionError(f"--variant {name!r}: there is no such variant{near}")
+    return tuple(dict.fromkeys(map(Variant, names)))
+
+
 def parse_loads(text: str) -> tuple[float, ...]:
     """Return the factors of a text such as ``1,2,5``. Raises OptionError.
 

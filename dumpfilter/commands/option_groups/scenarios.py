@@ -12,23 +12,11 @@ from dumpfilter.commands.option_groups.group import OptionGroup
 from dumpfilter.errors import OptionError
 
 if TYPE_CHECKING:
-    from dumpfilter.simulation.results import Variant
     from dumpfilter.simulation.simulate import Options
 
 PANEL = "Scenarios"
 
 T = TypeVar("T")
-
-_VARIANTS = (
-    "no-filter",
-    "filter-on-slave",
-    "filter-on-master",
-    "no-filter-zstd",
-    "filter-on-master-zstd",
-    "split",
-    "real-replica",
-)
-"""The values of ``Variant``, which ``--help`` shows without loading the simulation."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +26,9 @@ class ScenarioOptions(OptionGroup):
     variant: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"A way to bring the binlog to the slaves: {', '.join(_VARIANTS)}. Without the option all of them, "
-            "and for sweeps and searches no-filter and filter-on-master.",
+            help="A way to bring the binlog to the slaves: no-filter, filter-on-slave, filter-on-master, "
+            "no-filter-zstd, filter-on-master-zstd, split, real-replica. Without the option all of them, and for "
+            "sweeps and searches no-filter and filter-on-master.",
             metavar="NAME",
             show_default=False,
             rich_help_panel=PANEL,
@@ -56,11 +45,7 @@ class ScenarioOptions(OptionGroup):
     ] = None
     scale_load: Annotated[
         str,
-        typer.Option(
-            help="Let transactions follow one another so many times faster.",
-            metavar="FACTORS",
-            rich_help_panel=PANEL,
-        ),
+        typer.Option(help="Multiply the pace of transactions.", metavar="FACTORS", rich_help_panel=PANEL),
     ] = "1"
     find: Annotated[
         list[str] | None,
@@ -101,10 +86,16 @@ class ScenarioOptions(OptionGroup):
         from dumpfilter.simulation.results import Variant
         from dumpfilter.simulation.route import Appliers
         from dumpfilter.simulation.simulate import Options
-        from dumpfilter.simulation.wishes import parse_loads, parse_sweep, searches_of, settings_of
+        from dumpfilter.simulation.wishes import (
+            parse_loads,
+            parse_sweep,
+            parse_variants,
+            searches_of,
+            settings_of,
+        )
         from dumpfilter.topology.units import parse_rate, parse_time
 
-        chosen = self._variants()
+        chosen = parse_variants(self.variant or ())
         varied = chosen or (Variant.NONE, Variant.MASTER)
         loads = parse_loads(self.scale_load)
         sweeps = [parse_sweep(text, links) for text in self.sweep or ()]
@@ -119,16 +110,6 @@ class ScenarioOptions(OptionGroup):
             self.seed,
             searches_of(self.find or (), varied, loads, links),
         )
-
-    def _variants(self) -> tuple[Variant, ...]:
-        from dumpfilter.simulation.results import Variant
-        from dumpfilter.topology.drafts import did_you_mean
-
-        for name in self.variant or ():
-            if name not in _VARIANTS:
-                near = did_you_mean(name, _VARIANTS) or f": it is one of {', '.join(_VARIANTS)}"
-                raise OptionError(f"--variant {name!r}: there is no such variant{near}")
-        return tuple(dict.fromkeys(map(Variant, self.variant or ())))
 
 
 def _parsed(option: str, parse: Callable[[str], T], text: str) -> T:

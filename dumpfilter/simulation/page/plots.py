@@ -156,8 +156,8 @@ def frontier_plot(results: Results) -> ChoicePlot | None:
             for delay in delays:
                 of_case = [run for run in runs if (run.setting.load, run.setting.delay) == (load, delay)]
                 lines = [_frontier_line(of_case, look, node, figures) for look in looks]
-                layout = {"yaxis": _lag_axis(lines, results.limit)}
-                choices.append({"data": lines, "layout": layout})
+                axis = _lag_axis(lines, results.limit)
+                choices.append({"data": lines, "layout": {"yaxis": axis}})
                 parts = [node]
                 parts += [f"load × {load:g}"] * (len(loads) > 1)
                 parts += [f"delay {microseconds(delay)}"] * (len(delays) > 1)
@@ -175,17 +175,17 @@ def frontier_plot(results: Results) -> ChoicePlot | None:
     limit = max(results.limit / _SECOND, LEAST_LAG)
     layout["shapes"] = [_level(limit)]
     layout["annotations"] = [_note(limit, f"limit {microseconds(results.limit)}", is_log=True)]
-    lines = [
+    traces = [
         {**_line(look), "mode": "lines+markers", "marker": {"size": 8}, "hoverinfo": "text"}
         for look in _drawn(looks)
     ]
-    for line, look in zip(lines, looks, strict=True):
-        line["marker"] = {"size": 8, "color": f"var(--{look.colour})"}
+    for trace, look in zip(traces, looks, strict=True):
+        trace["marker"] = {"size": 8, "color": f"var(--{look.colour})"}
     narrow = {
         "xaxis": {"tickvals": ticks[::2], "ticktext": [human_rate_of_bits(rate) for rate in ticks[::2]]}
     }
     return ChoicePlot(
-        Plot({"data": lines, "layout": layout, "narrow": narrow}, height=360), names, choices, looks
+        Plot({"data": traces, "layout": layout, "narrow": narrow}, height=360), names, choices, looks
     )
 
 

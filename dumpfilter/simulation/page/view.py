@@ -1,4 +1,4 @@
-"""What the page shows of the results: the looks of the variants, and the rows of tables."""
+"""The parts of the results that the page shows: the looks of the variants, and the rows of tables."""
 
 from __future__ import annotations
 

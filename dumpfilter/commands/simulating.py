@@ -1,0 +1,76 @@
+"""The inputs of a simulation as the command line names them: the topology or slaves file, and the binlogs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from dumpfilter.commands.option_groups.inputs import fetched
+from dumpfilter.errors import OptionError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dumpfilter.commands.option_groups.spark import JobReadOptions, SparkOptions
+    from dumpfilter.simulation.plan import Plan
+    from dumpfilter.simulation.results import Variant
+    from dumpfilter.simulation.traffic import SetTraffic
+    from dumpfilter.spark_jobs.spark.jobs import Runner
+
+
+class Planned(NamedTuple):
+    """A planned simulation, and where its transactions are from."""
+
+    plan: Plan
+    speeds: dict[str, float | None]
+    """The speed at which each recording is replayed."""
+    binlogs: dict[str, str]
+    """The binlog set of each origin."""
+
+
+def planned(topology: str | None, slaves: Path | None, binlogs: Sequence[str]) -> Planned:
+    """Return the plan of a topology or of a slaves file. Raises OptionError."""
+    from dumpfilter.simulation.origins import binlog_sets, speeds_of
+    from dumpfilter.simulation.plan import plan_slaves, plan_topology
+    from dumpfilter.topology import topology_from
+    from dumpfilter.topology.slaves_file import load_slaves
+
+    if (topology is None) == (slaves is None):
+        raise OptionError("give either a topology, such as 'm >> web', or --slaves FILE")
+    if slaves is not None:
+        plan = plan_slaves(load_slaves(slaves), slaves.stem)
+        return Planned(plan, {}, binlog_sets(plan, None, binlogs))
+    model = topology_from(topology or "")
+    plan = plan_topology(model)
+    return Planned(plan, speeds_of(model), binlog_sets(plan, model, binlogs))
+
+
+def runner_of(
+    engine: Literal["local", "spark"], spark: SparkOptions, progress: Console
+) -> AbstractContextManager[Runner]:
+    """Return what runs the tasks of a simulation, as a context that ends Spark."""
+    from dumpfilter.spark_jobs.spark.jobs import ThreadRunner, spark_runner
+
+    return spark_runner(spark.settings, progress) if engine == "spark" else nullcontext(ThreadRunner())
+
+
+def read_origins(
+    given: Planned, run: Runner, read: JobReadOptions, variants: set[Variant]
+) -> dict[str, SetTraffic]:
+    """Read the traffic of each origin's binlog set."""
+    from dumpfilter.simulation.results import Variant
+    from dumpfilter.spark_jobs.simulation.traffic import TrafficOptions, read_traffic
+
+    options = TrafficOptions(
+        on_corrupt=read.on_corrupt,
+        verify=read.verify_checksum,
+        range_size=read.range_bytes,
+        compressed=bool({Variant.NONE_COMPRESSED, Variant.MASTER_COMPRESSED} & variants),
+        split=Variant.SPLIT in variants,
+    )
+    return {
+        origin: read_traffic(fetched([binlogs], None)[0], given.plan.filters, run, options)
+        for origin, binlogs in given.binlogs.items()
+    }
