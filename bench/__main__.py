@@ -26,6 +26,9 @@ ALL = (
     "followers",
     "receive",
     "real_replica",
+    "topology_start",
+    "links",
+    "simulation_reality",
 )
 ON_REQUEST = ("soak",)
 """The benchmarks that run only when they are named, since they take long."""

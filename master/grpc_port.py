@@ -37,7 +37,7 @@ END_SECONDS = 10.0
 _DECODERS = 2
 """The threads that decode large requests."""
 
-_OPTIONS = [
+OPTIONS = [
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", MAX_REQUEST),
     # Only the algorithm "identity". gRPC checks the size of a compressed message before it uncompresses the message.
@@ -70,7 +70,7 @@ class GrpcPort:
         self.health = Health(frozenset(("", _SERVICE)))
         self._server = grpc.aio.server(
             interceptors=[self.gate],
-            options=[*_OPTIONS, ("grpc.max_allowed_incoming_connections", connections)],
+            options=[*OPTIONS, ("grpc.max_allowed_incoming_connections", connections)],
             maximum_concurrent_rpcs=limits.calls,
         )
         pb_grpc.add_DumpFilterServicer_to_server(servicer, self._server)

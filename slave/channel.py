@@ -36,6 +36,7 @@ from dumpfilter.slave.state.secret import registration_secret
 from dumpfilter.slave.state.server_uuid import server_uuid
 from dumpfilter.slave.threads.io_thread import IoThread
 from dumpfilter.slave.threads.master_options import MasterOptions
+from dumpfilter.slave.threads.progress import Progress
 from dumpfilter.slave.threads.received import Received
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
@@ -134,6 +135,9 @@ class Channel:
         self._busy = threading.RLock()
         self._io_worker = Worker(f"{self.name or 'default'}-io", self._io_ended)
         self._sql_worker = Worker(f"{self.name or 'default'}-sql", self._sql_ended)
+        self.progress = Progress(lambda: self._relay_end.wake())
+        """The signal for statements that wait for the applier."""
+        self._applier_ended = True
         try:
             upgrade(options.relay_dir, by_gtid=options.master.auto_position)
             self._imposed = imposed_info.load(options.relay_dir)
@@ -251,6 +255,11 @@ class Channel:
         return self._sql_worker
 
     @property
+    def applier_runs(self) -> bool:
+        """Whether the applier runs. Those who wait for :attr:`progress` are woken when it ends."""
+        return not self._applier_ended
+
+    @property
     def running(self) -> Threads:
         """The threads of the channel that are running now: none, the I/O thread, the applier, or both."""
         io = Threads.IO if self._io_worker.running else Threads(0)
@@ -327,6 +336,7 @@ class Channel:
                 self._start_io(user, password)
             if Threads.SQL in threads and not self._sql_worker.running:
                 self._sql = self._new_sql_thread(until)
+                self._applier_ended = False
                 self._sql_worker.start(self._sql)
 
     def _check_nothing_expired(self) -> None:
@@ -586,6 +596,7 @@ class Channel:
             until=until,
             refetch=self._refetch,
             measured=self.measured,
+            progress=self.progress,
         )
 
     def _new_io_thread(self, user: str | None = None, password: str | None = None) -> IoThread:
@@ -634,6 +645,8 @@ class Channel:
             self._relay_end.close()
 
     def _sql_ended(self, error: BaseException | None) -> None:
+        self._applier_ended = True
+        self.progress.told()
         if error is not None:
             self._counters.count_sql_error(str(error))
         if error is not None and self._alone:

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from typing import Any
 
 from dumpfilter.binlog.format import Family
+from dumpfilter.console.executor import Interrupt
 from dumpfilter.errors import DumpfilterError, GtidError, OptionError
 from dumpfilter.filter.channels import (
     DEFAULT_CHANNEL,
@@ -29,6 +30,7 @@ from dumpfilter.slave.source_tls import Verification
 from dumpfilter.slave.state.relay_log import read_index
 from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.threads.until import Until, UntilGtids, UntilMasterPosition, UntilRelayPosition
+from dumpfilter.slave.waits import wait
 from dumpfilter.sql import commands, server_errors
 from dumpfilter.sql.columns import (
     PERFORMANCE_SCHEMA,
@@ -39,6 +41,7 @@ from dumpfilter.sql.columns import (
 from dumpfilter.sql.commands import Command, Threads
 from dumpfilter.sql.result import OK, Note, Result, Table
 from dumpfilter.sql.server_errors import SqlError
+from dumpfilter.sql.waits import Wait, Waited
 
 MAX_CHANNELS = 256
 """The largest number of channels of one slave. A MySQL server has the same limit, which it calls ``MAX_CHANNELS``."""
@@ -160,6 +163,10 @@ class SlaveConsole:
             "sync_relay_log": options.sync_relay_log,
             "gtid_executed": status.executed_gtids(self._slave.channels),
         }
+
+    def wait(self, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
+        """Carry out a function that waits for an applier, such as SOURCE_POS_WAIT. Raises SqlError."""
+        return wait(self._slave, call, interrupt, seconds)
 
     @singledispatchmethod
     def _execute(self, command: Command) -> Result:

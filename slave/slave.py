@@ -10,7 +10,8 @@ import hashlib
 import shutil
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -140,6 +141,7 @@ class Slave:
         self._infos: dict[str, SourceInfo] = {}
         self._configured: dict[str, Configured] = {}
         self._closing = threading.Event()
+        self._at_close: list[Callable[[], None]] = []
         self._saver = threading.Thread(target=self._save_counters, name="slave-counters", daemon=True)
         try:
             self.uuid = server_uuid(options.relay_dir)
@@ -286,8 +288,10 @@ class Slave:
 
     def close(self) -> None:
         """Stop the threads of all channels, and give up the lock on the relay directory for other processes."""
-        self.stop()
         self._closing.set()
+        for callback in list(self._at_close):
+            callback()
+        self.stop()
         if self._saver.is_alive():
             self._saver.join()
         with self.lock:
@@ -295,6 +299,20 @@ class Slave:
                 one.channel.counters.save()
                 one.channel.close()
             self._lock.release()
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._closing.is_set()
+
+    @contextmanager
+    def calling_at_close(self, callback: Callable[[], None]) -> Iterator[None]:
+        """Call a function when :meth:`close` is called while the ``with`` block runs."""
+        self._at_close.append(callback)
+        try:
+            yield
+        finally:
+            self._at_close.remove(callback)
 
     def _save_counters(self) -> None:
         """Save the counts of all channels, and remove old relay logs, from time to time."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol, runtime_checkable
 
 from dumpfilter.sql.commands import Command
 from dumpfilter.sql.result import Result, Table
+from dumpfilter.sql.waits import Wait, Waited
 
 
 class Executor(Protocol):
@@ -40,8 +42,40 @@ class Executor(Protocol):
         ...
 
 
+@runtime_checkable
+class Waiting(Protocol):
+    """The interface of an executor whose clients can wait for replication."""
+
+    def wait(self, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
+        """Carry out a function that waits, and return its value.
+
+        ``seconds`` bounds the time of the statement, None for no bound. Setting ``interrupt`` ends the wait. Raises
+        SqlError.
+        """
+        ...
+
+
 class Interrupt(threading.Event):
     """The signal that ends one running statement early.
 
     KILL QUERY from another connection sets the signal, and so does the connection itself when its client leaves.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._callbacks: list[Callable[[], None]] = []
+
+    def set(self) -> None:
+        """End the statement."""
+        super().set()
+        for callback in list(self._callbacks):
+            callback()
+
+    @contextmanager
+    def calling(self, callback: Callable[[], None]) -> Iterator[None]:
+        """Call a function, from any thread, when the signal is set while the ``with`` block runs."""
+        self._callbacks.append(callback)
+        try:
+            yield
+        finally:
+            self._callbacks.remove(callback)

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from mysql_mimic.charset import CharacterSet
+from sqlglot import exp
 
-from dumpfilter.console.executor import Executor, Interrupt
+from dumpfilter.console.executor import Executor, Interrupt, Waiting
 from dumpfilter.console.information_schema import SCHEMA, information_schema_table, schemas_of
 from dumpfilter.console.memory import Share
 from dumpfilter.console.roles import Role
 from dumpfilter.console.variables import Value, Variables
 from dumpfilter.sql import server_errors
 from dumpfilter.sql.result import Column, Note, Result, Table
+from dumpfilter.sql.rewriting import parse
 from dumpfilter.sql.select import DEFAULT_SECONDS, Environment, no_such_table
+from dumpfilter.sql.waits import Wait, Waited, calls_of, key_of, literal_of, mentions_wait
 from dumpfilter.sql.worker_pool import shared_workers
 
 SHOWN_SCHEMA = "@"
@@ -136,17 +140,40 @@ class Session:
             return shown.get(name) if shown and schema == SHOWN_SCHEMA else self.find_table(schema, name)
 
         limit = self.variables.all()["max_execution_time"]
-        seconds = int(limit) / _MILLISECONDS if isinstance(limit, int) and limit > 0 else DEFAULT_SECONDS
-        return shared_workers.select(
+        given = int(limit) / _MILLISECONDS if isinstance(limit, int) and limit > 0 else None
+        waited: dict[str, Waited] = {}
+        if mentions_wait(text) and isinstance(self.executor, Waiting):
+            waited = self._wait(self.executor, text, interrupt, given)
+        result = shared_workers.select(
             text,
-            self._environment(find),
+            self._environment(find, {key: one.value for key, one in waited.items()}),
             stop=interrupt,
-            seconds=seconds,
+            seconds=given or DEFAULT_SECONDS,
             account=self.user,
             privileged=self.role.includes(Role.ALL),
         )
+        notes = [note for one in waited.values() for note in one.notes]
+        return replace(result, notes=[*notes, *result.notes]) if notes else result
 
-    def _environment(self, find: Callable[[str, str], Table | None]) -> Environment:
+    def _wait(
+        self, executor: Waiting, text: str, interrupt: Interrupt, seconds: float | None
+    ) -> dict[str, Waited]:
+        """Carry out the functions of a SELECT that wait, and return their values by the calls' texts."""
+        values: dict[str, Waited] = {}
+        for call in calls_of(parse(text)):
+            arguments = tuple(self._constant(argument, interrupt) for argument in call.expressions)
+            values[key_of(call)] = executor.wait(Wait(call.name.lower(), arguments), interrupt, seconds)
+        return values
+
+    def _constant(self, argument: exp.Expr, interrupt: Interrupt) -> Value:
+        known, value = literal_of(argument)
+        if not known:
+            ((value,),) = self.select(f"SELECT {argument.sql(dialect='mysql')}", interrupt).rows
+        return value
+
+    def _environment(
+        self, find: Callable[[str, str], Table | None], waited: Mapping[str, object]
+    ) -> Environment:
         variables = self.variables.all()
         account = f"{self.user}@{self.host}"
         return Environment(
@@ -167,6 +194,7 @@ class Session:
                 "row_count": -1,
                 "found_rows": 0,
                 "last_insert_id": 0,
+                **waited,
             },
         )
 

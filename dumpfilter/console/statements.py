@@ -42,7 +42,10 @@ def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Resu
     session.questions += 1
     command = parse_statement(text)
     if isinstance(command, Query):
-        return _execute_query(session, command.text, interrupt)
+        result = _execute_query(session, command.text, interrupt)
+        if result.notes and not interrupt.is_set():
+            session.diagnostics = result.notes
+        return result
     need = COMMANDS.get(type(command), Need(type(command).__name__, Role.ALL, changes=True))
     with _audited(session, text, need), interruptible(interrupt):
         check_role(session.role, need)
@@ -124,8 +127,7 @@ def _kill(session: Session, text: str, words: Sequence[Token], interrupt: Interr
 
 
 def _do(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> Result:
-    session.select("SELECT " + text[words[0].end :], interrupt)
-    return OK
+    return Result(notes=session.select("SELECT " + text[words[0].end :], interrupt).notes)
 
 
 def _set(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> Result:

@@ -11,36 +11,25 @@ import json
 import random
 import secrets
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pymysql
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dumpfilter.demo.mariadb import Programs, Server, end_servers, make_data
-from dumpfilter.demo.processes import end, start_master
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.demo.processes import end, start_master, uninterrupted
+from dumpfilter.servers import Program, Server, SourceAddress, end_servers, wait_for_gtids
+from dumpfilter.servers.data import read_data
 
 _USER = "shop_replica"
-_ACCOUNT_OF_DUMPFILTER = "dumpfilter"
 _RULES = ("--replicate-do-db=shop",)
-_REPLICA = (
-    "--relay-log=relay-bin",
-    "--relay-log-purge=OFF",
-    "--skip-slave-start",
-    # A replica without a binlog of its own asks for no Annotate_rows events.
-    "--log-bin=own-bin",
-    "--log-slave-updates",
-)
+_REPLICA = ("--relay-log-purge=OFF",)
 _TRANSACTIONS = 600
 _CLICKS = 12
 _MOST_SECONDS = 120.0
-_LONGEST_PATH = 60
 
 _SCHEMA = (
     # The filter of a statement's database asks for the current one.
@@ -61,34 +50,11 @@ _ITEMS = ("anvil", "rope", "lantern", "kettle", "compass", "tent", "map", "boots
 class _Replica:
     server: Server
     reads_from: str
-    port: int
-    password: str
-
-    def change_master(self, *, password: str) -> str:
-        """Return the statement that points the replica at its source."""
-        return (
-            f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={self.port}, MASTER_USER='{_USER}', "
-            f"MASTER_PASSWORD='{password}', MASTER_SSL=0, MASTER_USE_GTID=slave_pos"
-        )
-
-    def attach(self) -> None:
-        """Point the replica at its source, and start its threads."""
-        self.server.sql(self.change_master(password=self.password), "START SLAVE")
+    source: SourceAddress
 
     def wait_for(self, position: str) -> None:
         """Wait until the replica has applied everything up to a GTID position. Raises DumpfilterError."""
-        deadline = time.monotonic() + _MOST_SECONDS
-        while self.server.sql(f"SELECT MASTER_GTID_WAIT('{position}', 1)") != [(0,)]:
-            status = self._status()
-            has_stopped = "No" in (status["Slave_IO_Running"], status["Slave_SQL_Running"])
-            if has_stopped or time.monotonic() > deadline:
-                error = status["Last_IO_Error"] or status["Last_SQL_Error"] or "it is slow"
-                raise DumpfilterError(f"the replica of the {self.reads_from} does not follow: {error}")
-
-    def _status(self) -> dict[str, Any]:
-        with self.server.connect() as connection, connection.cursor(pymysql.cursors.DictCursor) as cursor:
-            cursor.execute("SHOW SLAVE STATUS")
-            return dict(cursor.fetchone() or {})
+        wait_for_gtids(self.server, position, _MOST_SECONDS)
 
     @property
     def received(self) -> int:
@@ -98,112 +64,88 @@ class _Replica:
     @property
     def position(self) -> str:
         """The GTID position after the last applied transaction."""
-        return str(self.server.sql("SELECT @@gtid_slave_pos")[0][0])
+        return self.server.applied_gtids()
 
-    def checksums(self) -> dict[str, int]:
+    def checksums(self) -> dict[str, str]:
         """Return the checksum of each table that people have made."""
-        tables = [
-            f"`{schema}`.`{table}`"
-            for schema, table in self.server.sql(
-                "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND "
-                "table_schema NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')"
-            )
-        ]
-        return dict(self.server.sql("CHECKSUM TABLE " + ", ".join(tables))) if tables else {}
+        return dict(read_data(self.server).tables)
 
 
-def demonstrate(console: Console, programs: Programs, output: Path) -> bool:
+def demonstrate(console: Console, program: Program, output: Path) -> bool:
     """Run the servers and dumpfilter, print what the replicas received, and tell whether the law holds.
 
     ``output`` gets the logs of the servers and of dumpfilter. Raises DumpfilterError.
     """
     logs = output / "servers"
     logs.mkdir()
-    with tempfile.TemporaryDirectory(prefix="dumpfilter-demo-", dir=_short_directory()) as folder:
-        directory = Path(folder)
-        make_data(programs, directory / "template")
-        servers: list[Server] = []
+    with tempfile.TemporaryDirectory(prefix="dumpfilter-demo-") as folder:
+        servers = [
+            Server(
+                program,
+                Path(folder) / name,
+                name=name,
+                server_id=number,
+                options=_REPLICA if rules else ("--binlog-format=ROW",),
+                rules={"": rules},
+                is_replica=bool(rules),
+                log=logs / f"{name}.log",
+            )
+            for number, (name, rules) in enumerate(
+                (("source", ()), ("at-source", _RULES), ("at-dumpfilter", _RULES)), 1
+            )
+        ]
         try:
-            for name, number, options in (
-                ("source", 1, ["--log-bin=bin", "--binlog-format=ROW"]),
-                ("at-source", 2, _replica_options()),
-                ("at-dumpfilter", 3, _replica_options()),
-            ):
-                (directory / name).mkdir()
-                # The list has the server before it starts, so that Ctrl-C ends each server that has started.
-                servers.append(
-                    Server(
-                        programs,
-                        directory / "template",
-                        directory / name,
-                        logs / f"{name}.log",
-                        server_id=number,
-                        networked=name == "source",
-                        options=options,
-                    )
-                )
-                servers[-1].start()
             for server in servers:
-                server.wait()
+                server.launch()
+            for server in servers:
+                server.wait_until_ready()
             return _replicate(console, servers, logs)
         finally:
-            end_servers(servers)
-
-
-def _short_directory() -> str | None:
-    """Return a directory with a short path. The path of a socket file below it has at most 107 characters."""
-    return "/tmp" if len(tempfile.gettempdir()) > _LONGEST_PATH else None
-
-
-def _replica_options() -> list[str]:
-    return [*_REPLICA, *_RULES]
+            with uninterrupted():
+                end_servers(servers)
 
 
 def _replicate(console: Console, servers: Sequence[Server], logs: Path) -> bool:
     source, at_source, at_dumpfilter = servers
     password = secrets.token_urlsafe(12)
-    for account in (_USER, _ACCOUNT_OF_DUMPFILTER):
-        source.sql(
-            f"CREATE USER {account}@'127.0.0.1' IDENTIFIED BY '{password}'",
-            f"GRANT REPLICATION SLAVE ON *.* TO {account}@'127.0.0.1'",
-        )
     source.sql(*_SCHEMA)
     _write(source, seed=1)
     entry = f"[[replica]]\nuser = {json.dumps(_USER)}\nrules = {json.dumps(_RULES)}\n"
     config = logs / "master.toml"
     config.touch(mode=0o600)
     config.write_text(f"{entry}password = {json.dumps(password)}\n", "utf-8")
-    address = f"mysql://{_ACCOUNT_OF_DUMPFILTER}@127.0.0.1:{source.port}/"
+    address = f"mysql://{source.replication.user}@127.0.0.1:{source.port}/"
     options = (f"--store={source.data.parent / 'store'}", f"--config={config}")
     master, (_, port, console_port) = start_master(
         address,
         logs / "master.log",
         *options,
         ports=("--port", "--replica-port", "--console-port"),
-        DUMPFILTER_SOURCE_PASSWORD=password,
+        DUMPFILTER_SOURCE_PASSWORD=source.replication.password,
     )
     try:
         replicas = [
-            _Replica(at_source, "source", source.port, password),
-            _Replica(at_dumpfilter, "dumpfilter", port, password),
+            _Replica(at_source, "source", source.replication_address),
+            _Replica(at_dumpfilter, "dumpfilter", SourceAddress("127.0.0.1", port, _USER, password)),
         ]
         for line in (
             f"$ dumpfilter master {address} --store DIR --config FILE --replica-port {port}",
             "FILE: " + ", ".join(entry.splitlines()) + ", password = …",
-            f"MariaDB> {replicas[1].change_master(password='…')}; START SLAVE",
+            f"MariaDB> CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='{_USER}', "
+            "MASTER_PASSWORD='…', MASTER_USE_GTID=slave_pos; START SLAVE",
         ):
             console.print(f"   {line}", soft_wrap=True, markup=False)
         for replica in replicas:
-            replica.attach()
+            replica.server.channel().follow(replica.source)
         _write(source, seed=2)
-        ((end_position,),) = source.sql("SELECT @@gtid_binlog_pos")
+        end_position = source.binlog_gtids()
         for replica in replicas:
             replica.wait_for(end_position)
         held = _print_replicas(console, replicas, source)
         _print_counts(console, console_port)
         _print_rows(console, at_dumpfilter)
         for replica in replicas:
-            replica.server.sql("STOP SLAVE")
+            replica.server.channel().stop()
         return held
     finally:
         end(master)
@@ -240,8 +182,8 @@ def _print_replicas(console: Console, replicas: Sequence[_Replica], source: Serv
     tables = [replica.checksums() for replica in replicas]
     positions = [replica.position for replica in replicas]
     received = [replica.received for replica in replicas]
-    kept = source.sql("CHECKSUM TABLE shop.orders")
-    held = tables[0] == tables[1] == dict(kept) and positions[0] == positions[1]
+    ((_, kept),) = source.sql("CHECKSUM TABLE shop.orders")
+    held = tables[0] == tables[1] == {"shop.orders": str(kept)} and positions[0] == positions[1]
     title = f"What two real replicas with {' '.join(_RULES)} received"
     shown = Table(title=title, title_justify="left", title_style="bold")
     shown.add_column("replica of", overflow="fold")

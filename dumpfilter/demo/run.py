@@ -17,12 +17,12 @@ from rich.console import Console
 from rich.table import Table
 
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.demo.mariadb import MariaDbMissing, find_programs
 from dumpfilter.demo.processes import START_TIMEOUT, command, end, ending_at_signals, run, start_master
 from dumpfilter.demo.real_servers import demonstrate
-from dumpfilter.errors import DumpfilterError, OutputError
+from dumpfilter.errors import DumpfilterError, OutputError, ServerMissing
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.servers import find_program
 
 _RECORDING = Path(__file__).with_name("recording")
 _MARKER = "dumpfilter-demo"
@@ -94,14 +94,12 @@ def _run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool)
 def _with_servers(console: Console, output: Path, *, step: int) -> bool:
     """Run the part with real servers, and tell whether the law holds. Without MariaDB a sentence says what to do."""
     try:
-        programs = find_programs()
-    except MariaDbMissing as missing:
+        program = find_program("mariadb")
+    except ServerMissing as missing:
         console.print(f"[bold]{step}.[/] real servers: left out, {missing}", soft_wrap=True)
         return True
-    console.print(
-        f"[bold]{step}.[/] MariaDB {programs.version}: a source, and two replicas with the same filter"
-    )
-    return demonstrate(console, programs, output)
+    console.print(f"[bold]{step}.[/] {program.title}: a source, and two replicas with the same filter")
+    return demonstrate(console, program, output)
 
 
 def _make_room(output: Path) -> None:

@@ -34,7 +34,7 @@ class Difference:
 
     node: str
     what: str
-    """What differs, such as ``table shop.orders`` or ``GTID set``."""
+    """The object that differs, such as ``table shop.orders`` or ``GTID set``."""
     found: str
     expected: str
 

@@ -56,8 +56,8 @@ class Dialect(Protocol):
     def follow(self, channel: str, source: SourceAddress, place: tuple[str, int] | None) -> str:
         """Return the statement that points a channel at its source: by GTID, or by file and position."""
 
-    def delay(self, channel: str, seconds: int) -> str:
-        """Return the statement that lets a channel apply each transaction so many seconds late."""
+    def delay(self, channel: str, seconds: int) -> list[str]:
+        """Return the statements that let a channel apply each transaction so many seconds late."""
 
     def control(self, verb: str, channel: str, thread: str = "") -> str:
         """Return START, STOP or RESET of a channel, or of one thread of a channel."""
@@ -129,9 +129,10 @@ class MariaDb:
             f"MASTER_HEARTBEAT_PERIOD={_HEARTBEAT}, {how}"
         )
 
-    def delay(self, channel: str, seconds: int) -> str:
+    def delay(self, channel: str, seconds: int) -> list[str]:
         named = f" {quoted(channel)}" if channel else ""
-        return f"CHANGE MASTER{named} TO MASTER_DELAY={seconds}"
+        change = f"CHANGE MASTER{named} TO MASTER_DELAY={seconds}"
+        return [self.control("STOP", channel), change, self.control("START", channel)]
 
     def control(self, verb: str, channel: str, thread: str = "") -> str:
         named = f" {quoted(channel)}" if channel else ""
@@ -207,8 +208,13 @@ class MySql:
             f"SOURCE_RETRY_COUNT={_RETRIES}, SOURCE_HEARTBEAT_PERIOD={_HEARTBEAT}, {how}{_for_channel(channel)}"
         )
 
-    def delay(self, channel: str, seconds: int) -> str:
-        return f"CHANGE REPLICATION SOURCE TO SOURCE_DELAY={seconds}{_for_channel(channel)}"
+    def delay(self, channel: str, seconds: int) -> list[str]:
+        change = f"CHANGE REPLICATION SOURCE TO SOURCE_DELAY={seconds}{_for_channel(channel)}"
+        return [
+            self.control("STOP", channel, "SQL_THREAD"),
+            change,
+            self.control("START", channel, "SQL_THREAD"),
+        ]
 
     def control(self, verb: str, channel: str, thread: str = "") -> str:
         return f"{verb} REPLICA {thread}".rstrip() + _for_channel(channel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -72,7 +73,8 @@ def find_program(family: Family, named: str | None = None) -> Program:
         raise ServerMissing(f"{named}: no such program: name the program of a {_TITLE[family]} server")
     if path is None:
         raise ServerMissing(f"this machine has no {_NAME[family]}: {cure}")
-    version = _version(family, path)
+    status = os.stat(path)
+    version = _version(family, path, status.st_mtime_ns, status.st_size)
     if version is None:
         raise ServerMissing(f"{path} is no {_TITLE[family]} server: {cure}")
     install = ""
@@ -91,8 +93,13 @@ def _which(program: str) -> str | None:
     return shutil.which(program) or shutil.which(program, path=SBIN)
 
 
-def _version(family: Family, path: str) -> str | None:
-    """Return the version that a program tells, or None if the program is no server of this family."""
+@functools.cache
+def _version(family: Family, path: str, modified: int, size: int) -> str | None:
+    """Return the version that a program tells, or None if the program is no server of this family.
+
+    A program with another time of change or another size is asked again.
+    """
+    del modified, size
     try:
         told = subprocess.run(
             [path, "--no-defaults", "--version"],

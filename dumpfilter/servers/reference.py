@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dumpfilter.errors import ReplicaBehind
+from dumpfilter.errors import ReplicaBehind, ServerError
 from dumpfilter.servers.data import Difference, ServerData, differences, equal_gtids, read_data
 from dumpfilter.servers.dialect import SourceAddress
 from dumpfilter.servers.programs import Program
 from dumpfilter.servers.replica import wait_for_gtids
 from dumpfilter.servers.server import Server, Spawn, end_servers, spawn_here
+from dumpfilter.servers.session import Account, SqlServer
 
 _FIRST_SERVER_ID = 4_000_000_000
 _POLL = 0.1
@@ -37,15 +38,80 @@ class Route:
 
     @property
     def distinct(self) -> tuple[tuple[str, ...], ...]:
-        """The filters without those that change nothing, with the replica's own filter as the last one."""
-        *before, own = self.filters or ((),)
-        found = [rules for rules in before if rules and (rules != own or _rewrites(rules))]
-        return (*found, own)
+        """The filters without those that change nothing. There is at least one, which may have no rules."""
+        found: list[tuple[str, ...]] = []
+        for rules in self.filters:
+            if rules and (rules not in found[-1:] or _rewrites(rules)):
+                found.append(rules)
+        return tuple(found) or ((),)
 
 
 def _rewrites(rules: Sequence[str]) -> bool:
     """Tell whether rules rename databases, so that a filter in force twice is another one."""
     return any(rule.removeprefix("--").startswith(_REWRITE) for rule in rules)
+
+
+def _once(routes: Mapping[str, Route]) -> dict[str, Route]:
+    """Return the routes without those that bring the same transactions again.
+
+    MariaDB refuses two channels that read the same server.
+    """
+    found: dict[tuple[SourceAddress, tuple[tuple[str, ...], ...]], str] = {}
+    for channel, route in routes.items():
+        found.setdefault((route.source, route.distinct), channel)
+    return {channel: routes[channel] for channel in found.values()}
+
+
+class _Reference:
+    """A reference with the servers from which it reads, if other filters come before its own."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.between: dict[str, list[Server]] = {}
+        """The servers of each channel, the nearest to the source first."""
+        self.sources: dict[str, SourceAddress] = {}
+
+    @property
+    def has_all_gtids(self) -> bool:
+        """Whether the server's GTID set has what a filter before it dropped.
+
+        A MySQL server writes an empty transaction into its binlog for each one that it drops. MariaDB writes nothing.
+        """
+        return self.server.family == "mysql" or not any(self.between.values())
+
+    def reach(self, gtids: str, deadline: float) -> None:
+        """Wait until the reference has what the replica has. Raises ReplicaBehind."""
+        if self.has_all_gtids:
+            wait_for_gtids(self.server, gtids, _left(deadline))
+            return
+        for channel, address in self.sources.items():
+            account = Account(address.user, address.password)
+            source = SqlServer(
+                f"source of {self.server.name}", self.server.family, address.host, address.port, account
+            )
+            end = source.binlog_gtids()
+            for server in self.between[channel]:
+                wait_for_gtids(server, end, _left(deadline))
+                end = server.binlog_gtids()
+            wait_for_gtids(self.server, end, _left(deadline))
+
+    def read(self) -> ServerData:
+        """Return the data that the replica must have."""
+        found = read_data(self.server)
+        return found if self.has_all_gtids else replace(found, gtids=self.gtids())
+
+    def gtids(self) -> str:
+        """Return the GTID set that the replica must have."""
+        if self.has_all_gtids:
+            return self.server.applied_gtids()
+        firsts = [servers[0] if servers else self.server for servers in self.between.values()]
+        return ",".join(
+            sorted({each for first in firsts for each in first.applied_gtids().split(",") if each})
+        )
+
+
+def _left(deadline: float) -> float:
+    return max(deadline - time.monotonic(), 1.0)
 
 
 class References:
@@ -55,6 +121,7 @@ class References:
         self._directory = directory
         self._spawn = spawn
         self._servers: dict[str, Server] = {}
+        self._references: dict[str, _Reference] = {}
 
     def check(
         self,
@@ -73,8 +140,8 @@ class References:
         deadline = time.monotonic() + timeout
         while True:
             found, expected = self._moment(replica, reference, deadline)
-            told = differences(replica.name, replica, found, reference, expected)
-            if replica.applied_gtids() == found.gtids and reference.applied_gtids() == expected.gtids:
+            told = differences(replica.name, replica, found, reference.server, expected)
+            if replica.applied_gtids() == found.gtids and reference.gtids() == expected.gtids:
                 return told
             if time.monotonic() > deadline:
                 raise ReplicaBehind(
@@ -87,31 +154,42 @@ class References:
         for server in self._servers.values():
             server.remove()
         self._servers.clear()
+        self._references.clear()
 
-    def _moment(self, replica: Server, reference: Server, deadline: float) -> tuple[ServerData, ServerData]:
+    def _moment(
+        self, replica: Server, reference: _Reference, deadline: float
+    ) -> tuple[ServerData, ServerData]:
         """Return the data of both at a moment at which both have the same GTID set, or at the end of the time."""
         while True:
-            position = replica.applied_gtids()
-            wait_for_gtids(reference, position, max(deadline - time.monotonic(), 1.0))
-            if equal_gtids(replica.applied_gtids(), reference.applied_gtids()) or time.monotonic() > deadline:
-                return read_data(replica), read_data(reference)
+            reference.reach(replica.applied_gtids(), deadline)
+            if equal_gtids(replica.applied_gtids(), reference.gtids()) or time.monotonic() > deadline:
+                return read_data(replica), reference.read()
             time.sleep(_POLL)
 
-    def _reference(self, replica: Server, routes: Mapping[str, Route], options: Sequence[str]) -> Server:
-        found = self._servers.get(replica.name)
-        if found is not None and found.is_running:
+    def _reference(self, replica: Server, routes: Mapping[str, Route], options: Sequence[str]) -> _Reference:
+        found = self._references.get(replica.name)
+        if found is not None and found.server.is_running:
             return found
+        routes = _once(routes)
+        if len({route.source for route in routes.values()}) < len(routes):
+            # The server skips the second arrival of a GTID, whatever the first arrival's filter left of it.
+            raise ServerError(
+                f"{replica.name}: has two channels from one source with different filters, so that the filter of a "
+                "transaction is a matter of chance: give both channels the same rules"
+            )
         own = {channel: route.distinct[-1] for channel, route in routes.items()}
-        server = self._start(replica.name, replica.program, own, options)
+        reference = _Reference(self._start(replica.name, replica.program, own, options))
         for channel, route in routes.items():
-            source = route.source
+            address = reference.sources[channel] = route.source
+            servers = reference.between[channel] = []
             for number, rules in enumerate(route.distinct[:-1], 1):
                 name = f"{replica.name}.{channel}.{number}"
-                between = self._start(name, replica.program, {"": rules}, ())
-                between.channel().follow(source)
-                source = between.replication_address
-            server.channel(channel).follow(source)
-        return server
+                servers.append(self._start(name, replica.program, {"": rules}, ()))
+                servers[-1].channel().follow(address)
+                address = servers[-1].replication_address
+            reference.server.channel(channel).follow(address)
+        self._references[replica.name] = reference
+        return reference
 
     def _start(
         self, name: str, program: Program, rules: Mapping[str, Sequence[str]], options: Sequence[str]

@@ -96,12 +96,7 @@ class Channel:
 
     def set_delay(self, seconds: int) -> None:
         """Let the channel apply each transaction so many seconds after its time at the source. 0: at once."""
-        words = self.server.dialect
-        self.server.sql(
-            words.control("STOP", self.name, "SQL_THREAD"),
-            words.delay(self.name, seconds),
-            words.control("START", self.name, "SQL_THREAD"),
-        )
+        self.server.sql(*self.server.dialect.delay(self.name, seconds))
 
     def status(self) -> ReplicaStatus | None:
         """Return the channel's status, or None of a channel that has no source."""
@@ -142,6 +137,7 @@ def wait_for_gtids(server: SqlServer, gtids: str, timeout: float) -> None:
     if not gtids:
         return
     deadline = time.monotonic() + timeout
+    stopped_before = False
     while True:
         left = max(deadline - time.monotonic(), 0.0)
         try:
@@ -150,10 +146,12 @@ def wait_for_gtids(server: SqlServer, gtids: str, timeout: float) -> None:
             channels = replica_status(server)
         except ServerError as error:
             raise ReplicaBehind(f"{server.name}: cannot be waited for: {error}") from None
-        stopped = [status for status in channels if status.has_stopped]
-        if not stopped and channels and left > 0.0:
-            continue
-        raise ReplicaBehind(_behind(server, gtids, channels, timeout, has_stopped=bool(stopped)))
+        # A thread without an error may be about to start, after a restart of the server or a change of its delay.
+        stopped = any(status.has_stopped for status in channels)
+        has_failed = stopped and (stopped_before or any(status.errors for status in channels))
+        stopped_before = stopped
+        if has_failed or not channels or left == 0.0:
+            raise ReplicaBehind(_behind(server, gtids, channels, timeout, has_stopped=has_failed))
 
 
 def _behind(

@@ -29,6 +29,9 @@ ADDRESS = "127.0.0.1"
 
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 60.0
+_ANSWER_TIMEOUT = 3
+"""The longest wait for one answer, seconds. A process that is no server may listen on the port, and never answer."""
+
 _POLL = 0.01
 _LOG_SHOWN = 2000
 _MOST_STARTS = 5
@@ -90,6 +93,7 @@ class Server(SqlServer):
         is_replica: bool = False,
         domain: int = 0,
         port: int = 0,
+        log: Path | None = None,
         spawn: Spawn = spawn_here,
     ) -> None:
         """Describe a server, which does not run yet.
@@ -107,6 +111,7 @@ class Server(SqlServer):
             is_replica: whether the server reads from another node.
             domain: the domain of MariaDB's GTIDs, so that sources of one replica have different ones.
             port: the port, or 0 for a free one.
+            log: the file for the error log. None: ``error.log`` in the directory.
             spawn: the function that starts the server's process.
         """
         super().__init__(name, program.family, ADDRESS, port, Account(ADMIN, ""))
@@ -114,13 +119,15 @@ class Server(SqlServer):
         self.directory = directory
         self.server_id = server_id
         self.data = directory / "data"
-        self.log = directory / "error.log"
+        self.log = log or directory / "error.log"
         self.replication = Account(REPLICATION, "")
         self.process: Process | None = None
         self._spawn = spawn
         self._init = init
         self._is_replica = is_replica
         self._starts = 0
+        self._log_start = 0
+        """The size of the error log at the last start."""
         self._options = [
             *self.dialect.small,
             *self.dialect.options,
@@ -170,7 +177,11 @@ class Server(SqlServer):
                 _write_secret(path, secrets.token_urlsafe(12))
             self._read_passwords()
             _write_secret(self._first_statements, "".join(f"{each};\n" for each in self._accounts()))
-            make_data(self.program, self.data, self.dialect.small, self._given)
+            # A copy that somebody interrupts is no data directory.
+            making = self.directory / "data.new"
+            shutil.rmtree(making, ignore_errors=True)
+            make_data(self.program, making, self.dialect.small, self._given)
+            making.rename(self.data)
         self._read_passwords()
 
     def _read_passwords(self) -> None:
@@ -198,7 +209,10 @@ class Server(SqlServer):
         """Start the server's process. :meth:`wait_until_ready` waits for it. Raises ServerFailed."""
         if self.is_running:
             return
-        self.prepare()
+        try:
+            self.prepare()
+        except OSError as error:
+            raise ServerFailed(f"{self.name}: its files cannot be made: {error}") from None
         self._starts = 0
         self._launch()
 
@@ -206,8 +220,7 @@ class Server(SqlServer):
         self._starts += 1
         if self.port == 0 or (self._is_new and self._starts > 1):
             self.port = free_port()
-        with contextlib.suppress(FileNotFoundError):
-            self.log.rename(self.log.with_suffix(".log.old"))
+        self._log_start = self.log.stat().st_size if self.log.exists() else 0
         first = [f"--init-file={self._first_statements.resolve()}"] if self._is_new else []
         try:
             self.process = self._spawn(
@@ -227,7 +240,7 @@ class Server(SqlServer):
             f"--tmpdir={directory / 'tmp'}",
             "--socket=socket",
             f"--pid-file={directory / 'pid'}",
-            f"--log-error={directory / 'error.log'}",
+            f"--log-error={self.log.resolve()}",
             f"--server-id={self.server_id}",
             f"--bind-address={ADDRESS}",
             f"--port={self.port}",
@@ -248,8 +261,9 @@ class Server(SqlServer):
                     port=self.port,
                     user=self.account.user,
                     password=self.account.password,
-                    connect_timeout=timeout,
-                    read_timeout=timeout,
+                    ssl_disabled=True,
+                    connect_timeout=_ANSWER_TIMEOUT,
+                    read_timeout=_ANSWER_TIMEOUT,
                 ).close()
             except (pymysql.Error, OSError) as error:
                 self._bear(error, deadline)
@@ -267,20 +281,22 @@ class Server(SqlServer):
         if self.is_running and time.monotonic() < deadline:
             return
         if self.process is not None and not self.is_running:
-            if self._starts < _MOST_STARTS and "already in use" in self.log_text():
+            if self._starts < _MOST_STARTS and "already in use" in self._told():
                 self._launch()
                 return
             code = self.process.poll()
             raise ServerFailed(
-                f"{self.name}: {self.program.title} did not start (exit code {code}):\n{self.log_text()[-_LOG_SHOWN:]}"
+                f"{self.name}: {self.program.title} did not start (exit code {code}):\n{self._told()[-_LOG_SHOWN:]}"
             )
         self.kill()
         raise ServerFailed(
-            f"{self.name}: {self.program.title} does not answer ({error}):\n{self.log_text()[-_LOG_SHOWN:]}"
+            f"{self.name}: {self.program.title} does not answer ({error}):\n{self._told()[-_LOG_SHOWN:]}"
         )
 
     def _run_init(self) -> None:
-        statements = [self.dialect.without_binlog] if self._is_replica and self._init else []
+        if not self._init:
+            return
+        statements = [self.dialect.without_binlog] if self._is_replica else []
         try:
             self.sql(*statements, *self._init)
         except ServerError as error:
@@ -351,8 +367,12 @@ class Server(SqlServer):
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def log_text(self) -> str:
-        """Return the error log since the last start."""
+        """Return the error log."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def _told(self) -> str:
+        """Return the error log since the last start."""
+        return self.log.read_bytes()[self._log_start :].decode(errors="replace") if self.log.exists() else ""
 
     def channel(self, name: str = "") -> Channel:
         """Return a channel of the server as a replica. The name of the default channel is empty."""

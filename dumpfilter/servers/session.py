@@ -40,6 +40,9 @@ class Place:
 class SqlServer:
     """A server that statements can be sent to over TCP."""
 
+    wants_tls = False
+    """Whether connections use TLS if the server has it. For TLS, PyMySQL reads all authorities' certificates."""
+
     def __init__(self, name: str, family: Family, host: str, port: int, account: Account) -> None:
         self.name = name
         self.family = family
@@ -67,6 +70,7 @@ class SqlServer:
             "password": self.account.password,
             "charset": "utf8mb4",
             "autocommit": True,
+            "ssl_disabled": not self.wants_tls,
             "connect_timeout": CONNECT_TIMEOUT,
             "read_timeout": READ_TIMEOUT,
         }
@@ -135,6 +139,8 @@ class SqlServer:
 
 class RunningServer(SqlServer):
     """A server that runs already, which nobody here starts or stops."""
+
+    wants_tls = True
 
     def __init__(self, name: str, host: str, port: int, account: Account) -> None:
         super().__init__(name, "mysql", host, port, account)

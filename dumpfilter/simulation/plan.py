@@ -13,7 +13,7 @@ from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.links.shape import LinkShape
 from dumpfilter.simulation.results import NodeDescription
-from dumpfilter.simulation.retries import Retries, retries_of
+from dumpfilter.simulation.retries import Retries, option_of, retries_of
 from dumpfilter.topology.checks import semantics_of
 from dumpfilter.topology.model import (
     MasterNode,
@@ -79,6 +79,8 @@ class Leg:
     """The filter of what is sent when only readers filter. Real replicas on the way log what they applied."""
     retries: Retries
     """The times at which the target tries to connect again after an outage."""
+    chunk_size: int = 0
+    """The bytes of events in a message of gRPC, as the target wants them. 0: the master's choice."""
 
     @property
     def link(self) -> str:
@@ -168,6 +170,7 @@ def plan_topology(topology: Topology) -> Plan:
                         FilterKey(sent),
                         FilterKey(content.logged),
                         retries_of(node),
+                        int(option_of(node, "--chunk-size") or 0),
                     )
                     legs = (*legs, leg)
                     channels.append(Channel(reading.source, content.origin, legs, FilterKey(own)))

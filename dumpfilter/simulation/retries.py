@@ -51,9 +51,17 @@ def retries_of(node: Node) -> Retries:
 
     The waits of dumpfilter are random, from half of the longest wait to the whole. The simulation takes the mean.
     """
-    for at, option in enumerate(node.options):
-        name, equals, value = option.partition("=")
-        if name.replace("_", "-") == _OPTION:
-            longest = _MEAN * float(value if equals else node.options[at + 1])
-            return Retries(min(Retries.first, longest), longest)
+    found = option_of(node, _OPTION)
+    if found is not None:
+        longest = _MEAN * float(found)
+        return Retries(min(Retries.first, longest), longest)
     return REPLICA_RETRIES if isinstance(node, ServerNode) else SLAVE_RETRIES
+
+
+def option_of(node: Node, name: str) -> str | None:
+    """Return the value of an option among a node's own options. None: the node does not have the option."""
+    for at, option in enumerate(node.options):
+        found, equals, value = option.partition("=")
+        if f"--{found.lstrip('-')}".replace("_", "-") == name:
+            return value if equals else node.options[at + 1]
+    return None

@@ -135,7 +135,12 @@ class Router:
             hop = replace(hop, tick=TICK)
         if form in (Form.PACKETS, Form.STAND_INS):
             return hop
-        return replace(hop, message=DEFAULT_CHUNK_SIZE, message_overhead=MESSAGE_OVERHEAD, ahead=BUFFERS)
+        return replace(
+            hop,
+            message=leg.chunk_size or DEFAULT_CHUNK_SIZE,
+            message_overhead=MESSAGE_OVERHEAD,
+            ahead=BUFFERS,
+        )
 
 
 def hop_of(shape: LinkShape, retries: Retries, *, seed: int) -> Hop:

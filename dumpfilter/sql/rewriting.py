@@ -23,6 +23,7 @@ from dumpfilter.sql import server_errors
 from dumpfilter.sql.functions import CLOCKS, FUNCTIONS, NATIVE, clock
 from dumpfilter.sql.result import ColumnType, Table
 from dumpfilter.sql.server_errors import SqlError
+from dumpfilter.sql.waits import WAIT_FUNCTIONS, key_of
 from dumpfilter.statement.tokens import Token, TokenKind, tokens
 
 MAX_STATEMENT = 256 << 10
@@ -218,6 +219,7 @@ class Rewriting:
         self._find_tables()
         self._name_table_columns()
         self._refuse_ungrouped_columns()
+        self._put_waited_values()
         # The loop visits the syntax tree from the leaves to the root, so that the new nodes are not translated a
         # second time.
         for node in reversed(list(self.tree.bfs())):
@@ -227,6 +229,12 @@ class Rewriting:
                     if new is not node:
                         node.replace(new)
                     break
+
+    def _put_waited_values(self) -> None:
+        """Put the values of functions that have waited in place of the calls, whose arguments still have their text."""
+        for call in list(self.tree.find_all(exp.Anonymous)):
+            if call.name.lower() in WAIT_FUNCTIONS and key_of(call) in self._environment.functions:
+                call.replace(_value(self._environment.functions[key_of(call)]))
 
     @property
     def sqlite_text(self) -> str:

@@ -165,6 +165,10 @@ A server with sql_mode ONLY_FULL_GROUP_BY uses this text (its symbol is ER_MIX_O
 """
 ER_NO_SUCH_TABLE = Message(1146, "42S02", "Table '%.192s.%.192s' doesn't exist")
 ER_UNKNOWN_SYSTEM_VARIABLE = Message(1193, "HY000", "Unknown system variable '%.64s'")
+ER_WARN_DEPRECATED_SYNTAX = Message(
+    1287, "HY000", "'%s' is deprecated and will be removed in a future release. Please use %s instead"
+)
+ER_MALFORMED_GTID_SET_SPECIFICATION = Message(1772, "HY000", "Malformed GTID set specification '%.200s'.")
 ER_WRONG_ARGUMENTS = Message(1210, "HY000", "Incorrect arguments to %s")
 ER_ERROR_WHEN_EXECUTING_COMMAND = Message(1220, "HY000", "Error when executing command %s: %.128s")
 ER_WRONG_NUMBER_OF_COLUMNS_IN_SELECT = Message(

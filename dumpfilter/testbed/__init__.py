@@ -1,6 +1,14 @@
-"""A running topology: real processes, shaped links, and what one asks of them."""
+"""A running topology: real processes, shaped links, and what one asks of them.
 
-from dumpfilter.testbed.bed import Testbed, up
+The modules that run a topology are imported when one of their names is first used. Commands that only ask a running
+topology answer at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
 from dumpfilter.testbed.errors import (
     LawBroken,
     NodeIsDown,
@@ -13,9 +21,20 @@ from dumpfilter.testbed.errors import (
     TopologyBusy,
     Unknown,
 )
-from dumpfilter.testbed.links import TestbedLink
-from dumpfilter.testbed.node import TestbedNode
 from dumpfilter.testbed.values import ChannelState, Lag, LinkStatus, NodeStatus, Place, TestbedStatus
+
+if TYPE_CHECKING:
+    from dumpfilter.testbed.bed import Testbed
+    from dumpfilter.testbed.links import TestbedLink
+    from dumpfilter.testbed.node import TestbedNode
+    from dumpfilter.testbed.starting import up
+
+_MODULES = {
+    "Testbed": "dumpfilter.testbed.bed",
+    "TestbedLink": "dumpfilter.testbed.links",
+    "TestbedNode": "dumpfilter.testbed.node",
+    "up": "dumpfilter.testbed.starting",
+}
 
 __all__ = [
     "ChannelState",
@@ -39,3 +58,10 @@ __all__ = [
     "Unknown",
     "up",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import a name's module at the first use of the name (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)

@@ -10,21 +10,21 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 from dumpfilter.demo.processes import uninterrupted
 from dumpfilter.links.client import LinkProcess
-from dumpfilter.testbed.errors import NotCaughtUp, StartFailed, Unknown
+from dumpfilter.testbed.errors import NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.keeping import Keeper
 from dumpfilter.testbed.law import check_law
-from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files, take
+from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.monitor import Monitor
-from dumpfilter.testbed.node import WAIT, Feed, TestbedNode
+from dumpfilter.testbed.node import Feed, TestbedNode
 from dumpfilter.testbed.own_nodes import Master, Slave
+from dumpfilter.testbed.server_law import ServerLaw
 from dumpfilter.testbed.server_nodes import RunningServerNode, SqlNode, StartedServer
 from dumpfilter.testbed.values import NodeStatus, TestbedStatus
 from dumpfilter.topology.drafts import did_you_mean
@@ -39,7 +39,6 @@ from dumpfilter.topology.model import (
     Topology,
     WorkloadNode,
 )
-from dumpfilter.topology.notation import topology_from
 
 _KINDS: Mapping[type[Node], type[TestbedNode]] = {
     ServerNode: StartedServer,
@@ -57,7 +56,16 @@ class Testbed(AbstractContextManager["Testbed"]):
     __test__ = False
 
     def __init__(
-        self, topology: Topology, state: State, keeper: Keeper, links: LinkProcess, *, keep: bool
+        self,
+        topology: Topology,
+        state: State,
+        keeper: Keeper,
+        links: LinkProcess,
+        *,
+        keep: bool,
+        hold: bool = False,
+        timeout: float = 60.0,
+        wait_timeout: float,
     ) -> None:
         self.topology = topology
         self.directory = state.directory
@@ -69,7 +77,17 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._lock = threading.Lock()
         self._is_down = False
         (self.directory / "logs").mkdir(exist_ok=True)
-        self._ground = Ground(topology, self.directory, keeper, links, state)
+        self._ground = Ground(
+            topology,
+            self.directory,
+            keeper,
+            links,
+            state,
+            holds_files=hold,
+            start_timeout=timeout,
+            wait_timeout=wait_timeout,
+        )
+        self._server_law = ServerLaw(self._ground)
         self.links: Mapping[str, TestbedLink] = {
             link.name: TestbedLink(links, link) for link in topology.links
         }
@@ -98,12 +116,18 @@ class Testbed(AbstractContextManager["Testbed"]):
         """Start all nodes, each as soon as its sources run. Raises StartFailed."""
         started: dict[str, Future[None]] = {}
         with ThreadPoolExecutor(len(self.nodes) or 1, "start") as pool:
-            for node in self.nodes.values():
-                started[node.name] = pool.submit(self._start, node, dict(started))
-            done, _ = wait(started.values(), return_when=FIRST_EXCEPTION)
-            for future in done:
-                if (error := future.exception()) is not None:
-                    raise error
+            try:
+                for node in self.nodes.values():
+                    started[node.name] = pool.submit(self._start, node, dict(started))
+                done, _ = wait(started.values(), return_when=FIRST_EXCEPTION)
+                for future in started.values():
+                    # A source comes before its readers, so that the error that began it all is raised.
+                    if future in done:
+                        future.result()
+            except BaseException:
+                # The pool waits for its threads, and these wait for the processes that they start.
+                self._ground.end_all()
+                raise
         self._monitor.start()
 
     def _start(self, node: TestbedNode, started: Mapping[str, Future[None]]) -> None:
@@ -117,6 +141,12 @@ class Testbed(AbstractContextManager["Testbed"]):
                 port = source.slave_port(node) if is_slave else source.replica_port(node)
                 feed.port = feed.link.open(port, source.host if isinstance(source, SqlNode) else HOST)
         node.start()
+
+    def release(self) -> None:
+        """Let the recordings and workloads of a topology begin that was started with ``hold``."""
+        for node in self.nodes.values():
+            if isinstance(node, Files):
+                node.start()
 
     # -- nodes and links
 
@@ -152,45 +182,52 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     # -- waiting
 
-    def wait_caught_up(self, timeout: float = WAIT) -> None:
+    def _deadline(self, timeout: float | None) -> float:
+        """Return the end of a wait. Without ``timeout`` the limit is that of :func:`up`."""
+        return time.monotonic() + (self._ground.wait_timeout if timeout is None else timeout)
+
+    def wait_caught_up(self, timeout: float | None = None) -> None:
         """Wait until every running node has applied what its origins have written before the call.
 
         Raises NotCaughtUp.
         """
-        deadline = time.monotonic() + timeout
+        deadline = self._deadline(timeout)
         for node in self.nodes.values():
             if node.feeds and node.is_running:
                 node.wait_caught_up(max(deadline - time.monotonic(), 0.0))
 
-    def wait_done(self, timeout: float = WAIT) -> None:
+    def wait_done(self, timeout: float | None = None) -> None:
         """Wait until all recordings and workloads have written everything. Raises NotCaughtUp."""
-        deadline = time.monotonic() + timeout
+        deadline = self._deadline(timeout)
         for node in self.nodes.values():
             if isinstance(node, Files) and not node.wait_done(max(deadline - time.monotonic(), 0.0)):
                 raise NotCaughtUp(
-                    f"{node.name}: the {node.kind} has not been written to its end within {timeout:g} s; it is at "
+                    f"{node.name}: the {node.kind} has not been written to its end in time; it is at "
                     f"{node.status().place}{' and paused' if node.state == 'stopped' else ''}"
                 )
 
-    def check(self, timeout: float = WAIT) -> None:
+    def check(self, timeout: float | None = None) -> None:
         """Wait until all running nodes have caught up, and check the law for each.
 
         Raises LawBroken, and NotCaughtUp.
         """
-        deadline = time.monotonic() + timeout
-        self.wait_caught_up(timeout)
-        check_law(self._ground, self.nodes, max(deadline - time.monotonic(), 1.0))
+        deadline = self._deadline(timeout)
+        self._settle(deadline)
+        check_law(self.nodes, self._server_law, max(deadline - time.monotonic(), 1.0))
 
     # -- status
 
     def status(self) -> TestbedStatus:
         """Return the status of all nodes and links."""
+        # Nodes are asked together, so that their places are those of about one moment.
+        with ThreadPoolExecutor(len(self.nodes) or 1, "status") as pool:
+            nodes = dict(zip(self.nodes, pool.map(self._node_status, self.nodes.values()), strict=True))
         counters = self._link_process.counters() if self.links else {}
         return TestbedStatus(
             name=self.topology.name,
             directory=str(self.directory),
             pid=os.getpid(),
-            nodes={name: self._node_status(node) for name, node in self.nodes.items()},
+            nodes=nodes,
             links={
                 name: link.status(counters[name]) for name, link in self.links.items() if name in counters
             },
@@ -208,13 +245,40 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     # -- the end
 
-    def reset(self, timeout: float = WAIT) -> None:
+    def reset(self, timeout: float | None = None) -> None:
         """Return to the state after :func:`up`, for the next test.
 
         Links are healed and have the topology's shape. All nodes run. Databases that were made on real servers since
-        are dropped, and the statements of ``init`` run again. All nodes have caught up. Raises DumpfilterError.
+        are dropped, and the statements of ``init`` run again. Connections with an open transaction end. All nodes have
+        caught up. Raises DumpfilterError.
         """
-        raise NotImplementedError
+        deadline = self._deadline(timeout)
+        for link in self.links.values():
+            link.restore()
+        for node in self.nodes.values():
+            if not node.is_running:
+                node.start()
+            node.let_go()
+        servers = [node for node in self.nodes.values() if isinstance(node, StartedServer) and _is_ours(node)]
+        for node in servers:
+            node.end_transactions()
+        self._settle(deadline)
+        for node in servers:
+            if not node.feeds:
+                node.drop_databases()
+        self._settle(deadline)
+        for node in servers:
+            if node.feeds and (left := node.databases()):
+                raise TestbedError(
+                    f"{node.name}: has databases that its source has dropped: {', '.join(left)}; the topology "
+                    "cannot be reset: start a new one"
+                )
+        for node in servers:
+            node.run_init()
+        self._settle(deadline)
+
+    def _settle(self, deadline: float) -> None:
+        self.wait_caught_up(max(deadline - time.monotonic(), 0.0))
 
     def down(self) -> None:
         """End all processes, and remove the directory if :func:`up` made it. Calling it twice is harmless.
@@ -234,51 +298,37 @@ class Testbed(AbstractContextManager["Testbed"]):
                 self._down()
 
     def _down(self) -> None:
-        self._monitor.close()
+        # An error of one step must not keep the others from their work. The last callback runs first.
+        with contextlib.ExitStack() as steps:
+            steps.callback(self._state.close)
+            if not self._keep:
+                steps.callback(self._remove_files)
+            if self._state.is_temporary:
+                # From here on this process removes the directory, or keeps it.
+                steps.callback(self._keeper.keep, self.directory)
+            steps.callback(self._ground.end_all)
+            steps.callback(self._link_process.close)
+            steps.callback(self._close_nodes)
+            steps.callback(self._server_law.close)
+            steps.callback(self._monitor.close)
+
+    def _close_nodes(self) -> None:
         with ThreadPoolExecutor(len(self.nodes) or 1, "down") as pool:
             list(pool.map(TestbedNode.close, self.nodes.values()))
-        self._link_process.close()
-        self._keeper.close()
-        if not self._keep:
-            if self._state.is_temporary:
-                shutil.rmtree(self.directory, ignore_errors=True)
-            else:
-                remove_files(self.directory, keep=(LOCK, *KEPT))
-                (self.directory / LOCK).unlink(missing_ok=True)
-        self._state.close()
+
+    def _remove_files(self) -> None:
+        if self._state.is_temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+        else:
+            remove_files(self.directory, keep=(LOCK, *KEPT))
+            (self.directory / LOCK).unlink(missing_ok=True)
 
     def __exit__(self, *_: object) -> None:
         self.down()
 
 
-def up(
-    topology: Topology | str | os.PathLike[str],
-    directory: Path | None = None,
-    *,
-    keep: bool = False,
-) -> Testbed:
-    """Start a topology, and return when all nodes run.
-
-    ``topology`` is an object, the path of a TOML file, or the short string. Without ``directory`` all files are in a
-    temporary directory, which goes away with the testbed unless ``keep``. Raises OptionError for a topology that is not
-    valid, NotRunnable for one that the testbed cannot run, StartFailed, and TopologyBusy.
-    """
-    found = topology_from(topology)
-    with contextlib.ExitStack() as started:
-        keeper = Keeper()
-        started.callback(keeper.close)
-        state = take(directory)
-        started.callback(state.close)
-        if state.is_temporary:
-            keeper.remove_at_end(state.directory)
-            started.callback(shutil.rmtree, state.directory, ignore_errors=True)
-        links = LinkProcess.start(state.directory / "links.log")
-        started.callback(links.close)
-        bed = Testbed(found, state, keeper, links, keep=keep)
-        started.pop_all()
-    try:
-        bed.start()
-    except BaseException:
-        bed.down()
-        raise
-    return bed
+def _is_ours(node: TestbedNode) -> bool:
+    """Tell whether all data of a node comes from servers that were started for the topology."""
+    if not node.feeds:
+        return isinstance(node, StartedServer)
+    return all(_is_ours(feed.origin) for feed in node.feeds)

@@ -10,18 +10,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dumpfilter.errors import DumpfilterError
-from dumpfilter.testbed.bed import Testbed
 from dumpfilter.testbed.errors import NotUp, TestbedError
-from dumpfilter.testbed.links import TestbedLink
+
+if TYPE_CHECKING:
+    from dumpfilter.testbed.bed import Testbed
 
 SOCKET = "control.sock"
 """The name of the socket in the topology's directory."""
@@ -114,6 +116,18 @@ class Control:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
+    def down(self) -> None:
+        """End the topology, and return when its process has ended. Raises NotUp."""
+        process = os.pidfd_open(self.ask("pid"))
+        try:
+            with contextlib.suppress(NotUp):
+                self.ask("down")
+            ended = select.poll()
+            ended.register(process, select.POLLIN)
+            ended.poll()
+        finally:
+            os.close(process)
+
     def ask(self, do: str, **arguments: Any) -> Any:
         """Send a request, and return the value of the answer.
 
@@ -151,6 +165,10 @@ def _short(path: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{directory}/{path.name}"
     finally:
         os.close(directory)
+
+
+def _pid(_: Testbed, __: Request) -> int:
+    return os.getpid()
 
 
 def _status(bed: Testbed, _: Request) -> Any:
@@ -209,6 +227,7 @@ def _link(bed: Testbed, request: Request) -> Any:
 
 
 _VERBS: dict[str, Callable[[Testbed, Request], Any]] = {
+    "pid": _pid,
     "status": _status,
     "wait": _wait,
     "wait done": _wait_done,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 
@@ -9,10 +10,10 @@ from dumpfilter.errors import DumpfilterError
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.inspection import inspect_set
 from dumpfilter.testbed.binlogs import WatchedSet, end_of
-from dumpfilter.testbed.errors import StartFailed
+from dumpfilter.testbed.errors import NodeIsDown, StartFailed
 from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.node import Feed, Goal, TestbedNode
-from dumpfilter.testbed.replay import Replay, steady_timetables, timetables
+from dumpfilter.testbed.replay import Replay, Timetable, steady_timetables, timetables
 from dumpfilter.testbed.values import NOWHERE, NodeStatus
 from dumpfilter.topology.model import Node, RecordingNode, WorkloadNode
 from dumpfilter.workload.generate import generate
@@ -34,7 +35,8 @@ class Files(TestbedNode):
 
     @property
     def watched(self) -> WatchedSet:
-        assert self._watched is not None
+        if self._watched is None:
+            raise NodeIsDown(f"{self.name}: the node has not been started yet")
         return self._watched
 
     def start(self) -> None:
@@ -50,25 +52,24 @@ class Files(TestbedNode):
 
     def _begin(self) -> None:
         model = self._model
+        holds = self._ground.holds_files
         if isinstance(model, WorkloadNode):
-            made = self.directory / ("binlog" if model.rate is None else "generated")
+            is_whole = model.rate is None and not holds
+            made = self.directory / ("binlog" if is_whole else "generated")
             generated = generate(made, model.size, style=model.style, seed=model.seed)
-            if model.rate is None:
-                self._watched = WatchedSet(generated.index)
-                return
-            tables = steady_timetables(BinlogSet.open(generated.index), rate=model.rate)
-            index = generated.index.name
+            source = BinlogSet.open(generated.index)
         else:
-            if model.speed is None:
-                self._watched = WatchedSet(model.binlogs.absolute())
-                # A missing file shall be an error of this node.
-                BinlogSet.open(model.binlogs)
-                return
+            is_whole = model.speed is None and not holds
+            # A missing file shall be an error of this node.
             source = BinlogSet.open(model.binlogs)
-            tables = timetables(source, speed=model.speed)
-            index = source.index.name if source.index is not None else "binlog.index"
-        self._replay = Replay(tables, self.directory / "binlog", index)
-        self._replay.start()
+        if is_whole:
+            self._watched = WatchedSet(
+                generated.index if isinstance(model, WorkloadNode) else model.binlogs.absolute()
+            )
+            return
+        index = source.index.name if source.index is not None else "binlog.index"
+        self._replay = Replay(_timetables(model, source), self.directory / "binlog", index)
+        self._replay.start(is_paused=holds)
         self._watched = WatchedSet(self._replay.index)
 
     def stop(self) -> None:
@@ -113,3 +114,10 @@ class Files(TestbedNode):
             is_done=self.is_done,
             problems=() if error is None else (f"{self.name}: the replay has ended: {error}",),
         )
+
+
+def _timetables(model: RecordingNode | WorkloadNode, source: BinlogSet) -> list[Timetable]:
+    if isinstance(model, WorkloadNode) and model.rate is not None:
+        return steady_timetables(source, rate=model.rate)
+    speed = model.speed if isinstance(model, RecordingNode) else None
+    return timetables(source, speed=math.inf if speed is None else speed)

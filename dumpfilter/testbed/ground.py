@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +18,8 @@ HOST = "127.0.0.1"
 
 FIRST_SERVER_ID = 101
 
+_END_TIMEOUT = 30.0
+
 REPLICATION_USER = "repl"
 """The user with which real replicas log in at replication ports of dumpfilter."""
 
@@ -25,13 +28,30 @@ class Ground:
     """The directory, the processes and the secrets of one running topology."""
 
     def __init__(
-        self, topology: Topology, directory: Path, keeper: Keeper, links: LinkProcess, state: State
+        self,
+        topology: Topology,
+        directory: Path,
+        keeper: Keeper,
+        links: LinkProcess,
+        state: State,
+        *,
+        holds_files: bool = False,
+        start_timeout: float = 60.0,
+        wait_timeout: float,
     ) -> None:
         self.topology = topology
         self.directory = directory
         self.keeper = keeper
         self.links = links
         self.state = state
+        self.is_ending = threading.Event()
+        """Set when the topology ends."""
+        self.holds_files = holds_files
+        """Whether recordings and workloads wait for :meth:`dumpfilter.testbed.bed.Testbed.release`."""
+        self.start_timeout = start_timeout
+        """The longest time that one node may take to start, seconds."""
+        self.wait_timeout = wait_timeout
+        """The limit of a wait without a limit of its own, seconds."""
         self.console_password = secrets.token_urlsafe(12)
         self.replication_password = secrets.token_urlsafe(12)
         self.console_password_file = directory / "console.password"
@@ -48,15 +68,25 @@ class Ground:
         self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
     ) -> Child:
         """Start ``dumpfilter`` with these arguments. Raises StartFailed."""
-        child = self.keeper.fork(name, arguments, log, environment=environment)
-        self.state.add(child)
-        return child
+        return self._added(self.keeper.fork(name, arguments, log, environment=environment))
 
     def spawn(self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Child:
         """Start another program. Raises StartFailed."""
-        child = self.keeper.spawn(name, command, log, environment=environment)
+        return self._added(self.keeper.spawn(name, command, log, environment=environment))
+
+    def _added(self, child: Child) -> Child:
         self.state.add(child)
+        if self.is_ending.is_set():
+            child.kill()
         return child
+
+    def end_all(self) -> None:
+        """Kill all processes that still run. A node that is just being started fails."""
+        self.is_ending.set()
+        for child in self.state.children:
+            if child.poll() is None:
+                child.kill()
+                child.wait(_END_TIMEOUT)
 
 
 def write_secret(path: Path, text: str) -> None:

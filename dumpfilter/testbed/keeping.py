@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import itertools
 import json
@@ -10,17 +11,18 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dumpfilter.testbed.errors import StartFailed, TestbedError
+from dumpfilter.testbed.temporary import temporary_directory
 
 _RECEIVED = 1 << 16
 _END_TIMEOUT = 10.0
-_ANSWER_TIMEOUT = 120.0
+_ANSWER_TIMEOUT = 1200.0
+"""The longest time for an answer, seconds. After an installation the keeper compiles all kernels, once."""
 
 
 class Child:
@@ -73,10 +75,10 @@ class Keeper:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        scratch = tempfile.mkdtemp(prefix="dumpfilter-keeper-")
+        scratch = temporary_directory()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "dumpfilter.testbed.keeper", str(theirs.fileno()), scratch],
+                [sys.executable, "-m", "dumpfilter.testbed.keeper", str(theirs.fileno()), str(scratch)],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 # numpy's linear algebra starts threads, and a process with threads must not fork.
@@ -92,6 +94,7 @@ class Keeper:
         self._early: dict[int, int] = {}
         """Exit codes of processes whose start nobody has noticed yet."""
         self._gone = False
+        self._owner = os.getpid()
         self._thread = threading.Thread(target=self._receive, name="keeper", daemon=True)
         self._thread.start()
 
@@ -99,6 +102,11 @@ class Keeper:
     def pid(self) -> int:
         """The keeper's process number."""
         return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the keeper runs, and this process is the one that started it."""
+        return self._owner == os.getpid() and not self._gone
 
     def fork(
         self,
@@ -132,8 +140,9 @@ class Keeper:
         self._send({"do": "remove at end", "directory": str(directory)})
 
     def keep(self, directory: Path) -> None:
-        """Undo :meth:`remove_at_end`."""
-        self._send({"do": "keep", "directory": str(directory)})
+        """Undo :meth:`remove_at_end`. A keeper that was killed removes nothing."""
+        with contextlib.suppress(TestbedError):
+            self._send({"do": "keep", "directory": str(directory)})
 
     def ready(self) -> None:
         """Wait until the keeper has imported everything. Raises TestbedError."""
@@ -236,3 +245,26 @@ class Keeper:
             self._early[answer["exited"]] = answer["code"]
         else:
             child.ended(answer["code"])
+
+
+_shared: Keeper | None = None
+_sharing = threading.Lock()
+
+
+def shared_keeper() -> Keeper:
+    """Return the keeper of this process, and start it at the first call. It ends with this process.
+
+    The first topology of a process waits for the keeper's imports, and later ones do not.
+    """
+    global _shared
+    with _sharing:
+        if _shared is None or not _shared.is_alive:
+            _shared = Keeper()
+            atexit.register(_close_shared, _shared, os.getpid())
+        return _shared
+
+
+def _close_shared(keeper: Keeper, owner: int) -> None:
+    # A forked child of this process must leave its parent's keeper alone.
+    if os.getpid() == owner:
+        keeper.close()

@@ -5,6 +5,7 @@ A slave of dumpfilter is compared with a reference that reads everything of the 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,10 +22,14 @@ from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.statement import Statement
 from dumpfilter.testbed.errors import LawBroken
-from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.node import Feed, TestbedNode
 from dumpfilter.testbed.own_nodes import Slave, is_effective
+from dumpfilter.testbed.server_law import ServerLaw
+from dumpfilter.testbed.server_nodes import StartedServer
 from dumpfilter.testbed.values import Place
+
+LEAST_CHECK = 10.0
+"""The least time for the check of one real replica, seconds, since its reference may have to be started."""
 
 
 class Chained(ReplicationFilter):
@@ -61,14 +66,18 @@ class Chained(ReplicationFilter):
         return self._own.rewrite_table(database, table)
 
 
-def check_law(ground: Ground, nodes: Mapping[str, TestbedNode], timeout: float) -> None:
-    """Check the law for all running nodes. Raises LawBroken with all differences."""
-    del ground, timeout
+def check_law(nodes: Mapping[str, TestbedNode], server_law: ServerLaw, timeout: float) -> None:
+    """Check the law for all running nodes. Raises LawBroken with all differences, and NotCaughtUp."""
+    deadline = time.monotonic() + timeout
     broken: list[str] = []
     for node in nodes.values():
         if isinstance(node, Slave):
             for feed in node.feeds:
                 broken += differences(node, feed)
+        elif isinstance(node, StartedServer) and node.feeds and node.is_running:
+            filters = {feed.channel: filters_on_the_way(feed) for feed in node.feeds}
+            left = max(deadline - time.monotonic(), LEAST_CHECK)
+            broken += map(str, server_law.check(node, filters, left))
     if broken:
         raise LawBroken("the law is broken:\n" + "\n".join(broken))
 

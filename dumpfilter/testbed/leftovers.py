@@ -18,14 +18,12 @@ from typing import Any
 
 from dumpfilter.testbed.errors import TestbedError, TopologyBusy
 from dumpfilter.testbed.keeping import Child
-from dumpfilter.testbed.processes import kill_group, start_time
+from dumpfilter.testbed.processes import is_alive, kill_group, start_time
+from dumpfilter.testbed.temporary import TEMPORARY, temporary_directory
 
 STATE = "state.json"
 """The name of the state file."""
 LOCK = "lock"
-TEMPORARY = "dumpfilter-topology-"
-"""The begin of the names of temporary directories of topologies."""
-
 KEPT = ("logs", "report.json")
 """The files of a directory that outlive the topology, if a user named the directory."""
 
@@ -42,19 +40,24 @@ class State:
             "pid": os.getpid(),
             "started": start_time(os.getpid()),
             "is_temporary": is_temporary,
-            "processes": {},
+            "processes": [],
         }
+        self._children: list[Child] = []
         self._write()
 
     def add(self, child: Child) -> None:
-        """Note a process."""
-        self.note(child.name, child.pid, child.started)
-
-    def note(self, name: str, pid: int, started: int | None) -> None:
-        """Note a process, which replaces the one that had the same name before."""
+        """Note a process, and forget those that have ended."""
         with self._lock:
-            self._content["processes"][name] = [pid, started]
+            self._children = [one for one in self._children if one.poll() is None]
+            self._children.append(child)
+            self._content["processes"] = [[one.pid, one.started] for one in self._children]
             self._write()
+
+    @property
+    def children(self) -> list[Child]:
+        """The processes that were noted and may still run."""
+        with self._lock:
+            return list(self._children)
 
     def close(self) -> None:
         """Give the directory free."""
@@ -74,7 +77,7 @@ def take(directory: Path | None) -> State:
     """
     clean_temporary()
     if directory is None:
-        return State(Path(tempfile.mkdtemp(prefix=TEMPORARY)), is_temporary=True)
+        return State(temporary_directory(), is_temporary=True)
     directory = directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
     if (directory / STATE).exists():
@@ -97,7 +100,7 @@ def clean(directory: Path) -> bool:
     try:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             content = json.loads((directory / STATE).read_text())
-            for pid, started in content["processes"].values():
+            for pid, started in content["processes"]:
                 if started:
                     kill_group(pid, started)
         remove_files(directory)
@@ -107,14 +110,15 @@ def clean(directory: Path) -> bool:
 
 
 def clean_temporary() -> None:
-    """Clean the temporary directories of topologies of this user whose processes were killed."""
+    """Remove the temporary directories of topologies whose processes were killed, and end what runs there."""
     for directory in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
         try:
-            if directory.stat().st_uid != os.getuid() or not (directory / STATE).exists():
+            pid, started, *_ = directory.name.removeprefix(TEMPORARY).split("-")
+            if directory.stat().st_uid != os.getuid() or is_alive(int(pid), int(started)):
                 continue
-            if clean(directory):
-                shutil.rmtree(directory, ignore_errors=True)
-        except (OSError, TopologyBusy):
+            clean(directory)
+            shutil.rmtree(directory, ignore_errors=True)
+        except (OSError, ValueError, TopologyBusy):
             continue
 
 

@@ -6,7 +6,7 @@ import abc
 import contextlib
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -19,9 +19,6 @@ from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.values import NO_LAG, ChannelState, Kind, Lag, NodeStatus, Place, State
 from dumpfilter.topology.model import Node, Reading
-
-WAIT = 30.0
-"""The longest wait for a node to catch up, seconds, if the caller says nothing."""
 
 _SQL_TIMEOUT = 60.0
 _LONGEST_STATEMENT = 200
@@ -76,6 +73,7 @@ class TestbedNode(abc.ABC):
         self._ground = ground
         self._lock = threading.RLock()
         self._held_behind = 0.0
+        self._is_paused = False
 
     # -- life
 
@@ -158,9 +156,13 @@ class TestbedNode(abc.ABC):
         except (pymysql.Error, OSError) as error:
             raise NodeIsDown(f"{self.name}: no connection to {self.host}:{self.port}: {error}") from None
 
-    def execute(self, sql: str, args: Any = None) -> list[tuple[Any, ...]]:
-        """Run one statement on a connection of its own, and return its rows. Raises NodeIsDown and SqlFailed."""
-        with contextlib.closing(self.connect()) as connection, connection.cursor() as cursor:
+    def execute(self, sql: str, args: Any = None, *, database: str | None = None) -> list[tuple[Any, ...]]:
+        """Run one statement on a connection of its own, and return its rows.
+
+        ``database`` is the connection's current database, which filters such as do-db ask for. Raises NodeIsDown and
+        SqlFailed.
+        """
+        with contextlib.closing(self.connect(database=database)) as connection, connection.cursor() as cursor:
             try:
                 cursor.execute(sql, args)
                 return list(cursor.fetchall())
@@ -194,13 +196,14 @@ class TestbedNode(abc.ABC):
         """How far the node is behind the origins of its data: the largest lag of its channels."""
         return most(channel.lag for channel in self.channels())
 
-    def wait_caught_up(self, timeout: float = WAIT) -> None:
+    def wait_caught_up(self, timeout: float | None = None) -> None:
         """Wait until the node has applied all that its origins have written before the call.
 
-        Raises NotCaughtUp, and NodeIsDown for a node that does not run.
+        Without ``timeout`` the limit is that of :func:`up`. Raises NotCaughtUp, and NodeIsDown for a node that does not
+        run.
         """
         self._check_running()
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + (self._ground.wait_timeout if timeout is None else timeout)
         for goal in self.goals(deadline):
             self.wait_for(goal, deadline)
 
@@ -262,6 +265,30 @@ class TestbedNode(abc.ABC):
                 raise TestbedError(f"{self.name}: reads files, without a link that could be slow")
             feed.link.hold(seconds)
         self._held_behind = seconds
+
+    def pause(self) -> None:
+        """Stop to apply, and go on to receive, until :meth:`resume`."""
+        raise TestbedError(f"{self.name}: a {self.kind} applies nothing that could pause")
+
+    def resume(self) -> None:
+        """Apply again after :meth:`pause`."""
+        raise TestbedError(f"{self.name}: a {self.kind} applies nothing that could pause")
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Hold the node's data still inside the context."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.resume()
+
+    def let_go(self) -> None:
+        """End a pause, and a delay of :meth:`hold_behind`, if there is one."""
+        if self._is_paused:
+            self.resume()
+        if self._held_behind:
+            self.hold_behind(0.0)
 
 
 def most(lags: Any) -> Lag:

@@ -1,7 +1,7 @@
 """The replay of a binlog set: its transactions with the times at which they are due, and the files that grow.
 
-A replayed set is written as a server writes its binlog: whole transactions, a format description event that says "in
-use", a Rotate event at the end of a file, and an index file that names a file once the file exists.
+A replayed set is written as a server writes its binlog. Transactions appear whole. The format description event
+says "in use" until the file is complete. The index file names a file once the file exists.
 """
 
 from __future__ import annotations
@@ -179,10 +179,14 @@ class Replay:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"replay {directory.name}", daemon=True)
 
-    def start(self) -> None:
-        """Begin to write. The first file and the index exist when the method returns."""
+    def start(self, *, is_paused: bool = False) -> None:
+        """Begin to write. The first file and the index exist when the method returns.
+
+        A replay that begins paused writes its first transaction after :meth:`resume`.
+        """
         self._directory.mkdir(parents=True, exist_ok=True)
         self._began = time.monotonic()
+        self._paused_at = self._began if is_paused else None
         self._thread.start()
         self._ready.wait()
         if self.error is not None:
@@ -242,8 +246,9 @@ class Replay:
 
     def _write(self, table: Timetable) -> bool:
         """Write one file. Return False if the replay was closed meanwhile."""
-        if table.due.size and not self._wait_until(int(table.due[0])):
-            # A server makes its next file when it has something to write, at the latest.
+        is_first = table is self._tables[0]
+        # A server makes its next file when it has something to write, at the latest.
+        if table.due.size and not is_first and not self._wait_until(int(table.due[0])):
             return False
         with BinlogFile(table.file) as source:
             head = source.read(0, source.first_event)

@@ -1,4 +1,4 @@
-"""The nodes that are real servers: those that are started for the topology, and those that run already."""
+"""Real servers as nodes: a server that is started for the topology, and a server that runs already."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from dumpfilter.binlog.gtid.parse import parse_gtid_set
-from dumpfilter.errors import ConnectionLost, DumpfilterError, ReplicaBehind, ServerError
+from dumpfilter.errors import ConnectionLost, DumpfilterError, ReplicaBehind, ServerError, ServerMissing
 from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.servers import (
@@ -30,9 +30,10 @@ from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
 from dumpfilter.testbed.keeping import Child
 from dumpfilter.testbed.node import Feed, Goal, TestbedNode, most
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, NodeStatus, Place
-from dumpfilter.topology.model import Node, RunningNode, ServerNode
+from dumpfilter.topology.model import Node, RunningNode, ServerNode, WorkloadNode
 
 _OWN = ("master", "slave")
+_OF_THE_SERVER = ("information_schema", "mysql", "performance_schema", "sys")
 
 
 class SqlNode(TestbedNode):
@@ -92,6 +93,12 @@ class StartedServer(SqlNode):
         self._model = node
         self._is_new = True
         self._server: Server | None = None
+        for feed in self.feeds:
+            if isinstance(feed.origin.node, WorkloadNode) and not node.init:
+                raise NotRunnable(
+                    f"{self.name}: a real replica cannot apply the generated workload of {feed.source.name}, whose "
+                    "tables it does not have; let the topology begin with a server, or make the tables with init"
+                )
 
     @property
     def server(self) -> Server:  # type: ignore[override]
@@ -116,7 +123,8 @@ class StartedServer(SqlNode):
 
     @property
     def watched(self) -> WatchedSet:
-        assert self._watched is not None
+        if self._watched is None:
+            raise NodeIsDown(f"{self.name}: the node has not been started yet")
         return self._watched
 
     @property
@@ -137,12 +145,16 @@ class StartedServer(SqlNode):
             try:
                 if self._server is None:
                     self._server = self._made()
-                self._server.start()
+                self._server.launch()
+                self._server.wait_until_ready(self._ground.start_timeout)
                 if self._is_new:
                     self._follow_all()
                     index = Path(self._server.value("@@GLOBAL.log_bin_index"))
                     self._watched = WatchedSet(index if index.is_absolute() else self._server.data / index)
                     self._is_new = False
+            except ServerMissing:
+                self.state = "failed"
+                raise
             except DumpfilterError as error:
                 self.state = "failed"
                 raise StartFailed(
@@ -260,7 +272,9 @@ class StartedServer(SqlNode):
         if running:
             try:
                 goal = self.goal()
-                place, gtids = goal.place, goal.gtids
+                place = goal.place
+                # Transactions that a replica's filter drops are not in the replica's binlog.
+                gtids = self.server.applied_gtids() if self.feeds else goal.gtids
             except (ServerError, ConnectionLost) as error:
                 problems.append(f"{self.name}: {error}")
         elif self.state == "failed":
@@ -312,6 +326,45 @@ class StartedServer(SqlNode):
         for feed in self.feeds:
             self.server.channel(feed.channel).set_delay(round(seconds))
         self._held_behind = seconds
+
+    def pause(self) -> None:
+        self._check_running()
+        self._is_paused = True
+        for feed in self.feeds:
+            self.server.channel(feed.channel).stop("SQL_THREAD")
+
+    def resume(self) -> None:
+        self._is_paused = False
+        if self.is_running:
+            for feed in self.feeds:
+                self.server.channel(feed.channel).start("SQL_THREAD")
+
+    def databases(self) -> list[str]:
+        """Return the names of the databases that do not belong to the server itself."""
+        return [name for (name,) in self.server.sql("SHOW DATABASES") if name not in _OF_THE_SERVER]
+
+    def end_transactions(self) -> None:
+        """End the connections of clients that have left a transaction open, since its locks would stop a DROP."""
+        users = {row["Id"]: row["User"] for row in self.server.rows("SHOW PROCESSLIST")}
+        for (number,) in self.server.sql("SELECT trx_mysql_thread_id FROM information_schema.innodb_trx"):
+            if users.get(number) == self.user:
+                # The client may have ended in the meantime.
+                with contextlib.suppress(ServerError):
+                    self.server.sql(f"KILL {number}")
+
+    def drop_databases(self) -> None:
+        """Drop all databases that do not belong to the server itself."""
+        for name in self.databases():
+            # A filter asks for the current database. So replicas that have the database drop it, too.
+            self.server.sql(
+                "SET FOREIGN_KEY_CHECKS = 0", f"DROP DATABASE `{name.replace('`', '``')}`", database=name
+            )
+
+    def run_init(self) -> None:
+        """Run the statements of ``init`` again. Those of a replica stay out of its binlog."""
+        if self._model.init:
+            first = [self.server.dialect.without_binlog] if self.feeds else []
+            self.server.sql(*first, *self._model.init)
 
 
 class RunningServerNode(SqlNode):

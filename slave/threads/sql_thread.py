@@ -24,6 +24,7 @@ from dumpfilter.slave.state.relay_log import RelayHead, RelayPosition, place_ord
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.slave.threads.gtids import gtid_of
+from dumpfilter.slave.threads.progress import Progress
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.slave.threads.until import Ahead, Until
 from dumpfilter.stream.gaps import hits_from_numbers
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 SAVE_PERIOD = 1.0
 """The shortest time between two writes of ``relay-log.info`` while the applier works, seconds."""
+
+AWAITED_SAVE_PERIOD = 0.02
+"""That time while a statement waits for the applier's position or GTIDs, seconds."""
 
 _READ_BUFFER = 1 << 18
 
@@ -74,11 +78,12 @@ class SqlThread:
     tells how far the relay log is complete. :meth:`run` works until the thread ends and may be called once. Any thread
     may call :meth:`stop`. The constructor restores the target to the state that ``relay-log.info`` holds.
 
-    ``make_filter`` makes the filter that the slave applies itself. Its argument says which family of servers wrote the
-    binlogs and how names are compared. ``origin`` drops transactions by server id or domain. ``on_hits`` receives
-    counts of the uses of filter rules since the last call, on the slave and on the master. ``until`` is the condition
-    of START REPLICA UNTIL. The thread calls ``refetch`` when the relay log is damaged. The callback discards the relay
-    log after the saved position and returns True, and the I/O thread fetches that part again.
+    ``make_filter`` makes the filter that the slave applies itself. Its argument says which family of servers wrote
+    the binlogs and how names are compared. ``origin`` drops transactions by server id or domain. ``on_hits``
+    receives counts of the uses of filter rules since the last call, on the slave and on the master. ``until`` is
+    the condition of START REPLICA UNTIL. ``progress`` has the statements that wait for the thread. The thread calls
+    ``refetch`` when the relay log is damaged. The callback discards the relay log after the saved position and
+    returns True, and the I/O thread fetches that part again.
 
     Raises StateCorrupt when ``relay-log.info`` does not fit the relay log or the target.
     """
@@ -95,8 +100,10 @@ class SqlThread:
         until: Until | None = None,
         refetch: Callable[[RelayLogDamaged], bool] = lambda damage: False,
         measured: ChannelMeasurements | None = None,
+        progress: Progress | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._progress = progress or Progress(relay_end.wake)
         self._directory = directory
         self._relay_end = relay_end
         self._target = target
@@ -141,6 +148,11 @@ class SqlThread:
         The members ``executed`` and ``target`` are those of the newest write of ``relay-log.info``.
         """
         return self._info.model_copy(update=self._unsaved) if self._unsaved else self._info
+
+    @property
+    def saved(self) -> RelayLogInfo:
+        """The applier's position, GTIDs and target at the newest write of ``relay-log.info``."""
+        return self._info
 
     @property
     def stopping(self) -> bool:
@@ -194,6 +206,8 @@ class SqlThread:
             if self._damage is not None:
                 raise self._damage
             here = self.info.relay_position
+            if self._progress.is_awaited and here == self._relay_end.position:
+                self._save()
             end, is_last = self._relay_end.wait(here, SAVE_PERIOD / 4)
             if end is not None and place_order(here) < place_order(end):
                 before = self._measured.applied.transactions
@@ -377,7 +391,8 @@ class SqlThread:
             self._on_hits(self._applier.take_hits())
 
     def _save_if_due(self) -> None:
-        if self._unsaved and self._clock() - self._saved_at >= SAVE_PERIOD:
+        period = AWAITED_SAVE_PERIOD if self._progress.is_awaited else SAVE_PERIOD
+        if self._unsaved and self._clock() - self._saved_at >= period:
             self._save()
 
     def _save(self) -> None:
@@ -395,3 +410,4 @@ class SqlThread:
         self._info = info
         self._unsaved = {}
         self._saved_at = self._clock()
+        self._progress.told()

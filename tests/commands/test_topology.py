@@ -51,7 +51,7 @@ class NotedNode:
         return "one\ntwo\nthree\n"
 
     def __getattr__(self, verb: str) -> Any:
-        return lambda: self._bed.asked.append(f"{verb} {self._name}")
+        return lambda *given: self._bed.asked.append(" ".join(map(str, [verb, self._name, *given])))
 
 
 class NotedLink:
@@ -166,6 +166,11 @@ def test_a_mistake_in_the_topology_is_an_error_of_the_verb(bed: NotedBed) -> Non
 def test_the_verbs_of_nodes(bed: NotedBed, verb: str) -> None:
     assert ask(bed, verb, "web").stdout == "web: running\n"
     assert bed.asked == [f"{verb} web"]
+
+
+def test_hold(bed: NotedBed) -> None:
+    assert ask(bed, "hold", "web", "3s").returncode == 0
+    assert bed.asked == ["hold_behind web 3.0"]
 
 
 def test_check(bed: NotedBed) -> None:

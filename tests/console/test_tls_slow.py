@@ -78,6 +78,13 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
+@pytest.fixture(scope="module")
+def quick_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Serve where no login was denied. After denials each login of the same address waits for a second."""
+    with serving(self_signed(tmp_path_factory.mktemp("tls"))) as served:
+        yield served
+
+
 @pytest.fixture
 def stranger(tmp_path: Path) -> Path:
     """Make a certificate that no server uses."""
@@ -388,8 +395,8 @@ def test_client_that_leaves_during_the_handshake(console: Served) -> None:
 @given(data=st.binary(max_size=200))
 @example(b"\x16\x03\x01\x00\xf4\x01\x00\x00\xf0\x03\x03")
 @example(b"")
-def test_any_bytes_instead_of_a_handshake(console: Served, data: bytes) -> None:
-    with Raw(console.server) as client:
+def test_any_bytes_instead_of_a_handshake(quick_console: Served, data: bytes) -> None:
+    with Raw(quick_console.server) as client:
         client.greet()
         with contextlib.suppress(ConnectionError):
             client.send(TLS_REQUEST)
@@ -397,7 +404,7 @@ def test_any_bytes_instead_of_a_handshake(console: Served, data: bytes) -> None:
             client._socket.shutdown(socket.SHUT_WR)
         while client.receive():
             pass
-    assert alive(console)
+    assert alive(quick_console)
 
 
 def test_what_was_sent_before_the_handshake_is_no_login(console: Served) -> None:

@@ -13,22 +13,24 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.servers.template import CACHE_VARIABLE
+
 PROGRAM = """
 import sys
 from pathlib import Path
 from rich.console import Console
-from dumpfilter.demo.mariadb import find_programs
 from dumpfilter.demo.processes import ending_at_signals
 from dumpfilter.demo.real_servers import demonstrate
+from dumpfilter.servers import find_program
 with ending_at_signals():
-    held = demonstrate(Console(highlight=False, width=100), find_programs(), Path(sys.argv[1]))
+    held = demonstrate(Console(highlight=False, width=100), find_program('mariadb'), Path(sys.argv[1]))
 sys.exit(0 if held else 1)
 """
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Return a directory with a path that is short enough for sockets."""
+    """Return a directory for logs, temporary files and the cache."""
     with tempfile.TemporaryDirectory(prefix="d-") as found:
         (Path(found) / "tmp").mkdir()
         yield Path(found)
@@ -37,7 +39,7 @@ def folder() -> Iterator[Path]:
 def start(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(folder)],
-        env={**os.environ, "TMPDIR": str(folder / "tmp")},
+        env={**os.environ, "TMPDIR": str(folder / "tmp"), CACHE_VARIABLE: str(folder / "cache")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -77,7 +79,7 @@ def test_two_replicas_are_equal_and_nothing_is_left(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "moment"),
     [
-        (signal.SIGINT, "tmp/dumpfilter-demo-*/template/data"),
+        (signal.SIGINT, "cache/servers/*.new/data"),
         (signal.SIGINT, "tmp/dumpfilter-demo-*/source/pid"),
         (signal.SIGTERM, "tmp/dumpfilter-demo-*/source/store/*"),
         (signal.SIGINT, "tmp/dumpfilter-demo-*/at-dumpfilter/data/relay-bin.000002"),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from dumpfilter.commands.topology import topology_app
+from dumpfilter.experiment.definition import load_experiment
 from dumpfilter.topology import Topology, parse_string, parse_toml_topology
 from tests.docs.tutorial import ROOT
 
 PAGE = (ROOT / "docs" / "topology.md").read_text()
 FENCES = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-TOML = [text for language, text in FENCES if language == "toml"]
+TOML = [text for language, text in FENCES if language == "toml" and "[node." in text]
+EXPERIMENTS = [text for language, text in FENCES if language == "toml" and "[[phase]]" in text]
 STRINGS = [
     text
     for language, text in FENCES
@@ -31,6 +34,13 @@ def test_the_python_notation_says_the_same() -> None:
     exec(PYTHON[0], names)
     assert isinstance(names["topology"], Topology)
     assert names["topology"] == parse_string(STRINGS[0])
+
+
+def test_the_experiment_is_valid(tmp_path: Path) -> None:
+    file = tmp_path / "tokyo.toml"
+    file.write_text(EXPERIMENTS[0])
+    experiment = load_experiment(file)
+    assert [phase.cut for phase in experiment.phases] == [(), ("m:web",)]
 
 
 def test_commands_of_the_page_have_valid_topologies() -> None:

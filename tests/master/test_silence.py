@@ -10,7 +10,7 @@ from contextlib import suppress
 import grpc
 import pytest
 
-from dumpfilter.master import server as server_module
+from dumpfilter.master import grpc_port
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -64,10 +64,10 @@ class Line:
 @pytest.fixture
 def quick_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[MasterServer]:
     """Serve with short times in place of the server's own."""
-    names = {name for name, _ in server_module.OPTIONS}
+    names = {name for name, _ in grpc_port.OPTIONS}
     assert set(SHORT) <= names
     monkeypatch.setattr(
-        server_module, "OPTIONS", [(name, SHORT.get(name, value)) for name, value in server_module.OPTIONS]
+        grpc_port, "OPTIONS", [(name, SHORT.get(name, value)) for name, value in grpc_port.OPTIONS]
     )
     server = MasterServer(BinlogStore(DATA / "oracle" / "mysql-row"), limits=TINY)
     server.start()

@@ -175,7 +175,14 @@ class Live:
                 self._connect(twins, replica)
         prepare(self.source, plan.writers)
         self.writers = [
-            Writer(self.source, number, plan.seed, large=plan.large) for number in range(plan.writers)
+            Writer(
+                self.source,
+                number,
+                plan.seed,
+                large=plan.large,
+                xa_everywhere="fail over" not in plan.parts,
+            )
+            for number in range(plan.writers)
         ]
 
     @property

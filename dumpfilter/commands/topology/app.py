@@ -6,7 +6,14 @@ import typer
 
 from dumpfilter.commands.topology.link import link_command
 from dumpfilter.commands.topology.look import report_command, status_command
-from dumpfilter.commands.topology.nodes import kill_command, restart_command, start_command, stop_command
+from dumpfilter.commands.topology.nodes import (
+    hold_command,
+    kill_command,
+    restart_command,
+    start_command,
+    stop_command,
+)
+from dumpfilter.commands.topology.run import run_command
 from dumpfilter.commands.topology.show import show_command
 from dumpfilter.commands.topology.talk import logs_command, sql_command
 from dumpfilter.commands.topology.up import down_command, up_command
@@ -24,6 +31,7 @@ topology_app = typer.Typer(
 topology_app.command("up")(up_command)
 topology_app.command("down")(down_command)
 topology_app.command("show")(show_command)
+topology_app.command("run")(run_command)
 topology_app.command("status", rich_help_panel=_RUNNING)(status_command)
 topology_app.command("wait", rich_help_panel=_RUNNING)(wait_command)
 topology_app.command("check", rich_help_panel=_RUNNING)(check_command)
@@ -33,5 +41,6 @@ topology_app.command("kill", rich_help_panel=_NODES)(kill_command)
 topology_app.command("stop", rich_help_panel=_NODES)(stop_command)
 topology_app.command("start", rich_help_panel=_NODES)(start_command)
 topology_app.command("restart", rich_help_panel=_NODES)(restart_command)
+topology_app.command("hold", rich_help_panel=_NODES)(hold_command)
 topology_app.command("sql", rich_help_panel=_NODES)(sql_command)
 topology_app.command("logs", rich_help_panel=_NODES)(logs_command)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import typer
 
-from dumpfilter.commands.topology.foreground import READY
+from dumpfilter.commands.topology.foreground import READY, remove_directory
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.testbed.control import Control
 from dumpfilter.testbed.errors import NotUp
-from dumpfilter.testbed.leftovers import STATE, clean
+from dumpfilter.testbed.leftovers import clean
 
 
 class _Failed(DumpfilterError):
@@ -25,10 +25,10 @@ class _Failed(DumpfilterError):
         self.exit_code = exit_code
 
 
-def start_detached(topology: str, directory: Path, *, keep: bool) -> None:
+def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) -> None:
     """Start a topology in a background process, and return when everything runs. Raises DumpfilterError."""
     command = [sys.executable, "-m", "dumpfilter", "topology", "up", topology]
-    command += ["--directory", str(directory), *(["--keep"] if keep else [])]
+    command += ["--directory", str(directory), "--timeout", timeout, *(["--keep"] if keep else [])]
     with tempfile.TemporaryFile() as errors:
         reader, writer = os.pipe()
         with open(reader, "rb") as ready:
@@ -60,12 +60,9 @@ def start_detached(topology: str, directory: Path, *, keep: bool) -> None:
 def end_topology(directory: Path) -> None:
     """End the topology of a directory. Raises NotUp if there is none."""
     try:
-        Control(directory).ask("down")
+        Control(directory).down()
     except NotUp:
         # The process may have been killed. Then its topology is cleaned here.
-        existed = (directory / STATE).exists()
-        if existed:
-            clean(directory)
-            remove_directory(directory)
-        else:
+        if not clean(directory):
             raise
+        remove_directory(directory)

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from typing import Any
 
 import typer
 from rich.console import Console
 
+from dumpfilter.commands.topology.endings import endings_interrupt, ignore_endings
 from dumpfilter.commands.topology.live import REFRESH_SECONDS, watch_status
-from dumpfilter.commands.topology.tables import report_view, status_view
+from dumpfilter.commands.topology.report_table import report_view
+from dumpfilter.commands.topology.tables import status_view
 from dumpfilter.testbed import Testbed, up
 from dumpfilter.testbed.control import ControlServer
+from dumpfilter.testbed.leftovers import STATE, remove_files
 from dumpfilter.topology.model import Topology
 
 READY = b"ready\n"
 """The bytes that tell the parent of a detached topology that everything runs."""
 
-_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _HINT = "Ctrl-C ends. Other terminals: dumpfilter topology status, link, sql, kill, check …"
 
 
@@ -30,19 +29,42 @@ def run_in_foreground(
     topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool, ready_fd: int | None
 ) -> None:
     """Start a topology, run it until somebody ends it, and print the report."""
-    with _endings_interrupt(), up(topology, directory, keep=keep, timeout=timeout) as bed:
+    is_ours = not directory.exists()
+    with endings_interrupt():
+        try:
+            report = _run_until_end(
+                topology, directory, timeout=timeout, keep=keep, table=table, ready_fd=ready_fd
+            )
+        finally:
+            if is_ours and not keep:
+                remove_directory(directory)
+    if ready_fd is None:
+        Console(highlight=False).print(report_view(report))
+
+
+def remove_directory(directory: Path) -> None:
+    """Remove what an ended topology has left in a directory that was made for it, and the directory."""
+    if directory.exists() and not (directory / STATE).exists():
+        remove_files(directory, keep=())
+        directory.rmdir()
+
+
+def _run_until_end(
+    topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool, ready_fd: int | None
+) -> dict[str, Any]:
+    """Return the report of the run."""
+    with up(topology, directory, keep=keep, timeout=timeout) as bed:
         control = ControlServer(bed)
         try:
             # Ctrl-C is how people end a topology, so it is no failure.
             with contextlib.suppress(KeyboardInterrupt):
                 _run(bed, control, table=table, ready_fd=ready_fd)
-            _ignore_endings()
+            ignore_endings()
             report = bed.report()
             bed.down()
         finally:
             control.close()
-    if ready_fd is None:
-        Console(highlight=False).print(report_view(report))
+    return report
 
 
 def _run(bed: Testbed, control: ControlServer, *, table: bool, ready_fd: int | None) -> None:
@@ -56,26 +78,3 @@ def _run(bed: Testbed, control: ControlServer, *, table: bool, ready_fd: int | N
         Console(highlight=False).print(status_view(bed.status().as_dict()))
         typer.echo(f"{bed.topology.name} is up in {bed.directory}")
     control.wait_for_down()
-
-
-@contextmanager
-def _endings_interrupt() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP act like Ctrl-C."""
-    before = {number: signal.getsignal(number) for number in _ENDINGS}
-    for number in _ENDINGS:
-        signal.signal(number, _interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def _ignore_endings() -> None:
-    """Ignore a second Ctrl-C, which would leave processes behind."""
-    for number in _ENDINGS:
-        signal.signal(number, signal.SIG_IGN)

@@ -62,7 +62,7 @@ def report_command(directory: Directory = DIRECTORY, json: Json = False) -> None
     """
     from rich.console import Console
 
-    from dumpfilter.commands.topology.tables import report_view
+    from dumpfilter.commands.topology.report_table import report_view
     from dumpfilter.testbed.control import Control
 
     report = Control(directory).ask("report")

@@ -1,6 +1,8 @@
-"""The verbs ``kill``, ``stop``, ``start`` and ``restart`` of ``dumpfilter topology``."""
+"""The verbs ``kill``, ``stop``, ``start``, ``restart`` and ``hold`` of ``dumpfilter topology``."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 
@@ -45,6 +47,26 @@ def restart_command(node: NodeName, directory: Directory = DIRECTORY) -> None:
         dumpfilter topology restart web
     """
     _act("restart", node, directory)
+
+
+def hold_command(
+    node: NodeName,
+    behind: Annotated[str, typer.Argument(help="The delay, such as 3s. 0s ends it.", metavar="TIME")],
+    directory: Directory = DIRECTORY,
+) -> None:
+    """Hold a node's data a time behind its sources.
+
+    A real replica uses its own delayed replication. A slave's links get a
+    longer delay.
+
+    Example:
+
+        dumpfilter topology hold web 3s
+    """
+    from dumpfilter.testbed.control import Control
+    from dumpfilter.topology.units import parse_time
+
+    Control(directory).ask("hold behind", node=node, seconds=parse_time(behind))
 
 
 def _act(action: str, node: str, directory: Directory) -> None:

@@ -1,4 +1,4 @@
-"""Tables of a running topology's status and report. They fit into 80 columns."""
+"""The tables of a running topology's status. They fit into 80 columns."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ _LONGEST = 500
 """The most characters of a problem that are shown. A node's error may quote a statement."""
 
 _HEADS = ("node", "kind", "position", "lag", "behind", "rate", "saved")
-_NUMBERS = ("lag", "behind", "rate", "saved", "sent", "back", "now")
+_NUMBERS = frozenset(
+    ("lag", "behind", "rate", "saved", "sent", "back", "now", "received", "lag p50", "p95", "worst")
+)
 
 
 def status_view(status: dict[str, Any]) -> RenderableType:
     """Return the tables of a status: its nodes, its links, and the problems."""
-    nodes = _table(_HEADS)
+    nodes = table_of(_HEADS)
     for node in status["nodes"].values():
         nodes.add_row(*_node_cells(node))
     parts: list[RenderableType] = [nodes]
     if status["links"]:
         parts += [Text(), links_table(status["links"].values())]
-    parts += [Text(printable(problem, _LONGEST), style=_BAD) for problem in status["problems"]]
-    return Group(*parts)
+    return Group(*parts, *problem_lines(status))
 
 
 def links_table(links: Iterable[dict[str, Any]]) -> Table:
     """Return the table of some links: state, shape, and bytes each way."""
-    table = _table(("link", "state", "shape", "sent", "back", "now"))
+    table = table_of(("link", "state", "shape", "sent", "back", "now"))
     for link in links:
         state = link["state"]
         table.add_row(
@@ -51,12 +52,10 @@ def links_table(links: Iterable[dict[str, Any]]) -> Table:
 
 def _node_cells(node: dict[str, Any]) -> list[str | Text]:
     runs = node["state"] == "running"
-    state = node["kind"] if runs else f"{node['kind']}, {node['state']}"
-    place = node["place"]
     cells: list[str | Text] = [
         node["name"],
-        Text(state, style="" if runs else _BAD),
-        f"{place['file']}:{place['position']}" if place["file"] else NOTHING,
+        Text(node["kind"]) if runs else Text(node["state"], style=_BAD),
+        _place(_applied(node)),
     ]
     if not node["channels"]:
         done = {None: NOTHING, True: "done", False: "writes"}[node["is_done"]]
@@ -81,7 +80,8 @@ def _shape(link: dict[str, Any]) -> str:
     return " ".join(parts) or NOTHING
 
 
-def _table(heads: Iterable[str]) -> Table:
+def table_of(heads: Iterable[str]) -> Table:
+    """Return an empty table with these heads. Numbers stand to the right, and are never broken."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for head in heads:
         table.add_column(
@@ -90,6 +90,19 @@ def _table(heads: Iterable[str]) -> Table:
     return table
 
 
-def report_view(report: dict[str, Any]) -> RenderableType:
-    """Return the tables of a report."""
-    return Text(str(report))
+def _applied(node: dict[str, Any]) -> dict[str, Any]:
+    """Return the place in the source's binlog that a node has applied, or the end of its own binlog."""
+    if not node["channels"]:
+        own: dict[str, Any] = node["place"]
+        return own
+    slowest: dict[str, Any] = max(node["channels"], key=lambda channel: channel["lag"]["bytes"])
+    return dict(slowest["applied"])
+
+
+def _place(place: dict[str, Any]) -> str:
+    return f"{place['file']}:{place['position']}" if place["file"] else NOTHING
+
+
+def problem_lines(told: dict[str, Any]) -> list[Text]:
+    """Return the problems of a status or a report."""
+    return [Text(printable(problem, _LONGEST), style=_BAD) for problem in told["problems"]]

@@ -19,6 +19,9 @@ def up_command(
     detach: Annotated[
         bool, typer.Option("--detach", help="Run in the background, and return when everything runs.")
     ] = False,
+    timeout: Annotated[
+        str, typer.Option(help="The longest start of one node, such as 2m.", metavar="TIME")
+    ] = "60s",
     keep: Keep = False,
     table: Annotated[bool, typer.Option(help="Show a live table on a terminal.")] = True,
     ready_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
@@ -41,12 +44,14 @@ def up_command(
     from dumpfilter.commands.topology.detached import start_detached
     from dumpfilter.commands.topology.foreground import run_in_foreground
     from dumpfilter.topology import topology_from
+    from dumpfilter.topology.units import parse_time
 
     read = topology_from(topology)
+    seconds = parse_time(timeout)
     if detach:
-        start_detached(topology, directory, keep=keep)
+        start_detached(topology, directory, timeout=timeout, keep=keep)
     else:
-        run_in_foreground(read, directory, keep=keep, table=table, ready_fd=ready_fd)
+        run_in_foreground(read, directory, timeout=seconds, keep=keep, table=table, ready_fd=ready_fd)
 
 
 def down_command(directory: Directory = DIRECTORY) -> None:

@@ -1,0 +1,139 @@
+"""The accuracy of links: the achieved rate, the added delay, and the throughput of a link without a shape."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from statistics import median
+
+from bench._common import Options, Report
+from dumpfilter.links.client import LinkProcess
+from dumpfilter.links.shape import PLAIN, LinkShape
+
+RATES = (64_000, 512_000, 2_000_000, 10_000_000, 100_000_000, 1_000_000_000)
+"""The rates of the links, bits per second."""
+
+SECONDS = 3.0
+"""The time for which a link of each rate is busy."""
+
+DELAYS = (0.001, 0.01, 0.05, 0.25)
+"""The delays of the links, seconds."""
+
+ROUND_TRIPS = 20
+"""The measured round trips of each link and run."""
+
+PLAIN_BYTES = 1 << 30
+"""The bytes that pass a link without a shape."""
+
+RATE_TOLERANCE = 0.03
+DELAY_TOLERANCE_MS = 2.0
+
+BLOCK = bytes(64 << 10)
+
+
+class _Peer:
+    """A server that sends as many bytes as a request says, or sends a request back."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                threading.Thread(target=self._answer, args=[connection], daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with suppress(OSError), connection, connection.makefile("rb") as requests:
+            for request in requests:
+                left = int(request)
+                connection.sendall(b"." if not left else b"")
+                while left > 0:
+                    left -= connection.send(BLOCK[:left])
+
+    def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+@contextmanager
+def _connected(port: int) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        yield connection
+
+
+def _transfer(port: int, count: int) -> float:
+    """Return the bits per second of a transfer, from the request to the last byte."""
+    buffer = bytearray(1 << 20)
+    with _connected(port) as connection:
+        start = time.perf_counter()
+        connection.sendall(b"%d\n" % count)
+        got = 0
+        while got < count:
+            got += connection.recv_into(buffer)
+        return 8 * count / (time.perf_counter() - start)
+
+
+def _round_trips(port: int) -> list[float]:
+    """Return the times of round trips of one byte, seconds."""
+    found = []
+    with _connected(port) as connection:
+        for _ in range(ROUND_TRIPS):
+            start = time.perf_counter()
+            connection.sendall(b"0\n")
+            connection.recv(1)
+            found.append(time.perf_counter() - start)
+    # The first round trip has TCP's handshake in it.
+    return found[1:]
+
+
+def _percentile(values: list[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def run(options: Options) -> bool:
+    """Measure rates and delays of links, beside the bare loopback in the same run."""
+    report = Report("links", "links pass bytes at the rate and with the delay that they are given")
+    peer = _Peer()
+    with LinkProcess.start() as links:
+        plain = links.open("plain", peer.port, PLAIN)
+        for rate in RATES:
+            port = links.open(f"rate {rate}", peer.port, LinkShape(rate))
+            count = int(rate / 8 * SECONDS)
+            ratio = median(_transfer(port, count) / rate for _ in range(options.runs))
+            report.row(f"rate {rate:,} bit/s", ratio, f"{ratio:.4f} of the rate")
+            report.target(f"error of {rate:,} bit/s", abs(ratio - 1), RATE_TOLERANCE, at_most=True)
+        for delay in DELAYS:
+            port = links.open(f"delay {delay}", peer.port, LinkShape(None, delay))
+            bare: list[float] = []
+            shaped: list[float] = []
+            for _ in range(options.runs):
+                bare += _round_trips(peer.port)
+                shaped += _round_trips(port)
+            floor = median(bare)
+            added = [((took - floor) / 2 - delay) * 1e3 for took in shaped]
+            p50, p99 = median(added), _percentile(added, 0.99)
+            text = f"{p50:+.2f} ms in the median, {p99:+.2f} ms at p99, each way"
+            report.row(f"delay {delay * 1e3:g} ms", p50, text)
+            report.target(f"ms added to {delay * 1e3:g} ms", abs(p50), DELAY_TOLERANCE_MS, at_most=True)
+        direct = median(_transfer(peer.port, PLAIN_BYTES) for _ in range(options.runs))
+        through = median(_transfer(plain, PLAIN_BYTES) for _ in range(options.runs))
+        report.row(
+            "a link without a shape",
+            through / direct,
+            f"{through / 1e9:.1f} Gbit/s, {direct / 1e9:.1f} directly",
+        )
+        first = median(
+            median(_round_trips(plain)) - median(_round_trips(peer.port)) for _ in range(options.runs)
+        )
+        report.row("… its round trip", first * 1e3, f"{first * 1e3:.3f} ms longer")
+    peer.close()
+    report.note("a rate counts from the request to the last byte, so the first round trip is in it")
+    return report.print()

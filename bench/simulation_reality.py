@@ -1,0 +1,194 @@
+"""Simulations beside reality: six topologies run with real processes over shaped links, and simulated."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bench._common import Options, Report
+from dumpfilter.experiment.definition import Experiment, Load, Phase
+from dumpfilter.experiment.run import run_experiment
+from dumpfilter.links.shape import LinkShape
+from dumpfilter.simulation.results import Method, Run
+from dumpfilter.topology.model import (
+    MasterNode,
+    Node,
+    Reading,
+    ServerNode,
+    SlaveNode,
+    Topology,
+    WorkloadNode,
+)
+
+LAG_TOLERANCE = 0.10
+LEAST_LAG_TOLERANCE = 20_000
+"""The difference of lags that always counts as equal, microseconds."""
+CATCH_UP_TOLERANCE = 0.05
+
+SIZE = 2_500_000
+RATE = 4_000_000
+"""The bytes and the bits per second of the generated workloads. They take five seconds."""
+
+SHOP = tuple(f"replicate-do-db=shop_{number:02}" for number in range(0, 20, 3))
+"""A filter that keeps about half of a generated workload."""
+CHUNK_SIZE = "--chunk-size=16384"
+"""The size of messages. The time that a message takes on a slow link is otherwise a large part of the lag."""
+
+HR = ("replicate-do-db=shop_01", "replicate-do-db=shop_02")
+
+
+def _slave(name: str, source: str, rate: int | None, delay: float, rules: tuple[str, ...] = ()) -> SlaveNode:
+    return SlaveNode(name, (Reading(source, LinkShape(rate, delay), rules),), (CHUNK_SIZE,))
+
+
+def _made(*nodes: Node, seed: int = 1, name: str = "w", master: str = "m") -> tuple[Node, ...]:
+    return (WorkloadNode(name, size=SIZE, rate=RATE, seed=seed), MasterNode(master, (Reading(name),)), *nodes)
+
+
+def _load(seconds: float = 5.0) -> Phase:
+    return Phase("load", seconds)
+
+
+def _experiments() -> Iterator[Experiment]:
+    yield Experiment("slow link", Topology(_made(_slave("web", "m", 3_200_000, 0.05))), (_load(),))
+    yield Experiment(
+        "fan-out",
+        Topology(
+            _made(
+                _slave("web", "m", 1_600_000, 0.02, SHOP),
+                _slave("hr", "m", 800_000, 0.1, HR),
+                _slave("all", "m", 3_600_000, 0.005),
+            )
+        ),
+        (_load(),),
+    )
+    yield Experiment(
+        "chain",
+        Topology(_made(_slave("a", "m", 3_600_000, 0.02), _slave("b", "a", 1_600_000, 0.05, SHOP))),
+        (_load(),),
+    )
+    two = SlaveNode(
+        "sink",
+        (
+            Reading("m", LinkShape(1_800_000, 0.02), SHOP),
+            Reading("n", LinkShape(3_600_000, 0.02)),
+        ),
+        (CHUNK_SIZE,),
+    )
+    yield Experiment(
+        "two sources", Topology((*_made(), *_made(two, seed=2, name="v", master="n"))), (_load(),)
+    )
+    yield Experiment(
+        "outage",
+        Topology(_made(_slave("web", "m", 6_000_000, 0.03))),
+        (_load(1.0), Phase("outage", 2.0, cut=("m:web",)), _load(1.0)),
+    )
+    if _has_mariadb():
+        yield _real()
+
+
+def _has_mariadb() -> bool:
+    return shutil.which("mariadbd", path=f"{os.environ['PATH']}:/usr/sbin") is not None
+
+
+def _real() -> Experiment:
+    tables = tuple(
+        statement
+        for schema in ("shop", "hr")
+        for statement in (
+            f"CREATE DATABASE {schema}",
+            f"CREATE TABLE {schema}.t (id INT PRIMARY KEY, text MEDIUMTEXT)",
+        )
+    )
+    rules = ("replicate-wild-do-table=shop.%",)
+    return Experiment(
+        "real servers",
+        Topology(
+            (
+                ServerNode("db", options=("--binlog-format=ROW",), init=tables),
+                MasterNode("m", (Reading("db"),)),
+                ServerNode("replica", (Reading("m", LinkShape(2_000_000, 0.05), rules),)),
+                _slave("web", "m", 2_000_000, 0.05, rules),
+            )
+        ),
+        (_load(5.0),),
+        (
+            Load(
+                "db",
+                tuple(
+                    f"REPLACE INTO {schema}.t VALUES ({{n}}, REPEAT('x', 8000))" for schema in ("shop", "hr")
+                ),
+                0.012,
+            ),
+        ),
+    )
+
+
+@dataclass
+class _Worst:
+    """The largest differences between a measurement and its simulation."""
+
+    links: int = 0
+    bytes: int = 0
+    """The number of links whose bytes differ."""
+    lag: float = 0.0
+    """The largest difference of a lag, as a part of what is allowed."""
+    catch_up: float = 0.0
+
+
+def run(options: Options) -> bool:
+    """Run and simulate the topologies, and print a table of the differences."""
+    report = Report("simulation_reality", "a simulation has the bytes and the lag that the real topology has")
+    worst = _Worst()
+    for experiment in _experiments():
+        found = run_experiment(experiment, lambda text, name=experiment.name: _tell(name, text))  # type: ignore[misc]
+        real, simulated = (
+            next(one for one in found.runs if one.method is method)
+            for method in (Method.MEASURED, Method.SIMULATED)
+        )
+        _compare(report, experiment.name, real, simulated, worst)
+    report.row("links compared", worst.links, f"{worst.links}")
+    report.target("links whose bytes of events differ", worst.bytes, 0, at_most=True)
+    report.target(
+        "the largest difference of p50 or p99, as a part of 10 % or 20 ms", worst.lag, 1, at_most=True
+    )
+    report.target(
+        "the largest difference of a time to catch up", worst.catch_up, CATCH_UP_TOLERANCE, at_most=True
+    )
+    report.note(
+        "times are milliseconds, measured / simulated; overhead is what the protocols add to the events"
+    )
+    return report.print()
+
+
+def _tell(name: str, text: str) -> None:
+    print(f"{name}: {text}", file=sys.stderr, flush=True)
+
+
+def _compare(report: Report, name: str, real: Run, simulated: Run, worst: _Worst) -> None:
+    for one, other in zip(real.nodes, simulated.nodes, strict=True):
+        parts = []
+        for what in ("p50", "p99"):
+            measured, computed = getattr(one.lag, what), getattr(other.lag, what)
+            allowed = max(LEAST_LAG_TOLERANCE, LAG_TOLERANCE * measured)
+            part = abs(computed - measured) / allowed
+            worst.lag = max(worst.lag, part)
+            parts.append(
+                f"{what} {measured / 1e3:.0f} / {computed / 1e3:.0f} ({(computed - measured) / 1e3:+.0f})"
+            )
+        title = f"{name}: {one.name}" + (f" ({one.channel})" if one.channel else "")
+        report.row(title, one.lag.p99, f"{one.transactions:6,} transactions, {', '.join(parts)}")
+    for link, same in zip(real.links, simulated.links, strict=True):
+        worst.links += 1
+        worst.bytes += link.bytes != same.bytes
+        text = (
+            f"{link.bytes:,} / {same.bytes:,} bytes, overhead {(link.overhead or 0) / max(link.bytes, 1):.1%}"
+        )
+        for outage, its in zip(link.outages, same.outages, strict=True):
+            if outage.catch_up is not None and its.catch_up is not None:
+                worst.catch_up = max(worst.catch_up, abs(its.catch_up / outage.catch_up - 1))
+                text += f", caught up after {outage.catch_up / 1e3:.0f} / {its.catch_up / 1e3:.0f}"
+        report.row(f"{name}: {link.name}", link.bytes, text)

@@ -1,0 +1,29 @@
+"""The tables of a topology's report. They fit into 80 columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from dumpfilter.commands.topology.tables import links_table, problem_lines, table_of
+from dumpfilter.report.text import human_bytes, human_seconds
+
+
+def report_view(report: dict[str, Any]) -> RenderableType:
+    """Return the tables of a report: the nodes with their lag over the run, the links, and the problems."""
+    nodes = table_of(("node", "received", "saved", "lag p50", "p95", "worst"))
+    for name, node in report["nodes"].items():
+        lag = node["lag"]
+        nodes.add_row(
+            name,
+            human_bytes(node["bytes_received"]),
+            human_bytes(node["bytes_saved"]),
+            *(human_seconds(lag[key]) for key in ("p50", "p95", "worst")),
+        )
+    head = Text(f"{report['name']}, {human_seconds(report['seconds'])}", style="bold")
+    parts: list[RenderableType] = [head, Text(), nodes]
+    if report["links"]:
+        parts += [Text(), links_table(report["links"].values())]
+    return Group(*parts, *problem_lines(report))

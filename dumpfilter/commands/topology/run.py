@@ -1,0 +1,66 @@
+"""The verb ``run`` of ``dumpfilter topology``, which runs an experiment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dumpfilter.commands.topology.options import Json
+
+
+def run_command(
+    experiment: Annotated[
+        Path,
+        typer.Argument(help="The experiment, a TOML file (docs/topology.md).", metavar="EXPERIMENT.toml"),
+    ],
+    output: Annotated[
+        Path, typer.Option(help="Directory for report.html, results.json and the Parquet tables.")
+    ] = Path("experiment"),
+    report: Annotated[bool, typer.Option(help="Write report.html, which needs dumpfilter\\[report].")] = True,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the results of other inputs.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    r"""Run an experiment for real, and measure lag and bytes.
+
+    Each variant, such as a filter on the master and a filter on the slave,
+    runs with real processes over shaped links. The page shows a simulation
+    beside each measurement. Ctrl-C ends everything, and writes nothing.
+
+    Examples:
+
+        dumpfilter topology run tokyo.toml
+
+        dumpfilter topology run tokyo.toml --output tokyo --overwrite
+    """
+    from rich.console import Console
+
+    from dumpfilter.commands.topology.endings import endings_interrupt
+    from dumpfilter.experiment.definition import load_experiment
+    from dumpfilter.experiment.run import run_experiment
+    from dumpfilter.report.extra import check_report_extra
+    from dumpfilter.report.output import REPORT, check_output
+    from dumpfilter.simulation.output import write_results
+    from dumpfilter.simulation.terminal import print_results
+
+    read = load_experiment(experiment)
+    if report:
+        check_report_extra()
+    check_output(output, overwrite=overwrite)
+    progress = Console(stderr=True, highlight=False)
+    with endings_interrupt(), progress.status(read.name) as line:
+        tell = line.update if progress.is_terminal else progress.print
+        results = run_experiment(read, tell)
+    write_results(results, output, page=report)
+    if json:
+        typer.echo(results.model_dump_json(indent=1))
+    else:
+        console = Console()
+        print_results(results, console)
+        where = f"report: {output / REPORT}" if report else f"results: {output}"
+        console.print(where, soft_wrap=True, highlight=False)
+    for warning in results.warnings:
+        progress.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)

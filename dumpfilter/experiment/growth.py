@@ -1,0 +1,160 @@
+"""The growth of log files over time: which file had how many bytes at which moment.
+
+A node's relay log grows when an event arrives. The times at which files grow are therefore the times at which
+transactions arrived, for nodes of dumpfilter and real servers alike.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dumpfilter.simulation.traffic import Ints
+
+INTERVAL = 0.001
+"""The time between two looks at the files, seconds. It is the resolution of measured times."""
+
+LIST_INTERVAL = 0.02
+"""The time between two looks for the first file of a log, seconds."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A log, which is the files in a directory whose names begin alike and end in a number."""
+
+    directory: Path
+    prefix: str = ""
+    """The beginning of the files' names, up to the period before the number. Empty: any name."""
+
+    def files(self) -> list[Path]:
+        """Return the files of the log, in their order."""
+        try:
+            names = [path for path in self.directory.iterdir() if self._is_file(path.name)]
+        except FileNotFoundError:
+            return []
+        return sorted(names, key=lambda path: int(path.suffix[1:]))
+
+    def _is_file(self, name: str) -> bool:
+        base, _, number = name.rpartition(".")
+        return number.isdigit() and (base == self.prefix if self.prefix else bool(base))
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """The sizes of one file over time."""
+
+    time: Ints
+    """Microseconds of the clock that never jumps."""
+    size: Ints
+
+    def reached(self, ends: Ints) -> Ints:
+        """Return the times from which on the file had at least the given sizes. A file may have been cut meanwhile.
+
+        The time of a size that the file never had is -1.
+
+        >>> growth = Growth(np.array([10, 20, 30, 40]), np.array([4, 100, 50, 100]))
+        >>> growth.reached(np.array([4, 50, 60, 101])).tolist()
+        [10, 20, 40, -1]
+        """
+        # From each sample on, the file never had fewer bytes than this.
+        least = np.minimum.accumulate(self.size[::-1])[::-1]
+        at = np.searchsorted(least, ends)
+        times = np.append(self.time, -1)
+        found: Ints = times[at]
+        return found
+
+
+class _Log:
+    """A log that a recorder looks at."""
+
+    def __init__(self, watched: Watched) -> None:
+        self.watched = watched
+        self.samples: dict[Path, list[tuple[int, int]]] = {}
+        self._last: Path | None = None
+        self._next: Path | None = None
+        self._listed = 0.0
+
+    def look(self, now: float) -> None:
+        if self._last is None:
+            if now - self._listed < LIST_INTERVAL:
+                return
+            self._listed = now
+            files = self.watched.files()
+            if not files:
+                return
+            for path in files:
+                self._sample(path)
+            self._go_to(files[-1])
+            return
+        assert self._next is not None
+        # The next file is looked for first: when it exists, the last one has its final size.
+        while self._next.exists():
+            self._sample(self._last)
+            self._go_to(self._next)
+        self._sample(self._last)
+
+    def _go_to(self, path: Path) -> None:
+        self._last = path
+        number = path.suffix[1:]
+        self._next = path.with_suffix(f".{int(number) + 1:0{len(number)}d}")
+
+    def _sample(self, path: Path) -> None:
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            return
+        samples = self.samples.setdefault(path, [])
+        if not samples or samples[-1][1] != size:
+            samples.append((time.monotonic_ns() // 1000, size))
+
+
+class Recorder:
+    """A thread that records the growth of logs by name. The logs need not exist yet."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, _Log] = {}
+        self._changed = threading.Lock()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="recorder of logs", daemon=True)
+
+    def watch(self, name: str, watched: Watched) -> None:
+        """Record a log from now on."""
+        with self._changed:
+            self._logs[name] = _Log(watched)
+
+    def __enter__(self) -> Recorder:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._end.wait(INTERVAL):
+            self.look()
+
+    def look(self) -> None:
+        """Look at all logs once."""
+        now = time.monotonic()
+        with self._changed:
+            for log in self._logs.values():
+                log.look(now)
+
+    def grown(self) -> Mapping[str, Mapping[Path, Growth]]:
+        """Return the growth of each file by the name of its log."""
+        with self._changed:
+            return {
+                name: {path: _growth(samples) for path, samples in log.samples.items()}
+                for name, log in self._logs.items()
+            }
+
+
+def _growth(samples: Sequence[tuple[int, int]]) -> Growth:
+    columns = np.array(samples, np.int64).reshape(-1, 2)
+    return Growth(columns[:, 0], columns[:, 1])

@@ -1,0 +1,107 @@
+"""The topologies by which the variants of an experiment are run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dumpfilter.errors import OptionError
+from dumpfilter.links.shape import Outage
+from dumpfilter.simulation.results import Variant
+from dumpfilter.topology.model import (
+    MasterNode,
+    Node,
+    Reading,
+    ServerNode,
+    SlaveNode,
+    Topology,
+)
+
+KEEP_RELAY_LOGS = "--relay-log-purge=0"
+"""The option by which a real replica keeps the relay logs that it has applied. They tell what it received."""
+
+CONNECT_RETRY = "--connect-retry"
+SHORT_RETRY = f"{CONNECT_RETRY}=0.1"
+"""The option by which a slave of dumpfilter often tries to connect after an outage. Its waits are random."""
+
+FILTER_ON_SLAVE = "--filter-on=slave"
+
+
+def topology_for(topology: Topology, variant: Variant) -> Topology:
+    """Return the topology by which a variant is run. Raises OptionError for a variant that it cannot have."""
+    nodes = tuple(_keeping(_node(topology, node, variant)) for node in topology.nodes)
+    return Topology(nodes, topology.name)
+
+
+def simulated(topology: Topology, outages: Mapping[str, tuple[Outage, ...]]) -> Topology:
+    """Return the topology by which a run is simulated. Each link has the outages that it had in the run."""
+
+    def reading(node: Node, one: Reading) -> Reading:
+        found = outages.get(f"{one.source}:{node.name}", ())
+        return replace(one, link=replace(one.link, outages=found))
+
+    nodes = (replace(node, reads=tuple(reading(node, one) for one in node.reads)) for node in topology.nodes)
+    return Topology(tuple(_keeping(node) for node in nodes), topology.name)
+
+
+def _node(topology: Topology, node: Node, variant: Variant) -> Node:
+    match variant:
+        case Variant.NONE:
+            return replace(node, reads=_without_rules(node))
+        case Variant.SLAVE if isinstance(node, SlaveNode):
+            return replace(node, options=(*node.options, FILTER_ON_SLAVE))
+        case Variant.SLAVE if isinstance(node, ServerNode) and _reads_dumpfilter(topology, node):
+            return _filtering_alone(node)
+        case Variant.REPLICA if isinstance(node, SlaveNode):
+            return _as_replica(topology, node)
+    return node
+
+
+def _without_rules(node: Node) -> tuple[Reading, ...]:
+    return tuple(replace(reading, rules=()) for reading in node.reads)
+
+
+def _reads_dumpfilter(topology: Topology, node: Node) -> bool:
+    return any(isinstance(topology[reading.source], MasterNode | SlaveNode) for reading in node.reads)
+
+
+def _filtering_alone(node: ServerNode) -> ServerNode:
+    """Return a real replica that has its rules on its command line, so that no master knows them."""
+    if len(node.reads) > 1:
+        raise OptionError(
+            f"variants: {Variant.SLAVE}: {node.name} has several sources, and its rules belong to channels; "
+            "leave the variant out, or use slaves of dumpfilter"
+        )
+    rules = tuple(f"--{rule.removeprefix('--')}" for rule in node.reads[0].rules)
+    return replace(node, reads=_without_rules(node), options=(*node.options, *rules))
+
+
+def _as_replica(topology: Topology, node: SlaveNode) -> ServerNode:
+    """Return a real replica in place of a slave of dumpfilter."""
+    families = set()
+    for name in _origins(topology, node):
+        origin = topology[name]
+        if not isinstance(origin, ServerNode):
+            raise OptionError(
+                f"variants: {Variant.REPLICA}: {node.name} would apply the events of {name}, whose tables it does not "
+                "have; let the topology begin with a real server"
+            )
+        families.add(origin.family)
+    if len(families) > 1:
+        raise OptionError(f"variants: {Variant.REPLICA}: {node.name} reads servers of both families")
+    return ServerNode(node.name, node.reads, family=families.pop())
+
+
+def _origins(topology: Topology, node: Node) -> set[str]:
+    if not node.reads:
+        return {node.name}
+    return {name for reading in node.reads for name in _origins(topology, topology[reading.source])}
+
+
+def _keeping(node: Node) -> Node:
+    """Return a node that keeps its relay logs, and that soon finds out that a link is up again."""
+    if isinstance(node, SlaveNode) and not any(one.startswith(CONNECT_RETRY) for one in node.options):
+        return replace(node, options=(*node.options, SHORT_RETRY))
+    if isinstance(node, ServerNode) and node.reads:
+        return replace(node, options=(*node.options, KEEP_RELAY_LOGS))
+    return node

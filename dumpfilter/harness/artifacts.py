@@ -1,0 +1,128 @@
+"""The artifacts of a failed test: everything that helps to see what its topology did."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dumpfilter.errors import DumpfilterError
+
+if TYPE_CHECKING:
+    from dumpfilter.testbed import NodeStatus, Testbed, TestbedLink, TestbedNode
+
+SUMMARY = "summary.txt"
+"""The file with the text of the test's report. Its presence says that a directory was made here."""
+
+LOG_LINES = 5
+"""The last lines of the log of a node with a problem, which the report of a test shows."""
+
+MOST_BYTES = 16 << 20
+"""The most bytes of relay logs and binlogs that are copied for each node, the newest files first."""
+
+TAIL_BYTES = 1 << 20
+"""The end of a larger file that is copied."""
+
+_LOG_FILE = re.compile(r".+\.\d{6,}")
+"""The name of a relay log or binlog file: its number is its suffix."""
+
+_UNSAFE = re.compile(r"[^\w.=+-]+")
+_LONGEST_NAME = 120
+
+
+def save(testbed: Testbed, parent: Path, test: str) -> str:
+    """Write the artifacts of a running topology, and return a text for the test's report.
+
+    The artifacts are in a new directory below ``parent``, whose name is made from the test's id. The directory of the
+    same test in an earlier run is replaced. A part that cannot be had does not stop the others: the text says why.
+    """
+    directory = _new_directory(parent, test)
+    told: list[str] = []
+
+    def attempt(what: str, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except (DumpfilterError, OSError, ValueError) as error:
+            told.append(f"no {what}: {error}")
+
+    attempt("status", lambda: told.extend(_save_status(testbed, directory)))
+    attempt("report", lambda: _write_json(directory / "report.json", testbed.report()))
+    for name, link in testbed.links.items():
+        attempt(f"history of the link {name}", partial(_save_link, link, directory / "links"))
+    for name, node in testbed.nodes.items():
+        attempt(f"log of {name}", partial(_save_log, node, directory / name))
+        attempt(f"relay logs of {name}", partial(_save_binlogs, node, directory / name))
+    told.append(f"artifacts: {directory}")
+    text = "\n".join(told)
+    (directory / SUMMARY).write_text(text + "\n")
+    return text
+
+
+def _new_directory(parent: Path, test: str) -> Path:
+    """Make the directory of a test, in place of an older one."""
+    parent.mkdir(parents=True, exist_ok=True)
+    ignore = parent / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")
+    directory = parent / _UNSAFE.sub("-", test).strip("-")[-_LONGEST_NAME:]
+    if (directory / SUMMARY).exists():
+        shutil.rmtree(directory)
+    directory.mkdir(exist_ok=True)
+    return directory
+
+
+def _save_status(testbed: Testbed, directory: Path) -> Iterator[str]:
+    """Write the status, and yield a line for each node and for each link that is not up."""
+    status = testbed.status()
+    _write_json(directory / "status.json", status.as_dict())
+    for node in status.nodes.values():
+        yield _line(node)
+        yield from (f"  {problem}" for problem in node.problems)
+        if node.state == "failed":
+            yield from (f"  | {line}" for line in testbed[node.name].logs.splitlines()[-LOG_LINES:])
+    for link in status.links.values():
+        if link.state != "up":
+            yield f"link {link.name}: {link.state}"
+
+
+def _line(node: NodeStatus) -> str:
+    behind = f", {node.lag.seconds:.1f} s and {node.lag.bytes} bytes behind" if node.channels else ""
+    return f"{node.name} ({node.kind}): {node.state}, at {node.place}{behind}"
+
+
+def _save_link(link: TestbedLink, directory: Path) -> None:
+    directory.mkdir(exist_ok=True)
+    _write_json(directory / f"{link.name.replace(':', '-')}.json", link.history.to_json())
+
+
+def _save_log(node: TestbedNode, directory: Path) -> None:
+    directory.mkdir(exist_ok=True)
+    (directory / "log.txt").write_text(node.logs)
+
+
+def _save_binlogs(node: TestbedNode, directory: Path) -> None:
+    """Copy the node's relay logs and binlogs, the newest first, and only the end of a file that is too large."""
+    if not node.directory.is_dir():
+        return
+    files = [path for path in node.directory.rglob("*") if _LOG_FILE.fullmatch(path.name) and path.is_file()]
+    left = MOST_BYTES
+    for path in sorted(files, key=lambda path: path.stat().st_mtime_ns, reverse=True):
+        size = path.stat().st_size
+        copy = directory / path.relative_to(node.directory)
+        if size <= left:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+        elif left >= TAIL_BYTES:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("rb") as file:
+                file.seek(size - TAIL_BYTES)
+                copy.with_name(f"{copy.name}.end").write_bytes(file.read(TAIL_BYTES))
+        left -= min(size, TAIL_BYTES) if size > left else size
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1, default=str) + "\n")

@@ -1,0 +1,190 @@
+"""The pytest plugin's hooks and fixtures. pytest loads this module in each run, so it imports little."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dumpfilter.errors import DumpfilterError, OptionError
+from dumpfilter.harness.pool import Pool
+from dumpfilter.harness.servers import ServerCase, cases
+from dumpfilter.harness.settings import Settings, add_options, read_settings
+from dumpfilter.harness.spec import MARK, Spec, families_of, load, spec_of
+
+if TYPE_CHECKING:
+    from dumpfilter.testbed import Testbed
+    from dumpfilter.topology.model import Topology
+
+    Start = Callable[..., Testbed]
+
+_settings = pytest.StashKey[Settings]()
+_running = pytest.StashKey[list["Testbed"]]()
+"""The topologies that a test uses and that are up."""
+_failed = pytest.StashKey[bool]()
+"""Whether the test has failed, so that nobody knows what state its topologies are in."""
+
+CASE = "topology_servers"
+"""The fixture that has the servers of a test. Tests run once for each of its values."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the plugin's options."""
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the mark, and read the options."""
+    config.addinivalue_line(
+        "markers",
+        f"{MARK}(topology, *, servers=None, timeout=None): the topology of the fixtures topology and "
+        "topology_session: a short string, the path of a TOML file, or a dumpfilter Topology",
+    )
+    config.stash[_settings] = read_settings(config)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test once for each server that its mark or the command line asks for."""
+    if CASE not in metafunc.fixturenames:
+        return
+    settings = metafunc.config.stash[_settings]
+    try:
+        spec = spec_of(metafunc.definition, settings.default)
+        found = _cases(spec, settings, metafunc.definition)
+    except DumpfilterError:
+        return  # the test's set-up meets the same error, and fails this test alone
+    if len(found) > 1 or (spec is not None and spec.servers):
+        metafunc.parametrize(CASE, found, indirect=True, ids=[case.name for case in found])
+
+
+def _cases(spec: Spec | None, settings: Settings, node: pytest.Item) -> list[ServerCase]:
+    """Return the cases of a test. The topology is only loaded when the user names several programs."""
+    if spec is None or not (spec.servers or len(settings.programs) > 1):
+        return [_default_case(settings)]
+    families = [] if spec.servers else families_of(load(spec.topology, *_directories(node)))
+    return cases(settings.programs, families, spec.servers)
+
+
+def _default_case(settings: Settings) -> ServerCase:
+    """Return the first program of each family."""
+    first = {one.family: one for one in reversed(settings.programs)}
+    return ServerCase(tuple(first.values()))
+
+
+def _directories(node: pytest.Item) -> tuple[Path, Path]:
+    return node.path.parent, node.config.rootpath
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Write the artifacts of a failed test while its topologies still run."""
+    report = yield
+    running = item.stash.get(_running, [])
+    if report.failed and running:
+        # Most runs have no failed test with a topology.
+        from dumpfilter.harness.artifacts import save
+
+        item.stash[_failed] = True
+        settings = item.config.stash[_settings]
+        for number, testbed in enumerate(running, 1):
+            name = item.nodeid if number == 1 else f"{item.nodeid}.{number}"
+            report.sections.append(("topology", save(testbed, settings.artifacts, name)))
+    return report
+
+
+@pytest.fixture
+def topology_servers(request: pytest.FixtureRequest) -> ServerCase:
+    """The servers' programs with which the test runs."""
+    case: ServerCase = getattr(request, "param", None) or _default_case(request.config.stash[_settings])
+    return case
+
+
+@pytest.fixture
+def topology_factory(request: pytest.FixtureRequest, topology_servers: ServerCase) -> Iterator[Start]:
+    """A function that starts a topology: a short string, a file or a model. All of them end with the test."""
+    with contextlib.ExitStack() as ending:
+
+        def start(topology: str | Path | Topology, *, timeout: float | None = None) -> Testbed:
+            loaded = topology_servers.applied(load(topology, *_directories(request.node)))
+            testbed = ending.enter_context(_start(request, loaded, timeout))
+            running = request.node.stash.setdefault(_running, [])
+            running.append(testbed)
+            ending.callback(running.remove, testbed)
+            return testbed
+
+        yield start
+
+
+@pytest.fixture
+def topology(request: pytest.FixtureRequest, topology_factory: Start) -> Testbed:
+    """The running topology of the test's mark, started for this test alone."""
+    with _told_briefly():
+        spec = _wanted(request)
+        return topology_factory(spec.topology, timeout=spec.timeout)
+
+
+@pytest.fixture(scope="session")
+def _topology_pool() -> Iterator[Pool]:
+    """The topologies of ``topology_session``."""
+    with contextlib.closing(Pool()) as pool:
+        yield pool
+
+
+@pytest.fixture
+def topology_session(
+    request: pytest.FixtureRequest, topology_servers: ServerCase, _topology_pool: Pool
+) -> Iterator[Testbed]:
+    """The running topology of the test's mark, shared with the tests of equal marks and reset before each test."""
+    with _told_briefly():
+        spec = _wanted(request)
+        loaded = topology_servers.applied(load(spec.topology, *_directories(request.node)))
+        testbed = _topology_pool.take(loaded, lambda: _start(request, loaded, spec.timeout))
+    running = request.node.stash.setdefault(_running, [])
+    running.append(testbed)
+    yield testbed
+    running.remove(testbed)
+    if request.node.stash.get(_failed, False):
+        _topology_pool.discard(testbed)
+
+
+@contextlib.contextmanager
+def _told_briefly() -> Iterator[None]:
+    """Fail the test with an error's text alone. A traceback through dumpfilter would say nothing more."""
+    try:
+        yield
+    except DumpfilterError as error:
+        raise pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False) from None
+
+
+def _wanted(request: pytest.FixtureRequest) -> Spec:
+    """Return the spec of a test. Raises OptionError for a test without a topology."""
+    spec = spec_of(request.node, request.config.stash[_settings].default)
+    if spec is None:
+        raise OptionError(
+            f"{request.node.name} uses the fixture {request.fixturename} and has no topology: mark the test, its class "
+            'or its module, for example with @pytest.mark.topology("m >> web[do-db=shop]"), '
+            "or give pytest's configuration the key topology"
+        )
+    return spec
+
+
+def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | None) -> Testbed:
+    """Start a topology. A server that is not installed fails the test, or skips the test if the run says so."""
+    from dumpfilter.errors import ServerMissing
+    from dumpfilter.testbed import up
+
+    settings = request.config.stash[_settings]
+    try:
+        limit = timeout or settings.timeout
+        return up(topology, timeout=limit, wait_timeout=limit, keep=settings.keeps)
+    except ServerMissing as error:
+        if settings.skips_missing:
+            raise pytest.skip.Exception(str(error)) from None
+        raise ServerMissing(
+            f"{error}. In pytest, --topology-server names a program, and --topology-missing=skip skips such tests"
+        ) from None

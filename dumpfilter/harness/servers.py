@@ -1,0 +1,96 @@
+"""The servers' programs with which a test's topology runs: one, or one after another."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from dumpfilter.topology.model import Family, Topology
+
+FAMILIES: tuple[Family, ...] = ("mariadb", "mysql")
+
+
+@dataclass(frozen=True)
+class ServerProgram:
+    """A server's program that the user names."""
+
+    name: str
+    """The name in the tests' ids, such as ``mysql-8.4``. It begins with the family."""
+    family: Family
+    path: str
+
+
+@dataclass(frozen=True)
+class ServerCase:
+    """The choice of servers for one run of a test."""
+
+    programs: tuple[ServerProgram, ...] = ()
+    """At most one program of each family. A family without a program is looked for on the PATH."""
+    family: Family | None = None
+    """The family of all servers of the topology. None: the families that the topology names."""
+
+    @property
+    def name(self) -> str:
+        """The case in a test's id."""
+        ours = [one.name for one in self.programs if self.family in (None, one.family)]
+        return "+".join(ours) or self.family or "servers"
+
+    def applied(self, topology: Topology) -> Topology:
+        """Return the topology with the chosen families and programs. A program that a node names stays."""
+        from dumpfilter.topology.model import ServerNode
+
+        paths = {one.family: one.path for one in self.programs}
+        nodes = []
+        for node in topology.nodes:
+            if isinstance(node, ServerNode):
+                family = self.family or node.family
+                program = node.program if family == node.family else None
+                node = replace(node, family=family, program=program or paths.get(family))
+            nodes.append(node)
+        return replace(topology, nodes=tuple(nodes))
+
+
+def parse_programs(texts: Iterable[str]) -> tuple[ServerProgram, ...]:
+    """Parse ``[NAME=]PROGRAM``. Raises pytest.UsageError."""
+    found: list[ServerProgram] = []
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not equals:
+            name, path = _family_of_program(text), text
+        family = next((one for one in FAMILIES if name.startswith(one)), None)
+        if family is None or not path:
+            raise pytest.UsageError(
+                f"--topology-server {text}: give NAME=PROGRAM with a name that begins with mariadb or mysql, "
+                "such as mysql-8.4=/opt/mysql-8.4/bin/mysqld"
+            )
+        if any(one.name == name for one in found):
+            raise pytest.UsageError(f"--topology-server {text}: the name {name} is given twice")
+        found.append(ServerProgram(name, family, path))
+    return tuple(found)
+
+
+def _family_of_program(path: str) -> str:
+    """Guess the family from a program's file name. Returns an empty string for an unknown one."""
+    return {"mariadbd": "mariadb", "mysqld": "mysql"}.get(Path(path).name, "")
+
+
+def cases(
+    programs: Sequence[ServerProgram], used: Sequence[Family], wanted: Sequence[Family] = ()
+) -> list[ServerCase]:
+    """Return the cases of a test.
+
+    ``used`` has the families of the topology's servers. ``wanted`` has the families that the test's mark asks for, one
+    after another, for all servers of the topology.
+    """
+    if wanted:
+        return [ServerCase(case.programs, family) for family in wanted for case in cases(programs, [family])]
+    choices: list[list[ServerProgram | None]] = [
+        [one for one in programs if one.family == family] or [None] for family in FAMILIES if family in used
+    ]
+    return [ServerCase(tuple(one for one in chosen if one)) for chosen in itertools.product(*choices)]

@@ -1,0 +1,94 @@
+"""The plugin's options: the command line decides, then pytest's configuration file, then the default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.harness.servers import ServerProgram, parse_programs
+
+TIMEOUT = 60.0
+"""The default limit for a start and for a wait, seconds. Machines that run tests are often busy."""
+
+ARTIFACTS = "topology-artifacts"
+"""The default directory for the artifacts of failed tests, below pytest's root directory."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The plugin's options of one run."""
+
+    programs: tuple[ServerProgram, ...]
+    timeout: float
+    artifacts: Path
+    skips_missing: bool
+    """Whether a test whose server is not installed is skipped. Otherwise the test fails."""
+    keeps: bool
+    """Whether the directories of all topologies stay after the run."""
+    default: str
+    """The topology of tests without a mark, empty for none."""
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare the options of the command line, and the keys of the configuration file."""
+    group = parser.getgroup("topology", "replication topologies (dumpfilter)")
+    group.addoption(
+        "--topology-server",
+        action="append",
+        metavar="[NAME=]PROGRAM",
+        help="a server's program, such as mysql-8.4=/opt/mysql-8.4/bin/mysqld. The name begins with mariadb or mysql. "
+        "With several programs of a family, each test that starts such a server runs once with each of them",
+    )
+    group.addoption(
+        "--topology-timeout",
+        type=float,
+        metavar="SECONDS",
+        help=f"the default limit for a start and for a wait ({TIMEOUT:g})",
+    )
+    group.addoption(
+        "--topology-artifacts",
+        metavar="DIRECTORY",
+        help=f"where the artifacts of failed tests are written ({ARTIFACTS})",
+    )
+    group.addoption(
+        "--topology-missing",
+        choices=("fail", "skip"),
+        help="what becomes of a test whose server is not installed (fail)",
+    )
+    group.addoption(
+        "--topology-keep",
+        action="store_true",
+        help="leave the directories of all topologies, with data and logs, and name them at the end",
+    )
+    parser.addini(
+        "topology", "the topology of tests without a mark: a short string or a TOML file", default=""
+    )
+    parser.addini("topology_servers", "programs of servers, as --topology-server", type="linelist")
+    parser.addini("topology_timeout", "as --topology-timeout", default=str(TIMEOUT))
+    parser.addini("topology_artifacts", "as --topology-artifacts", default=ARTIFACTS)
+    parser.addini("topology_missing", "as --topology-missing: fail or skip", default="fail")
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """Return the options of a run. Raises pytest.UsageError for a value that nobody can use."""
+    missing = config.getoption("topology_missing") or config.getini("topology_missing")
+    if missing not in ("fail", "skip"):
+        raise pytest.UsageError(f"topology_missing = {missing}: give fail or skip")
+    limit = config.getoption("topology_timeout")
+    return Settings(
+        parse_programs(config.getoption("topology_server") or config.getini("topology_servers")),
+        _seconds(config.getini("topology_timeout")) if limit is None else limit,
+        config.rootpath / (config.getoption("topology_artifacts") or config.getini("topology_artifacts")),
+        missing == "skip",
+        bool(config.getoption("topology_keep")),
+        config.getini("topology"),
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise pytest.UsageError(f"topology_timeout = {text}: give a number of seconds") from None

@@ -1,0 +1,83 @@
+"""The start of a topology. This module imports little, so that the keeper's imports begin at once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dumpfilter.links.client import LinkProcess
+from dumpfilter.testbed.keeping import shared_keeper
+from dumpfilter.testbed.leftovers import remove_files, take
+
+if TYPE_CHECKING:
+    from dumpfilter.testbed.bed import Testbed
+    from dumpfilter.topology.model import Topology
+
+START_TIMEOUT = 60.0
+"""The longest time that one node may take to start, seconds, if the caller says nothing."""
+
+WAIT_TIMEOUT = 30.0
+"""The longest wait for nodes, seconds, if the caller says nothing."""
+
+
+def up(
+    topology: Topology | str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    keep: bool = False,
+    hold: bool = False,
+    timeout: float = START_TIMEOUT,
+    wait_timeout: float = WAIT_TIMEOUT,
+) -> Testbed:
+    """Start a topology, and return when all nodes run.
+
+    Parameters:
+        topology: an object, the path of a TOML file, or the short string.
+        directory: the directory for all files. It must be empty, new, or that of an earlier topology, which has ended.
+            Without it the files are in a temporary directory.
+        keep: whether the files stay when the topology ends. Without ``keep`` a temporary directory goes away, and only
+            the logs stay in a named one.
+        hold: whether recordings and workloads write nothing before :meth:`Testbed.release`.
+        timeout: the longest time that one node may take to start, seconds.
+        wait_timeout: the limit of the testbed's waits without a limit of their own, seconds.
+
+    Raises OptionError for a topology that is not valid, NotRunnable for one that the testbed cannot run, ServerMissing,
+    StartFailed, and TopologyBusy.
+    """
+    keeper = shared_keeper()
+    with contextlib.ExitStack() as started:
+        state = take(None if directory is None else Path(directory))
+        started.callback(state.close)
+        if state.is_temporary:
+            keeper.remove_at_end(state.directory)
+            started.callback(keeper.keep, state.directory)
+            started.callback(shutil.rmtree, state.directory, ignore_errors=True)
+        else:
+            started.callback(remove_files, state.directory)
+        links = LinkProcess.start(state.directory / "links.log")
+        started.callback(links.close)
+
+        # These imports take about as long as those of the keeper, which run at the same time.
+        from dumpfilter.testbed.bed import Testbed
+        from dumpfilter.topology.notation import topology_from
+
+        bed = Testbed(
+            topology_from(topology),
+            state,
+            keeper,
+            links,
+            keep=keep,
+            hold=hold,
+            timeout=timeout,
+            wait_timeout=wait_timeout,
+        )
+        started.pop_all()
+    try:
+        bed.start()
+    except BaseException:
+        bed.down()
+        raise
+    return bed

@@ -1,0 +1,225 @@
+"""The functions of the console that wait for an applier: SOURCE_POS_WAIT, WAIT_FOR_EXECUTED_GTID_SET and their kin.
+
+Values, errors and warnings are those of MySQL 9.7. On a channel with MariaDB's binlogs, MASTER_POS_WAIT is the one of
+MariaDB 10.11. MASTER_GTID_WAIT is MariaDB's function.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
+from dumpfilter.console.executor import Interrupt
+from dumpfilter.errors import GtidError
+from dumpfilter.filter.channels import fold_channel
+from dumpfilter.slave.channel import Channel
+from dumpfilter.slave.slave import Configured, Slave
+from dumpfilter.slave.status import executed_gtids
+from dumpfilter.slave.threads.progress import Waiter
+from dumpfilter.sql import server_errors
+from dumpfilter.sql.functions import number_of
+from dumpfilter.sql.result import Note
+from dumpfilter.sql.server_errors import SqlError
+from dumpfilter.sql.waits import Value, Wait, Waited
+
+_FIRST_POSITION = 4
+_NO_GTID_LIST = (1941, "HY000", "Could not parse GTID list")
+"""MariaDB's error ER_INCORRECT_GTID_STATE."""
+_MOST_SECONDS = 10_000_000.0
+"""The longest timeout, seconds. A longer one counts as none."""
+
+
+class _Place(NamedTuple):
+    """A place in the source's binlog, as an argument names it."""
+
+    base: str
+    """The file's name up to its last period, which is a part of it."""
+    number: int
+    position: int
+
+
+def wait(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
+    """Carry out a wait, and return its value. Raises SqlError.
+
+    ``seconds`` bounds the statement's time (``max_execution_time``), None for no bound. Setting ``interrupt`` ends the
+    wait.
+    """
+    if call.name == "wait_for_executed_gtid_set":
+        return _for_gtid_set(slave, call, interrupt, seconds)
+    if call.name == "master_gtid_wait":
+        return _for_mariadb_gtids(slave, call, interrupt, seconds)
+    return _for_position(slave, call, interrupt, seconds)
+
+
+def _for_position(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
+    notes: list[Note] = []
+    has_name = len(call.arguments) > 3
+    name = call.argument(3)
+    found = None if has_name and name is None else _channel(slave, str(name or ""))
+    is_mariadb = found is not None and found.channel.master_info.family == "mariadb"
+    if call.name == "master_pos_wait" and not is_mariadb:
+        notes.append(server_errors.ER_WARN_DEPRECATED_SYNTAX.warning("MASTER_POS_WAIT", "SOURCE_POS_WAIT"))
+    timeout = _number(call.argument(2))
+    if timeout < 0 and not is_mariadb:
+        raise server_errors.ER_WRONG_ARGUMENTS("SOURCE_POS_WAIT.")
+    if is_mariadb:
+        # MariaDB rounds to whole seconds, and takes everything else for no timeout.
+        timeout = float(max(0, math.floor(timeout + 0.5)))
+    place = _place(call.argument(0), call.argument(1))
+    if place is None or found is None:
+        return Waited(None, notes)
+    channel = found.channel
+    if not channel.applier_runs:
+        return Waited(None, notes)
+    reached: bool | None = False
+    advances = -1
+
+    def ask() -> bool:
+        nonlocal reached, advances
+        advances += 1
+        reached = _has_reached(channel, place)
+        return reached is not False or not channel.applier_runs
+
+    has_ended = _until(slave, [found], ask, timeout or None, interrupt, seconds)
+    if not has_ended:
+        return Waited(-1, notes)
+    return Waited(advances if reached else None, notes)
+
+
+def _channel(slave: Slave, name: str) -> Configured | None:
+    folded = fold_channel(name)
+    return next((one for one in slave.channels_now if one.info.channel == folded), None)
+
+
+def _place(file: Value, position: Value) -> _Place | None:
+    """Return the place that two arguments name, or None if they name none."""
+    if file is None:
+        return None
+    base, dot, number = str(file).rpartition(".")
+    offset = _whole(position)
+    if not dot or not number.isascii() or not number.isdecimal() or offset < 0:
+        return None
+    return _Place(base + dot, int(number), max(offset, _FIRST_POSITION))
+
+
+def _has_reached(channel: Channel, place: _Place) -> bool | None:
+    """Tell whether the applier has reached a place. None: the place is one of another server's files."""
+    applied = channel.relay_log_info
+    if not applied.source_file:
+        return False
+    base, _, number = applied.source_file.rpartition(".")
+    if f"{base}." != place.base or not number.isdecimal():
+        return None
+    return (int(number), applied.source_position) >= (place.number, place.position)
+
+
+def _for_gtid_set(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
+    text = call.argument(0)
+    shown = "NULL" if text is None else str(text)
+    try:
+        wanted = parse_gtid_set(shown, "mysql")
+    except GtidError as error:
+        raise server_errors.ER_MALFORMED_GTID_SET_SPECIFICATION(shown) from error
+    timeout: float | None = None
+    if len(call.arguments) > 1:
+        timeout = _number(call.argument(1))
+        if call.argument(1) is None or timeout < 0:
+            raise server_errors.ER_WRONG_ARGUMENTS("WAIT_FOR_EXECUTED_GTID_SET.")
+    has_all = _until(
+        slave,
+        slave.channels_now,
+        lambda: not wanted or _executed(slave, type(wanted)).issuperset(wanted),
+        timeout or None,
+        interrupt,
+        seconds,
+    )
+    return Waited(0 if has_all else 1)
+
+
+def _for_mariadb_gtids(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
+    text = call.argument(0)
+    if text is None:
+        return Waited(None)
+    try:
+        if not isinstance(text, str):
+            raise GtidError(f"{text!r} is no list of GTIDs")
+        wanted = parse_gtid_set(text, "mariadb")
+    except GtidError as error:
+        raise SqlError(*_NO_GTID_LIST) from error
+    assert isinstance(wanted, MariadbGtidSet)
+    numbers = _highest(wanted)
+    timeout = None if call.argument(1) is None else _number(call.argument(1))
+
+    def has_all() -> bool:
+        here = _highest(_executed(slave, MariadbGtidSet))
+        return all(here.get(domain, 0) >= number for domain, number in numbers.items())
+
+    # A negative timeout is none, and 0 does not wait.
+    limit = timeout if timeout is None or timeout >= 0 else None
+    return Waited(0 if _until(slave, slave.channels_now, has_all, limit, interrupt, seconds) else -1)
+
+
+def _highest(gtids: GtidSet) -> dict[int, int]:
+    """Return the highest transaction number of each domain (MariaDB)."""
+    highest: dict[int, int] = {}
+    assert isinstance(gtids, MariadbGtidSet)
+    for gtid in gtids.gtids():
+        highest[gtid.domain_id] = max(highest.get(gtid.domain_id, 0), gtid.seq_no)
+    return highest
+
+
+def _executed(slave: Slave, kind: type[GtidSet]) -> GtidSet:
+    """Return the GTIDs that all channels together have applied, as far as they are of one kind."""
+    total = kind()
+    family: Family = "mariadb" if kind is MariadbGtidSet else "mysql"
+    channels = [one for one in slave.channels_now if one.channel.master_info.family == family]
+    return total | parse_gtid_set(executed_gtids(channels), family)
+
+
+def _until(
+    slave: Slave,
+    channels: list[Configured],
+    ask: Callable[[], bool],
+    timeout: float | None,
+    interrupt: Interrupt,
+    seconds: float | None,
+) -> bool:
+    """Wait until ``ask`` returns true, and return its last answer.
+
+    The wait ends after ``timeout`` seconds. Raises SqlError 1317 when ``interrupt`` is set or the slave stops, and 3024
+    after ``seconds``.
+    """
+    if timeout is not None and timeout > _MOST_SECONDS:
+        timeout = None
+    # The bound of the statement ends it with an error, and the function's own timeout with a value.
+    is_bounded = seconds is not None and (timeout is None or seconds < timeout)
+    waiter = Waiter()
+    over = False
+
+    def ask_or_end() -> bool:
+        nonlocal over
+        over = interrupt.is_set() or slave.is_closing
+        return over or ask()
+
+    with (
+        waiter.watching([one.channel.progress for one in channels]),
+        interrupt.calling(waiter.wake),
+        slave.calling_at_close(waiter.wake),
+    ):
+        answer = waiter.until(ask_or_end, seconds if is_bounded else timeout)
+    if over:
+        raise server_errors.ER_QUERY_INTERRUPTED()
+    if not answer and is_bounded:
+        raise server_errors.ER_QUERY_TIMEOUT()
+    return answer
+
+
+def _number(value: Value) -> float:
+    return 0.0 if value is None else float(number_of(value))
+
+
+def _whole(value: Value) -> int:
+    return 0 if value is None else math.floor(number_of(value) + 0.5)

@@ -1,0 +1,167 @@
+"""The command ``dumpfilter topology`` with real processes: a master with a workload, slaves, and links."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands.in_process import Finished, run
+
+FAN_OUT = "m[size=256K] >> web[do-db=shop_00]; m >> hr"
+LIMIT = "120s"
+
+
+def ask(directory: Path, verb: str, *arguments: str) -> Finished:
+    """Run a verb on the topology of a directory."""
+    return run("topology", verb, *arguments, "--directory", directory)
+
+
+def status_of(directory: Path) -> dict[str, Any]:
+    """Return the status of the topology of a directory."""
+    status: dict[str, Any] = json.loads(ask(directory, "status", "--json").stdout)
+    return status
+
+
+def processes_of(status: dict[str, Any]) -> list[int]:
+    """Return the processes of a status."""
+    return [status["pid"], *(node["pid"] for node in status["nodes"].values() if node["pid"])]
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process runs. A zombie does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    """A directory for one topology, which ends after the test."""
+    made = tmp_path / "t"
+    yield made
+    ask(made, "down")
+
+
+def command(directory: Path, topology: str, *options: str) -> list[str]:
+    """Return the command that starts a topology in another process."""
+    up = [sys.executable, "-m", "dumpfilter", "topology", "up", topology, "--directory", str(directory)]
+    return [*up, "--timeout", LIMIT, *options]
+
+
+def test_a_topology_in_the_background(directory: Path) -> None:
+    started = ask(directory, "up", FAN_OUT, "--detach", "--timeout", LIMIT)
+    assert started.returncode == 0, started.stderr
+    assert ask(directory, "wait", "--done", "--timeout", LIMIT).stderr == ""
+    assert ask(directory, "check", "--timeout", LIMIT).stderr == ""
+    status = status_of(directory)
+    assert set(status["nodes"]) == {"m-workload", "m", "web", "hr"}
+    assert set(status["links"]) == {"m:web", "m:hr"}
+    assert status["links"]["m:web"]["bytes_to_target"] < status["links"]["m:hr"]["bytes_to_target"]
+
+    assert "cut" in ask(directory, "link", "m:web", "--cut").stdout
+    assert status_of(directory)["links"]["m:web"]["state"] == "cut"
+    assert "cut" not in ask(directory, "link", "m:web", "--heal", "--rate", "1gbit").stdout
+
+    assert "Replica_IO_State" in ask(directory, "sql", "web", "-e", "SHOW REPLICA STATUS").stdout
+    assert ask(directory, "sql", "web", "-e", "NONSENSE").returncode == 1
+    ask(directory, "kill", "web")
+    assert status_of(directory)["nodes"]["web"]["state"] != "running"
+    assert ask(directory, "start", "web").stdout == "web: running\n"
+    assert ask(directory, "wait", "web", "--timeout", LIMIT).returncode == 0
+    assert ask(directory, "logs", "web").stdout
+    assert set(json.loads(ask(directory, "report", "--json").stdout)["links"]) == {"m:web", "m:hr"}
+
+    second = ask(directory, "up", "m >> web", "--detach")
+    assert second.returncode == 1
+    assert "a topology is up in this directory" in second.stderr
+
+    processes = processes_of(status_of(directory))
+    assert ask(directory, "down").returncode == 0
+    assert [pid for pid in processes if is_running(pid)] == []
+    assert not directory.exists()
+
+
+def test_a_topology_in_the_foreground_ends_with_ctrl_c(directory: Path) -> None:
+    with subprocess.Popen(command(directory, FAN_OUT), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = next(line for line in process.stdout if "is up in" in line)
+        assert str(directory) in line
+        processes = processes_of(status_of(directory))
+        process.send_signal(signal.SIGINT)
+        report = process.stdout.read()
+    assert process.returncode == 0
+    assert "m:web" in report
+    assert [pid for pid in processes if is_running(pid)] == []
+    assert not directory.exists()
+
+
+def test_the_live_table_on_a_terminal_ends_with_sigterm(directory: Path) -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "LINES": "40", "TERM": "xterm"}
+    with subprocess.Popen(
+        command(directory, FAN_OUT), stdin=theirs, stdout=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        while b"m:hr" not in shown:
+            shown += os.read(ours, 1 << 16)
+        assert b"position" in shown
+        process.terminate()
+        # The terminal has no other end any more when the process has ended.
+        with contextlib.suppress(OSError):
+            while True:
+                os.read(ours, 1 << 16)
+    os.close(ours)
+    assert process.returncode == 0
+    assert not directory.exists()
+
+
+def test_what_a_killed_topology_leaves_is_removed_by_down(directory: Path) -> None:
+    assert ask(directory, "up", FAN_OUT, "--detach", "--timeout", LIMIT).returncode == 0
+    processes = processes_of(status_of(directory))
+    os.kill(processes[0], signal.SIGKILL)
+    while is_running(processes[0]):
+        pass
+    assert ask(directory, "status").returncode == 3
+    assert ask(directory, "down").returncode == 0
+    assert [pid for pid in processes if is_running(pid)] == []
+    assert not directory.exists()
+
+
+def test_a_topology_that_cannot_run_says_why(directory: Path) -> None:
+    failed = ask(directory, "up", "m >> r[server=mariadb]")
+    assert failed.returncode == 2
+    assert "r: a real replica cannot apply the generated workload of m" in failed.stderr
+    assert not directory.exists()
+
+
+def test_an_experiment(tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text('topology = "m[size=64K] >> web[rate=10mbit]"\n[[phase]]\nfor = "100ms"\n')
+    done = run("topology", "run", file, "--output", tmp_path / "out", "--no-report")
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [one["method"] for one in results["runs"]] == ["measured", "simulated"]
+    assert "measured" in done.stdout
+
+
+def test_a_start_that_fails_says_why_and_leaves_nothing(directory: Path) -> None:
+    text = "m[server=mariadb, program=/nowhere/mariadbd] >> f >> web"
+    for options in ([], ["--detach"]):
+        failed = ask(directory, "up", text, *options)
+        assert failed.returncode != 0
+        assert "/nowhere/mariadbd" in failed.stderr
+        assert "Traceback" not in failed.stderr
+        assert not directory.exists()

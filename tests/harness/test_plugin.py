@@ -1,0 +1,148 @@
+"""The plugin without running topologies: its options, its mark, its errors, and its cost for a run without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.running import run_files
+
+UNUSED = """
+import sys
+
+
+def test_nothing_is_imported_for_those_who_do_not_use_the_plugin():
+    heavy = {"numba", "grpc", "pymysql", "pydantic", "dumpfilter.topology", "dumpfilter.testbed"}
+    assert heavy & set(sys.modules) == set()
+
+
+def test_options(pytestconfig):
+    assert pytestconfig.getoption("topology_timeout") is None
+    assert pytestconfig.getini("topology_missing") == "fail"
+"""
+
+
+def test_an_unused_plugin_costs_nothing(tmp_path: Path) -> None:
+    done = run_files(tmp_path, test_it=UNUSED)
+    assert set(done.outcomes.values()) == {"PASSED"}, done.text
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix not in ("", ".ini")) == [
+        "test_it.py"
+    ]
+
+
+WRONG = """
+import pathlib
+import pytest
+
+
+def test_without_a_mark(topology):
+    pass
+
+
+@pytest.mark.topology("m >> web[do-bd=shop]")
+def test_with_a_wrong_key(topology):
+    pass
+
+
+@pytest.mark.topology("m >> web", tiemout=3)
+def test_with_a_wrong_argument(topology_session):
+    pass
+
+
+@pytest.mark.topology("nowhere.toml")
+def test_with_a_missing_file(topology):
+    pass
+
+
+@pytest.mark.topology(pathlib.Path("beside.toml"))
+class TestFiles:
+    def test_with_a_wrong_file(self, topology):
+        pass
+
+
+def test_with_a_wrong_factory(topology_factory):
+    with pytest.raises(Exception, match="circle"):
+        topology_factory("a >> b; b >> a")
+"""
+
+
+def test_errors_say_what_to_do_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "beside.toml").write_text('[node.m]\nserver = "mariabd"\n')
+    done = run_files(tmp_path, test_it=WRONG)
+    assert done.outcomes == {
+        "test_without_a_mark": "ERROR",
+        "test_with_a_wrong_key": "ERROR",
+        "test_with_a_wrong_argument": "ERROR",
+        "test_with_a_missing_file": "ERROR",
+        "test_with_a_wrong_file": "ERROR",
+        "test_with_a_wrong_factory": "PASSED",
+    }, done.text
+    for told in (
+        "test_without_a_mark uses the fixture topology and has no topology: mark the test",
+        "do-bd",
+        "did you mean do-db",
+        "@pytest.mark.topology: got an unexpected keyword argument 'tiemout'",
+        f"there is no file {tmp_path}/nowhere.toml",
+        "beside.toml: node.m.server",
+    ):
+        assert told in done.text
+    assert "dumpfilter/harness/" not in done.text
+    assert "During handling" not in done.text
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--topology-server", "postgres=/p"], "begins with mariadb or mysql"),
+        (["-o", "topology_timeout=soon"], "topology_timeout = soon: give a number of seconds"),
+        (["-o", "topology_missing=ignore"], "topology_missing = ignore: give fail or skip"),
+    ],
+    ids=["server", "timeout", "missing"],
+)
+def test_wrong_options_end_the_run(tmp_path: Path, options: list[str], told: str) -> None:
+    done = run_files(tmp_path, *options, test_it="def test_it():\n    pass\n")
+    assert done.code == pytest.ExitCode.USAGE_ERROR
+    assert told in done.text
+    assert "Traceback" not in done.text
+
+
+CASES = """
+import pytest
+
+
+@pytest.mark.topology("db[server=mariadb] >> web; other[server=mysql] >> hr")
+def test_both(topology):
+    pass
+
+
+@pytest.mark.topology("db[server=mysql] >> web")
+def test_mysql(topology_session):
+    pass
+
+
+@pytest.mark.topology("db[server=mariadb] >> web", servers=["mysql", "mariadb"])
+def test_families(topology):
+    pass
+
+
+@pytest.mark.topology("m >> web")
+def test_none(topology):
+    pass
+"""
+
+
+def test_a_test_has_a_case_for_each_server(tmp_path: Path) -> None:
+    programs = ("mariadb-10.11=/a/mariadbd", "mariadb-11.8=/b/mariadbd", "mysql=/c/mysqld")
+    options = [word for program in programs for word in ("--topology-server", program)]
+    done = run_files(tmp_path, "--collect-only", "-q", *options, test_it=CASES)
+    found = [line.partition("::")[2] for line in done.text.splitlines() if "::" in line]
+    assert found == [
+        "test_both[mariadb-10.11+mysql]",
+        "test_both[mariadb-11.8+mysql]",
+        "test_mysql",
+        "test_families[mysql]",
+        "test_families[mariadb-10.11]",
+        "test_families[mariadb-11.8]",
+        "test_none",
+    ], done.text

@@ -1,0 +1,240 @@
+"""Running topologies of dumpfilter's own nodes: start, faults, waiting, the law, the report, and the end."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.errors import OptionError
+from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
+from dumpfilter.testbed import (
+    LawBroken,
+    NodeIsDown,
+    NotCaughtUp,
+    SqlFailed,
+    StartFailed,
+    Testbed,
+    TestbedNode,
+    TopologyBusy,
+    Unknown,
+    up,
+)
+from dumpfilter.testbed.own_nodes import Slave
+from dumpfilter.testbed.processes import is_alive, start_time
+from dumpfilter.topology import make_topology, master, read, slave, workload
+
+WAIT = 120.0
+FAN_OUT = "m[size=256K] >> web[do-db=shop_01]; m >> hr[do-db=shop_02] >> hr2[ignore-table=shop_02.table_001]; m >> all"
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Testbed]:
+    with up(FAN_OUT) as found:
+        found.wait_done(WAIT)
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def reset(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if "bed" in request.fixturenames:
+        request.getfixturevalue("bed").reset(WAIT)
+
+
+def test_all_nodes_catch_up_and_the_law_holds(bed: Testbed) -> None:
+    bed.check(WAIT)
+    status = bed.status()
+    assert status.problems == ()
+    origin = status.nodes["m-workload"]
+    for name in ("web", "hr", "hr2", "all"):
+        found = status.nodes[name]
+        # The end of a chain has the origin's place and GTIDs, too.
+        assert found.place == origin.place
+        assert found.lag.bytes == 0
+        assert found.gtids == status.nodes["all"].gtids != ""
+    assert status.nodes["web"].saved > 0 == status.nodes["all"].saved
+    links = {name: link.bytes_to_target for name, link in status.links.items()}
+    assert links["m:web"] < links["m:all"]
+    assert links["hr:hr2"] <= links["m:hr"] + 4096
+
+
+def test_a_killed_slave_goes_on_where_it_was(bed: Testbed) -> None:
+    web = bed["web"]
+    web.wait_caught_up(WAIT)
+    port = web.port
+    web.kill()
+    assert not web.is_running
+    with pytest.raises(NodeIsDown, match="web: the node is stopped; start it first"):
+        web.wait_caught_up(WAIT)
+    with pytest.raises(NodeIsDown):
+        web.execute("SELECT 1")
+    web.start()
+    assert web.port == port
+    web.wait_caught_up(WAIT)
+    bed.check(WAIT)
+
+
+def test_a_process_that_ends_by_itself_has_failed(bed: Testbed) -> None:
+    hr = bed["hr"]
+    assert hr.pid is not None
+    started = start_time(hr.pid)
+    os.kill(hr.pid, 9)
+    while hr.is_running:
+        assert started is not None
+    assert hr.state == "failed"
+    assert any("hr: the process has ended with exit code -9" in one for one in bed.status().problems)
+    hr.start()
+    bed.check(WAIT)
+
+
+def test_a_master_that_was_stopped_serves_again(bed: Testbed) -> None:
+    bed["m"].restart()
+    bed["all"].restart()
+    bed.check(WAIT)
+    assert bed["m"].execute("SELECT server_id FROM dumpfilter.slaves") != []
+
+
+def test_a_cut_link_is_named_by_who_waits(bed: Testbed) -> None:
+    bed["all"].kill()
+    bed.link("m", "all").cut()
+    relay = bed["all"].directory / "relay"
+    for path in relay.iterdir():
+        path.unlink()
+    bed["all"].start()
+    with pytest.raises(NotCaughtUp, match=r"(?s)all: has applied the beginning .* the link m:all is cut"):
+        bed["all"].wait_caught_up(2.5)
+    assert bed["all"].lag.bytes > 0
+    assert bed["all"].lag.seconds > 0
+    bed.link("m", "all").heal()
+    bed["all"].wait_caught_up(WAIT)
+    assert bed["all"].lag == (0.0, 0)
+    kinds = [one.kind for one in bed.link("m:all").history.happenings]
+    assert "cut" in kinds
+    assert "healed" in kinds
+
+
+def test_a_broken_law_names_node_table_and_difference(bed: Testbed) -> None:
+    web = bed["web"]
+    assert isinstance(web, Slave)
+    web.wait_caught_up(WAIT)
+    web.stop()
+    file = RelayLogInfoFile(web.relay_directory(web.feeds[0]))
+    good = file.load()
+    table = next(iter(good.target["tables"]))
+    bad = {**good.target["tables"][table], "inserted": 1_000_000}
+    target = {**good.target, "tables": {**good.target["tables"], table: bad}}
+    file.save(good.model_copy(update={"target": target, "executed": ""}))
+    with pytest.raises(LawBroken) as caught:
+        bed.check(WAIT)
+    text = str(caught.value)
+    assert (
+        f"web at {good.source_file}:{good.source_position} of m-workload: table {table}: has inserted 1000000"
+        in text
+    )
+    assert "GTID set: has none, and should have" in text
+    assert "hr" not in text.replace("should", "")
+    file.save(good)
+    web.start()
+
+
+def test_links_are_changed_and_restored(bed: Testbed) -> None:
+    link = bed.link("m", "web")
+    link.set(rate="1mbit", delay="5ms")
+    link.set(jitter=0.001)
+    assert (link.shape.rate, link.shape.delay, link.shape.jitter) == (1_000_000, 0.005, 0.001)
+    bed["web"].hold_behind(0.5)
+    assert link.status().delay == pytest.approx(0.505)
+    with pytest.raises(OptionError, match="negative"):
+        link.set(delay=-1)
+    bed.reset(WAIT)
+    assert link.status().delay == 0.0
+    assert link.status().rate is None
+
+
+def test_unknown_names_have_a_cure(bed: Testbed) -> None:
+    with pytest.raises(Unknown, match=r"there is no node 'wbe'.*web"):
+        bed["wbe"]
+    with pytest.raises(Unknown, match="there is no link web:hr; there are m:web"):
+        bed.link("web", "hr")
+    assert bed.link("m-workload", "web") is bed.link("m", "web")
+
+
+def test_sql_goes_to_consoles(bed: Testbed) -> None:
+    web = bed["web"]
+    assert web.execute("SELECT %s", (1,)) == [(1,)]
+    with pytest.raises(SqlFailed, match="web: error 1064") as caught:
+        web.execute("SELEKT 1")
+    assert caught.value.number == 1064
+    with pytest.raises(SqlFailed, match="m-workload is a workload, and takes no SQL"):
+        bed["m-workload"].execute("SELECT 1")
+    web.execute("STOP REPLICA SQL_THREAD")
+    assert any("web: I/O thread Yes, SQL thread No" in one for one in bed.status().problems)
+    web.execute("START REPLICA")
+
+
+def test_a_report_is_json_with_links_and_lags(bed: Testbed) -> None:
+    report = json.loads(json.dumps(bed.report()))
+    assert report["links"]["m:web"]["bytes_to_target"] > 0
+    assert set(report["nodes"]) == {"m", "web", "hr", "hr2", "all"}
+    assert report["nodes"]["web"]["lag"]["now"] == 0.0
+
+
+def test_a_named_directory_is_busy_while_the_topology_is_up(tmp_path: Path) -> None:
+    directory = tmp_path / "up"
+    with up("m[size=16K] >> web", directory) as bed:
+        with pytest.raises(TopologyBusy, match="end it with dumpfilter topology down"):
+            up("m >> web", directory)
+        pids = [(node.pid, start_time(node.pid)) for node in bed if node.pid]
+        bed.check(WAIT)
+    assert len(pids) == 2
+    for pid, started in pids:
+        assert started is not None
+        assert not is_alive(pid, started)
+    assert [path.name for path in directory.iterdir()] == ["logs"]
+    bed.down()
+
+
+def test_a_failing_node_ends_all_others_and_tells_its_log(tmp_path: Path) -> None:
+    topology = make_topology(
+        workload("w", size=1 << 14),
+        master("m", "w"),
+        slave("web", "m"),
+        slave("bad", "m", options=["--no-such-option"]),
+    )
+    with pytest.raises(StartFailed, match=r"(?s)bad: the slave ended with exit code 2.*no-such-option"):
+        up(topology, tmp_path / "up")
+    assert not (tmp_path / "up" / "state.json").exists()
+
+
+def test_two_sources_are_two_channels() -> None:
+    topology = make_topology(
+        workload("w1", size=1 << 15),
+        workload("w2", size=1 << 15, seed=2),
+        master("a", "w1"),
+        master("b", "w2"),
+        slave("end", [read("a", rules=["do-db=shop_00"]), read("b", rules=["ignore-db=shop_01"])]),
+    )
+    with up(topology) as bed:
+        bed.wait_done(WAIT)
+        bed.check(WAIT)
+        end: TestbedNode = bed["end"]
+        assert [one.channel for one in end.status().channels] == ["a", "b"]
+        bed.link("a", "end").cut()
+        bed.link("b", "end").cut_after(1)
+        bed.link("a", "end").heal()
+        bed.reset(WAIT)
+        bed.check(WAIT)
+
+
+def test_a_paced_workload_is_behind_by_its_link_and_catches_up() -> None:
+    with up("m[size=64K, rate=4mbit] >> slow[rate=512kbit]; m >> fast") as bed:
+        bed.wait_done(WAIT)
+        bed.check(WAIT)
+        slow, fast = (bed.report()["nodes"][name]["lag"]["worst"] for name in ("slow", "fast"))
+        assert slow >= fast
+        bed["m-workload"].stop()
+        bed["m-workload"].start()

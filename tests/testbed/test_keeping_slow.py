@@ -1,0 +1,114 @@
+"""The keeper: processes that end with their caller, and errors of those that cannot start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.testbed.errors import StartFailed, TestbedError
+from dumpfilter.testbed.keeping import Child, Keeper
+from dumpfilter.testbed.processes import is_alive, start_time
+
+WAIT = 120.0
+SLEEP = (sys.executable, "-c", "import time; time.sleep(1000)")
+
+
+@pytest.fixture(scope="module")
+def keeper() -> Iterator[Keeper]:
+    found = Keeper()
+    yield found
+    found.close()
+
+
+def wait_for_end(pid: int, started: int) -> None:
+    deadline = time.monotonic() + WAIT
+    while is_alive(pid, started):
+        assert time.monotonic() < deadline, f"process {pid} runs"
+        time.sleep(0.01)
+
+
+def test_a_fork_runs_dumpfilter(keeper: Keeper, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    child = keeper.fork("version", ["--version"], log)
+    assert child.wait(WAIT) == 0
+    assert log.read_text().startswith("dumpfilter ")
+
+
+def test_a_fork_ends_with_the_exit_code_of_the_command(keeper: Keeper, tmp_path: Path) -> None:
+    child = keeper.fork("bad", ["master", str(tmp_path / "none.index")], tmp_path / "log")
+    assert child.wait(WAIT) == 1
+    assert "none.index" in (tmp_path / "log").read_text()
+
+
+def test_a_program_that_does_not_exist_is_an_error(keeper: Keeper, tmp_path: Path) -> None:
+    with pytest.raises(StartFailed, match=r"x: .*no-such-program cannot be started: No such file"):
+        keeper.spawn("x", [str(tmp_path / "no-such-program")], tmp_path / "log")
+
+
+def test_signals_reach_children_and_grandchildren(keeper: Keeper, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    parent = (
+        f"import subprocess, time; p = subprocess.Popen({list(SLEEP)!r}); "
+        f"print(p.pid, file=open({str(note)!r}, 'w'), flush=True); time.sleep(1000)"
+    )
+    child = keeper.spawn("parent", [sys.executable, "-c", parent], tmp_path / "log")
+    while not note.exists() or not note.read_text().strip():
+        assert child.poll() is None
+        time.sleep(0.01)
+    grandchild = int(note.read_text())
+    started = start_time(grandchild)
+    assert started is not None
+    child.kill()
+    assert child.wait(WAIT) == -signal.SIGKILL
+    wait_for_end(grandchild, started)
+
+
+def test_children_end_with_the_keeper(tmp_path: Path) -> None:
+    keeper = Keeper()
+    keeper.ready()
+    children = [keeper.spawn(f"sleep {number}", SLEEP, tmp_path / "log") for number in range(2)]
+    os.kill(keeper.pid, signal.SIGKILL)
+    for child in children:
+        wait_for_end(child.pid, child.started)
+        assert child.wait(WAIT) == -signal.SIGKILL
+    with pytest.raises(TestbedError, match="start it again"):
+        keeper.spawn("late", SLEEP, tmp_path / "log")
+    keeper.close()
+
+
+def test_children_and_directories_end_with_a_killed_caller(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "file").write_text("x")
+    script = (
+        "import sys, time; from pathlib import Path; from dumpfilter.testbed.keeping import Keeper\n"
+        "keeper = Keeper(); log = Path(sys.argv[1])\n"
+        "sleep = [sys.executable, '-c', 'import time; time.sleep(1000)']\n"
+        "children = [keeper.spawn('sleep', sleep, log) for _ in 'ab']\n"
+        "keeper.remove_at_end(Path(sys.argv[2])); keeper.ready()\n"
+        "print(keeper.pid, *(one.pid for one in children), flush=True); time.sleep(1000)\n"
+    )
+    caller = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "log"), str(victim)], stdout=subprocess.PIPE, text=True
+    )
+    assert caller.stdout is not None
+    pids = [int(word) for word in caller.stdout.readline().split()]
+    running = [(pid, start_time(pid)) for pid in pids]
+    caller.kill()
+    caller.communicate()
+    for pid, started in running:
+        assert started is not None
+        wait_for_end(pid, started)
+    assert not victim.exists()
+
+
+def test_an_exit_that_comes_before_the_answer_is_not_lost(keeper: Keeper, tmp_path: Path) -> None:
+    children: list[Child] = [keeper.spawn("true", ["/bin/true"], tmp_path / "log") for _ in range(20)]
+    assert [child.wait(WAIT) for child in children] == [0] * 20

@@ -1,0 +1,134 @@
+"""The replay of binlog sets: its files are those of the recording, and never look damaged meanwhile."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.errors import BinlogError
+from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogSet
+from dumpfilter.testbed.replay import MICROSECONDS, Replay, Timetable, steady_timetables, timetables
+from dumpfilter.workload.generate import generate
+from tests.support import RECORDED_SETS, recording_id
+
+WAIT = 60.0
+AT_ONCE = 1e9
+
+
+def replayed(tables: list[Timetable], directory: Path) -> BinlogSet:
+    replay = Replay(tables, directory, "bin.index")
+    replay.start()
+    assert replay.wait_done(WAIT)
+    replay.close()
+    return BinlogSet.open(replay.index)
+
+
+def content(path: Path) -> bytes:
+    """Return a file without the flag "in use", which a recording may have and a closed file does not."""
+    data = bytearray(path.read_bytes())
+    data[FLAGS_OFFSET] &= 0xFE
+    return bytes(data)
+
+
+@pytest.mark.parametrize("recording", RECORDED_SETS, ids=recording_id)
+@pytest.mark.every_recording
+def test_a_replay_ends_as_the_recording(recording: Path, tmp_path: Path) -> None:
+    try:
+        source = BinlogSet.open(recording)
+    except BinlogError:
+        pytest.skip("no set with an index file")
+    made = replayed(timetables(source, speed=AT_ONCE), tmp_path / "made")
+    assert made.names == source.names
+    for name in source.names:
+        assert content(made.path(name)) == content(source.path(name))
+
+
+def test_transactions_are_due_at_the_pace_of_the_set(tmp_path: Path) -> None:
+    source = BinlogSet.open(generate(tmp_path / "set", 1 << 17).index)
+    (slow,), (fast,) = timetables(source, speed=1.0), timetables(source, speed=4.0)
+    assert slow.due[0] == 0
+    assert np.all(np.diff(slow.due) >= 0)
+    assert np.all(np.diff(slow.end) > 0)
+    assert np.allclose(slow.due / 4, fast.due, atol=1)
+    assert slow.end[-1] == source.size(source.names[0])
+
+
+def test_seconds_are_spread_over_the_transactions_of_mariadb(tmp_path: Path) -> None:
+    source = BinlogSet.open(generate(tmp_path / "set", 1 << 18, style="mariadb").index)
+    (table,) = timetables(source, speed=1.0)
+    assert len(np.unique(table.due)) == len(table.due)
+
+
+def test_a_steady_set_grows_by_its_rate(tmp_path: Path) -> None:
+    source = BinlogSet.open(generate(tmp_path / "set", 1 << 17, file_size=1 << 16).index)
+    rate = 1 << 20
+    before = 0
+    for table in steady_timetables(source, rate=rate):
+        assert table.due.tolist() == [
+            (before + int(end)) * 8 * MICROSECONDS // rate for end in _ends(table, source)
+        ]
+        before += source.size(table.file.name)
+
+
+def _ends(table: Timetable, source: BinlogSet) -> list[int]:
+    """Return the ends of the transactions themselves, without the events after the last one."""
+    *ends, _ = table.end.tolist()
+    with table.file.open("rb") as file:
+        last = max(e.offset + len(e.raw) for e in iter_events(file, file="f") if e.header.type == 16)
+    return [*ends, last]
+
+
+def test_every_moment_of_a_replay_is_a_valid_set(tmp_path: Path) -> None:
+    source = BinlogSet.open(generate(tmp_path / "set", 1 << 17, file_size=1 << 15).index)
+    replay = Replay(steady_timetables(source, rate=2 << 20), tmp_path / "made", "bin.index")
+    replay.start()
+    seen = set()
+    while not replay.is_done:
+        found = BinlogSet.open(replay.index)
+        for name in found.names:
+            data = found.path(name).read_bytes()
+            # The file is a prefix of the recording.
+            assert content(source.path(name)).startswith(data[:4]), name
+            prefix = bytearray(data)
+            prefix[FLAGS_OFFSET] &= 0xFE
+            assert content(source.path(name))[: len(data)] == bytes(prefix)
+            seen.add((name, len(data)))
+    replay.close()
+    assert BinlogSet.open(replay.index).names == source.names
+    assert len(seen) > 4
+
+
+def test_a_paused_replay_writes_nothing_and_goes_on(tmp_path: Path) -> None:
+    source = BinlogSet.open(generate(tmp_path / "set", 1 << 16).index)
+    replay = Replay(steady_timetables(source, rate=1 << 20), tmp_path / "made", "bin.index")
+    replay.start()
+    replay.pause()
+    assert replay.is_paused
+    size = _settled(BinlogSet.open(replay.index), source.names[0])
+    replay.resume()
+    assert replay.wait_done(WAIT)
+    assert source.size(source.names[0]) == BinlogSet.open(replay.index).size(source.names[0]) > size
+    replay.close()
+
+
+def _settled(made: BinlogSet, name: str) -> int:
+    """Return the size of a file once a transaction that was being written is complete."""
+    while True:
+        size = made.size(name)
+        time.sleep(0.05)
+        if made.size(name) == size:
+            return size
+
+
+def test_a_closed_replay_leaves_the_rest_unwritten(tmp_path: Path) -> None:
+    source = BinlogSet.open(generate(tmp_path / "set", 1 << 16).index)
+    replay = Replay(steady_timetables(source, rate=8), tmp_path / "made", "bin.index")
+    replay._tables[0].due[0] = 0
+    replay.start()
+    replay.close()
+    assert not replay.is_done
+    assert BinlogSet.open(replay.index).size(source.names[0]) < source.size(source.names[0])
