@@ -26,6 +26,7 @@ ALL = (
     "followers",
     "receive",
     "real_replica",
+    "topology_start",
     "links",
     "simulation_reality",
 )

@@ -1,9 +1,12 @@
 """A process with a Spark context that runs and times jobs.
 
 The process is started by ``python -m bench._spark_job MASTER DRIVER_MEMORY EXECUTOR_MEMORY``. Each line of its
-standard input is a job in JSON: ``{"split": source, "output": directory}``, ``{"bandwidth": source, "slaves": n,
-"schemas": m}``, or ``{"simulate": source, "slaves": n, "filters": f, "rates": [...]}``, which runs in threads of the
-process with ``"engine": "local"``. It answers each job with a line of JSON that has the seconds and the peak memory in MiB.
+standard input is a job in JSON. It answers each job with a line of JSON that has the seconds and the peak memory in
+MiB. The jobs are:
+
+- ``{"split": source, "output": directory}``
+- ``{"bandwidth": source, "slaves": n, "schemas": m}``
+- ``{"simulate": source, "slaves": n, "filters": f, "rates": [...]}``. With ``"engine": "local"`` it runs in threads.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from dumpfilter.binlog.row_counts import RowCounter
 from dumpfilter.binlog.row_image import row_images
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
 from dumpfilter.binlog.writer import make_event, rebase_array
+from dumpfilter.dump.by_transaction import TransactionTally, TransactionTraffic
 from dumpfilter.dump.chunk import render
 from dumpfilter.dump.many import plan_many
 from dumpfilter.dump.tally import Tally
@@ -30,6 +31,8 @@ from dumpfilter.packets.framing import count_events, frame
 from dumpfilter.packets.relay import GtidSynthesis, RelayPoint, dropped_runs, writer_places
 from dumpfilter.receiver.binlog_file import find_end
 from dumpfilter.receiver.deframing import Deframer
+from dumpfilter.simulation import lag
+from dumpfilter.simulation.hop import MICROSECOND, Hop, cross
 from dumpfilter.split_set.restore import restore
 from dumpfilter.statement import statement_shape
 from dumpfilter.workload.generate import GeneratedSet, generate
@@ -44,6 +47,9 @@ def warm_up(directory: Path) -> None:
     flags = TableFlags(Filter.from_options(["--replicate-do-db=shop_01"]), subjects)
     thread = DumpThread(flags, sources)
     tally = Tally(subjects, sources, filters=[(flags, None)])
+    by_transaction = TransactionTally(
+        subjects, sources, filters=[(flags.filter, None)], schemas_of=lambda subject: ()
+    )
     for reader, segment in BinlogSet.open(made.index).segments(subjects, sources):
         thread.start_file(segment.start, reader.file.read)
         plan_many([thread.fork()], segment)
@@ -51,6 +57,7 @@ def warm_up(directory: Path) -> None:
             for data in (reader.data, reader.data.tobytes()):  # compiled twice, since bytes are read-only
                 render(plan, data, reader.data_offset, reader.file.read, segment.format_description)
         tally.add(segment, reader.file.read)
+        by_transaction.add(segment, reader.data, reader.data_offset, reader.file.read)
         rebase_array(reader.data[:0].copy(), 4, checksum=True)
         restore(reader.data.copy(), segment.size, segment.offset, True)
         RowCounter().count(
@@ -64,10 +71,22 @@ def warm_up(directory: Path) -> None:
         )
     tallied = tally.take()
     tallied.sent(tallied.flags(flags))
+    _simulate(by_transaction.take())
     subjects.grow()
     statement_shape("SELECT 1")
     _receive_one_event(made.files[0])
     _walk_one_row_image(made.files[0])
+
+
+def _simulate(traffic: TransactionTraffic) -> None:
+    """Send transactions over a simulated link, and measure how late they arrive."""
+    sent = traffic.of_filter(0)
+    committed = (traffic.time - traffic.time[0])[sent.transaction]
+    crossed = cross(committed * MICROSECOND, sent.bytes, Hop(1_000_000))
+    received = crossed.received // MICROSECOND
+    lag.measure_delays(committed, received, (0, 1), limit=0)
+    lag.measure(committed, received, limit=0)
+    lag.series(committed, received, start=0, width=1_000_000, count=1)
 
 
 def _write_packets(made: GeneratedSet, family: str) -> None:

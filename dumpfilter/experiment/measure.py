@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dumpfilter.experiment.logged import Key, Log
-from dumpfilter.links.records import Counters
+from dumpfilter.links.records import Counters, Span
 from dumpfilter.simulation import lag
 from dumpfilter.simulation.evaluate import PACKET_BYTES, Arrived, content
 from dumpfilter.simulation.lag import Lag
@@ -55,6 +55,8 @@ class Crossing:
     counters: Counters
     outages: tuple[tuple[float, float | None], ...] = ()
     """The start and end of each outage, seconds since the first commit."""
+    spans: tuple[Span, ...] = ()
+    """The bytes that passed the link over time. The times are seconds since the first commit."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def figures(measured: Measured) -> Run:
             sizes = _sizes(measured, channel, router.routes(node, measured.setting), node, one)
             name = channel.legs[-1].link
             offered[name] = tuple(lag.offered(one.committed, sizes, **spans).tolist())
-            carried[name] = tuple(lag.offered(one.received, sizes, **spans).tolist())
+            carried[name] = _carried(measured.crossings[name].spans, channel.legs[-1].shape.delay, spans)
     return Run(
         method=Method.MEASURED,
         setting=measured.setting,
@@ -121,6 +123,23 @@ def figures(measured: Measured) -> Run:
             lag={name: tuple(values.tolist()) for name, values in lags.items()},
         ),
     )
+
+
+def _carried(found: Sequence[Span], delay: float, spans: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the bytes that left the source over a link in each span of a series, with those of the protocol."""
+    ends = np.array([_microseconds(one.start + one.seconds - delay) for one in found], np.int64)
+    sizes = np.array([one.down for one in found], np.int64)
+    lengths = np.array([_microseconds(one.seconds) for one in found], np.int64)
+    inside = ends > lengths
+    carried = lag.carried(
+        ends[inside],
+        sizes[inside],
+        lengths[inside],
+        start=spans["start"],
+        width=spans["width"],
+        count=spans["count"],
+    )
+    return tuple(carried.tolist())
 
 
 def _arrived(measured: Measured, node: PlannedNode, channel: Channel, route: Route) -> Arrived:

@@ -267,7 +267,9 @@ def _measured(
     crossings = {}
     for name, link in bed.links.items():
         counters = replace(link.counters, down=link.counters.down - start.down[name])
-        crossings[name] = Crossing(counters, _outages(link.history, shift))
+        history = link.history
+        spans = tuple(replace(one, start=one.start - shift) for one in history.spans)
+        crossings[name] = Crossing(counters, _outages(history, shift), spans)
     return Measured(plan, setting, committed, received, crossings, limit, repetition)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dumpfilter.errors import ReplicaBehind
+from dumpfilter.errors import ReplicaBehind, ServerError
 from dumpfilter.servers.data import Difference, ServerData, differences, equal_gtids, read_data
 from dumpfilter.servers.dialect import SourceAddress
 from dumpfilter.servers.programs import Program
@@ -49,6 +49,17 @@ class Route:
 def _rewrites(rules: Sequence[str]) -> bool:
     """Tell whether rules rename databases, so that a filter in force twice is another one."""
     return any(rule.removeprefix("--").startswith(_REWRITE) for rule in rules)
+
+
+def _once(routes: Mapping[str, Route]) -> dict[str, Route]:
+    """Return the routes without those that bring the same transactions again.
+
+    MariaDB refuses two channels that read the same server.
+    """
+    found: dict[tuple[SourceAddress, tuple[tuple[str, ...], ...]], str] = {}
+    for channel, route in routes.items():
+        found.setdefault((route.source, route.distinct), channel)
+    return {channel: routes[channel] for channel in found.values()}
 
 
 class _Reference:
@@ -159,6 +170,13 @@ class References:
         found = self._references.get(replica.name)
         if found is not None and found.server.is_running:
             return found
+        routes = _once(routes)
+        if len({route.source for route in routes.values()}) < len(routes):
+            # The server skips the second arrival of a GTID, whatever the first arrival's filter left of it.
+            raise ServerError(
+                f"{replica.name}: has two channels from one source with different filters, so that the filter of a "
+                "transaction is a matter of chance: give both channels the same rules"
+            )
         own = {channel: route.distinct[-1] for channel, route in routes.items()}
         reference = _Reference(self._start(replica.name, replica.program, own, options))
         for channel, route in routes.items():

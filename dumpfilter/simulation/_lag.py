@@ -36,8 +36,8 @@ def microseconds(times):
 def above_many(committed, received, limits):
     """Return for each of several ascending limits the time during which the lag is above the limit.
 
-    ``received`` ascends. The time above a limit is a sum of ``max(x - limit, 0)`` over the lags at which each
-    transaction arrived, less the same sum over the lags that it had when the one before it arrived.
+    ``received`` ascends. Each transaction adds ``max(x - limit, 0)``, where x is the lag at which it arrived. It
+    subtracts the same expression for the lag that it had when the transaction before it arrived.
     """
     n = limits.size
     count = np.zeros(n + 1, np.int64)

@@ -76,7 +76,7 @@ class Crossing(NamedTuple):
     committed: Ints
     """The time of each entry's commit, microseconds since the begin of the run."""
     at: Ints
-    """The same time in nanoseconds."""
+    """The time of each entry's commit, nanoseconds."""
     nbytes: int
     """The sum of the bytes."""
 
@@ -86,7 +86,7 @@ _KEPT = 8
 
 
 class _Kept:
-    """What several routes have in common, so that it is computed once. The last ones used stay in memory."""
+    """Values that several routes need, so that they are computed once. The last ones used stay in memory."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -249,7 +249,8 @@ class Testbed(AbstractContextManager["Testbed"]):
         """Return to the state after :func:`up`, for the next test.
 
         Links are healed and have the topology's shape. All nodes run. Databases that were made on real servers since
-        are dropped, and the statements of ``init`` run again. All nodes have caught up. Raises DumpfilterError.
+        are dropped, and the statements of ``init`` run again. Connections with an open transaction end. All nodes have
+        caught up. Raises DumpfilterError.
         """
         deadline = self._deadline(timeout)
         for link in self.links.values():
@@ -258,8 +259,10 @@ class Testbed(AbstractContextManager["Testbed"]):
             if not node.is_running:
                 node.start()
             node.let_go()
+        servers = [node for node in self.nodes.values() if isinstance(node, StartedServer) and _is_ours(node)]
+        for node in servers:
+            node.end_transactions()
         self._settle(deadline)
-        servers = [node for node in self.nodes.values() if isinstance(node, StartedServer)]
         for node in servers:
             if not node.feeds:
                 node.drop_databases()
@@ -295,22 +298,37 @@ class Testbed(AbstractContextManager["Testbed"]):
                 self._down()
 
     def _down(self) -> None:
-        self._monitor.close()
-        self._server_law.close()
+        # An error of one step must not keep the others from their work. The last callback runs first.
+        with contextlib.ExitStack() as steps:
+            steps.callback(self._state.close)
+            if not self._keep:
+                steps.callback(self._remove_files)
+            if self._state.is_temporary:
+                # From here on this process removes the directory, or keeps it.
+                steps.callback(self._keeper.keep, self.directory)
+            steps.callback(self._ground.end_all)
+            steps.callback(self._link_process.close)
+            steps.callback(self._close_nodes)
+            steps.callback(self._server_law.close)
+            steps.callback(self._monitor.close)
+
+    def _close_nodes(self) -> None:
         with ThreadPoolExecutor(len(self.nodes) or 1, "down") as pool:
             list(pool.map(TestbedNode.close, self.nodes.values()))
-        self._link_process.close()
-        self._ground.end_all()
+
+    def _remove_files(self) -> None:
         if self._state.is_temporary:
-            # From here on this process removes the directory, or keeps it.
-            self._keeper.keep(self.directory)
-        if not self._keep:
-            if self._state.is_temporary:
-                shutil.rmtree(self.directory, ignore_errors=True)
-            else:
-                remove_files(self.directory, keep=(LOCK, *KEPT))
-                (self.directory / LOCK).unlink(missing_ok=True)
-        self._state.close()
+            shutil.rmtree(self.directory, ignore_errors=True)
+        else:
+            remove_files(self.directory, keep=(LOCK, *KEPT))
+            (self.directory / LOCK).unlink(missing_ok=True)
 
     def __exit__(self, *_: object) -> None:
         self.down()
+
+
+def _is_ours(node: TestbedNode) -> bool:
+    """Tell whether all data of a node comes from servers that were started for the topology."""
+    if not node.feeds:
+        return isinstance(node, StartedServer)
+    return all(_is_ours(feed.origin) for feed in node.feeds)

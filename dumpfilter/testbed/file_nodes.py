@@ -10,7 +10,7 @@ from dumpfilter.errors import DumpfilterError
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.inspection import inspect_set
 from dumpfilter.testbed.binlogs import WatchedSet, end_of
-from dumpfilter.testbed.errors import StartFailed
+from dumpfilter.testbed.errors import NodeIsDown, StartFailed
 from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.node import Feed, Goal, TestbedNode
 from dumpfilter.testbed.replay import Replay, Timetable, steady_timetables, timetables
@@ -35,7 +35,8 @@ class Files(TestbedNode):
 
     @property
     def watched(self) -> WatchedSet:
-        assert self._watched is not None
+        if self._watched is None:
+            raise NodeIsDown(f"{self.name}: the node has not been started yet")
         return self._watched
 
     def start(self) -> None:

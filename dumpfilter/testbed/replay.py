@@ -1,7 +1,7 @@
 """The replay of a binlog set: its transactions with the times at which they are due, and the files that grow.
 
-A replayed set is written as a server writes its binlog: whole transactions, a format description event that says "in
-use", a Rotate event at the end of a file, and an index file that names a file once the file exists.
+A replayed set is written as a server writes its binlog. Transactions appear whole. The format description event
+says "in use" until the file is complete. The index file names a file once the file exists.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The nodes that are real servers: those that are started for the topology, and those that run already."""
+"""Real servers as nodes: a server that is started for the topology, and a server that runs already."""
 
 from __future__ import annotations
 
@@ -123,7 +123,8 @@ class StartedServer(SqlNode):
 
     @property
     def watched(self) -> WatchedSet:
-        assert self._watched is not None
+        if self._watched is None:
+            raise NodeIsDown(f"{self.name}: the node has not been started yet")
         return self._watched
 
     @property
@@ -272,7 +273,7 @@ class StartedServer(SqlNode):
             try:
                 goal = self.goal()
                 place = goal.place
-                # What a replica's filter drops is not in its binlog.
+                # Transactions that a replica's filter drops are not in the replica's binlog.
                 gtids = self.server.applied_gtids() if self.feeds else goal.gtids
             except (ServerError, ConnectionLost) as error:
                 problems.append(f"{self.name}: {error}")
@@ -341,6 +342,15 @@ class StartedServer(SqlNode):
     def databases(self) -> list[str]:
         """Return the names of the databases that do not belong to the server itself."""
         return [name for (name,) in self.server.sql("SHOW DATABASES") if name not in _OF_THE_SERVER]
+
+    def end_transactions(self) -> None:
+        """End the connections of clients that have left a transaction open, since its locks would stop a DROP."""
+        users = {row["Id"]: row["User"] for row in self.server.rows("SHOW PROCESSLIST")}
+        for (number,) in self.server.sql("SELECT trx_mysql_thread_id FROM information_schema.innodb_trx"):
+            if users.get(number) == self.user:
+                # The client may have ended in the meantime.
+                with contextlib.suppress(ServerError):
+                    self.server.sql(f"KILL {number}")
 
     def drop_databases(self) -> None:
         """Drop all databases that do not belong to the server itself."""

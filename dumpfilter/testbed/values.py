@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
 State = Literal["starting", "running", "stopped", "failed"]
-"""What a node does: ``failed`` says that its process ended by itself, ``stopped`` that a user ended it."""
+"""The state of a node. ``failed`` says that its process ended by itself, ``stopped`` that a user ended it."""
 
 Kind = Literal["server", "running", "recording", "workload", "master", "slave"]
 

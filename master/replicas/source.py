@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.gtid import MariadbGtidSet
 from dumpfilter.binlog.rows import Cursor, TableMap, decode_table_map
 from dumpfilter.errors import BinlogMissing, BinlogUnreadable, PositionError
-from dumpfilter.index.segment import Segment
 from dumpfilter.master.relay_starts import relay_start
 from dumpfilter.master.replicas.answers import Source
 from dumpfilter.master.store import BinlogStore, add_transactions
+from dumpfilter.options.defaults import FIRST_EVENT
 
 _COLUMN_NAMES = 4
 """The kind of the metadata field with the columns' names (``COLUMN_NAME`` in MySQL's source)."""
@@ -88,30 +88,35 @@ def gtid_mode(store: BinlogStore) -> str:
 
 
 def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:
-    """Return MariaDB's GTID position at a place in a binlog file, or None for a file that the set does not have."""
+    """Return MariaDB's GTID position at a place in a binlog file (BINLOG_GTID_POS), or None for no such place.
+
+    As on a server, a transaction counts from its Gtid event on. A replica that goes on inside a transaction takes the
+    answer for its ``gtid_slave_pos``, and no later event would tell the GTID of this transaction again.
+    """
     try:
         if store.is_relay_log:
-            file, position, *_ = relay_start(file, position, store)
+            place = relay_start(file, position, store)
+            file, position = place.file, place.boundary
+            if place.end and not _is_gap(store, file, position):
+                position += 1
         found = store.previous_gtids(file)
     except (BinlogMissing, PositionError, BinlogUnreadable):
         return None
     if not isinstance(found, MariadbGtidSet):
         return ""
     at = store.first_position(file)
+    is_event = position in (FIRST_EVENT, at) or store.is_relay_log
     while at < position and (segment := store.segment_at(file, at)) is not None:
-        whole = _transactions_before(segment, position)
-        if whole == 0:
-            break
-        add_transactions(
-            found, segment.before(whole) if whole < len(segment.txn_source) else segment, store.sources
-        )
+        starts = segment.offset[segment.txn_event[:-1]]
+        begun = int(np.searchsorted(starts, position))
+        if begun:
+            add_transactions(found, segment.before(begun) if begun < len(starts) else segment, store.sources)
+        is_event = is_event or position == segment.end or bool((segment.offset == position).any())
         at = segment.end
-    return ",".join(map(str, found.gtids()))
+    return ",".join(map(str, found.gtids())) if is_event else None
 
 
-def _transactions_before(segment: Segment, position: int) -> int:
-    """Return the number of transactions of a segment that end at ``position`` or before."""
-    ends = [*segment.offset[segment.txn_event[1:-1]].tolist(), segment.end]
-    if segment.open:
-        ends.pop()
-    return sum(end <= position for end in ends)
+def _is_gap(store: BinlogStore, file: str, position: int) -> bool:
+    """Tell whether a Gap event begins at a position of a relay log file."""
+    header = EventHeader.unpack(store.open_file(file).read(position, HEADER_LENGTH))
+    return header.type == EventType.IGNORABLE

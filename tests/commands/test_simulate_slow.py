@@ -20,12 +20,16 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return generate(tmp_path_factory.mktemp("binlogs"), size=2 << 20, schemas=5, tables=4).index
 
 
-TOPOLOGY = "m >> web[do-db=shop_01, rate=4mbit, delay=50ms] >> tail[do-table=shop_01.t0] ; m >> all[rate=8mbit]"
+TOPOLOGY = (
+    "m >> web[do-db=shop_01, rate=4mbit, delay=50ms] >> tail[do-table=shop_01.t0] ; m >> all[rate=8mbit]"
+)
 
 
 def test_a_topology(index: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    done = run("simulate", TOPOLOGY, "--binlog", index, "--output", output, "--find", "rate", "--lag", "200ms")
+    done = run(
+        "simulate", TOPOLOGY, "--binlog", index, "--output", output, "--find", "rate", "--lag", "200ms"
+    )
     assert done.returncode == 0, done.stderr
     assert "filter-on-master" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 120
@@ -54,7 +58,16 @@ def test_a_slaves_file_as_json_without_a_report(index: Path, tmp_path: Path) -> 
         link = { rate = "1mbit" }
         """
     )
-    given = ("--slaves", slaves, "--binlog", index, "--variant", "filter-on-master", "--sweep", "rate=1mbit,2mbit")
+    given = (
+        "--slaves",
+        slaves,
+        "--binlog",
+        index,
+        "--variant",
+        "filter-on-master",
+        "--sweep",
+        "rate=1mbit,2mbit",
+    )
     done = run("simulate", *given, "--output", tmp_path / "out", "--no-report", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -18,6 +18,12 @@ def test_own(topology, topology_factory):
     topology.wait_caught_up()
     assert topology["web"].lag == topology["all"].lag == (0, 0)
     topology.check()
+    web = topology["web"]
+    with web.paused():
+        assert web.status().channels[0].sql == "No"
+    assert web.status().channels[0].sql == "Yes"
+    web.hold_behind(3)
+    assert topology.link("m", "web").status().delay == 3
     other = topology_factory("n[size=50K] >> one")
     assert other.directory != topology.directory
     earlier.extend([topology, other])
@@ -103,9 +109,13 @@ def test_first(topology_session):
     fill(t)
     t["web"].wait_caught_up()
     assert t["web"].execute("SELECT id FROM shop.orders") == [(1,), (2,)]
-    t["web"].kill()
+    for node in (t["db"], t["web"]):
+        forgotten = node.connect(autocommit=False)
+        forgotten.cursor().execute("SELECT * FROM shop.orders")
+        seen.append(forgotten)
+    t["filter"].kill()
     t.link("db", "web").cut()
-    seen.append(t)
+    seen.insert(0, t)
 
 
 def test_everything_is_as_new(topology_session):

@@ -13,9 +13,11 @@ from dumpfilter.binlog.gap_events import Gap, is_gap_event, parse_gap_event
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.errors import BinlogUnreadable, PositionError
 from dumpfilter.master.relay_starts import relay_start
+from dumpfilter.master.replicas.source import gtid_position
 from dumpfilter.master.store import BinlogStore
 from tests.master.replicas.serving import header, serving
 from tests.master.test_relay_plans import receive
+from tests.support import DATA
 
 Step = tuple[str, int, int, bytes]
 """An event of a server, or b"" for a Gap event: the writer's file, its position after it, the offset after it."""
@@ -71,6 +73,16 @@ def test_places_that_the_slave_does_not_have(relay_dir: Path) -> None:
     first = relay_start("", 4, store)
     assert first[:2] == relay_start("bin.000001", 4, store)[:2]
     store.close()
+
+
+def test_the_gtid_position_at_each_place_is_the_servers(relay_dir: Path) -> None:
+    """A replica asks for it when it goes on by file and position, also inside a transaction."""
+    store, origin = BinlogStore(relay_dir / "relay-bin.index"), BinlogStore(DATA / "oracle" / "mariadb-row")
+    for name in store.binlogs.names:
+        for file, position, _, _ in steps(relay_dir / name):
+            assert gtid_position(store, file, position) == gtid_position(origin, file, position)
+    store.close()
+    origin.close()
 
 
 def test_a_dump_goes_on_inside_a_transaction(relay_dir: Path) -> None:

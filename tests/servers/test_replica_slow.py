@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.errors import ReplicaBehind
+from dumpfilter.errors import ReplicaBehind, ServerError
 from dumpfilter.servers import Place, References, Route, Server, SourceAddress, replica_status, wait_for_gtids
 from dumpfilter.servers.data import equal_gtids
 
@@ -128,6 +128,12 @@ def test_two_channels_have_their_own_rules(server: Make, references: References)
         wait_for_gtids(replica, source.binlog_gtids(), WAIT)
     assert references.check(replica, routes, WAIT) == ()
     assert replica.sql("SHOW TABLES IN common") == [("u",)]
+    # A second way of the same transactions needs no second channel of the reference.
+    references.close()
+    assert references.check(replica, {**routes, "c": routes["a"]}, WAIT) == ()
+    references.close()
+    with pytest.raises(ServerError, match=r"r: has two channels from one source with different filters"):
+        references.check(replica, {**routes, "c": Route(sources[0].replication_address, (SHOP,))}, WAIT)
 
 
 def test_a_delayed_replica_is_behind(server: Make) -> None:

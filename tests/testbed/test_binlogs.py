@@ -46,7 +46,7 @@ def test_a_history_is_bounded_and_never_tells_too_small_an_age(monkeypatch) -> N
     history = EndHistory()
     for number in range(1000):
         history.note(Place("b.1", 10 * number + 10), float(number))
-        # The same end again is not a new one.
+        # An end that was noted before is not a new one.
         history.note(Place("b.1", 10 * number + 10), float(number) + 0.5)
     assert len(history._keys) <= 64
     assert history.age_after(Place("b.1", 9_990), 2000.0) == 1001.0

@@ -91,7 +91,7 @@ def test_every_moment_of_a_replay_is_a_valid_set(tmp_path: Path) -> None:
         found = BinlogSet.open(replay.index)
         for name in found.names:
             data = found.path(name).read_bytes()
-            # What is there is a prefix of the recording, and its last event is whole.
+            # The file is a prefix of the recording.
             assert content(source.path(name)).startswith(data[:4]), name
             prefix = bytearray(data)
             prefix[FLAGS_OFFSET] &= 0xFE

@@ -48,10 +48,13 @@ def test_mariadbs_gtid_position() -> None:
     assert segment is not None
     with_gtid = [number for number, source in enumerate(segment.txn_source.tolist()) if source >= 0]
     for number in (with_gtid[0], with_gtid[5], with_gtid[-1]):
-        end = int(segment.offset[segment.txn_event[number + 1]])
+        first, last = (int(segment.txn_event[at]) for at in (number, number + 1))
         expected = f"0-11-{segment.txn_number[number]}"
-        assert gtid_position(store, file.name, end) == expected
-        assert gtid_position(store, file.name, end - 1) != expected
+        assert gtid_position(store, file.name, int(segment.offset[first])) != expected
+        # As on a server, a transaction counts from its Gtid event on.
+        for position in segment.offset[first + 1 : last + 1].tolist():
+            assert gtid_position(store, file.name, position) == expected
+            assert gtid_position(store, file.name, position - 1) is None
     assert gtid_position(store, "bin.000099", 4) is None
 
 
