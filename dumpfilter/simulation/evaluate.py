@@ -15,13 +15,19 @@ import numpy.typing as npt
 from dumpfilter.simulation import _lag, lag
 from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, cross, times_of
 from dumpfilter.simulation.lag import Lag
-from dumpfilter.simulation.route import Form, Passage, Route
+from dumpfilter.simulation.route import MESSAGE_OVERHEAD, TICK, Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints, SetTraffic
 
 _T = TypeVar("_T")
 
 PACKET_BYTES = 5
 """The bytes that MySQL's protocol puts before each event."""
+
+GAP_BYTES = 50
+"""The bytes with which a chunk tells the GTIDs and the place of neighbouring dropped transactions. Measured."""
+
+EMPTY_CHUNK_BYTES = MESSAGE_OVERHEAD + GAP_BYTES
+"""The bytes of a chunk that only tells dropped transactions."""
 
 
 class Content(NamedTuple):
@@ -79,6 +85,8 @@ class Crossing(NamedTuple):
     """The time of each entry's commit, nanoseconds."""
     nbytes: int
     """The sum of the bytes."""
+    gaps: Ints
+    """For each entry, the bytes of the protocol that tell the transactions dropped before it."""
 
 
 _KEPT = 8
@@ -109,6 +117,22 @@ class _Kept:
         return made
 
 
+def gaps(transaction: Ints, committed: Ints) -> Ints:
+    """Return the bytes with which chunks tell the transactions that were dropped before each one that is sent.
+
+    ``transaction`` has the numbers of the transactions that are sent, and ``committed`` the times of all. A master that
+    looks at new transactions of which it drops all sends a chunk without events.
+    """
+    looks = committed * MICROSECOND // TICK
+    # Chunks without events: looks with transactions, but with none that is sent.
+    is_first = np.diff(looks, prepend=-1) > 0
+    has_sent = np.isin(looks, looks[transaction])
+    empty = np.cumsum(is_first & ~has_sent)[transaction]
+    chunks = np.diff(empty, prepend=0)
+    is_after_gap = np.diff(transaction, prepend=-1) > 1
+    return np.asarray(np.where(is_after_gap, GAP_BYTES, 0) + chunks * EMPTY_CHUNK_BYTES, np.int64)
+
+
 @dataclass(frozen=True)
 class Schedule:
     """The times of commits of one origin in one run, microseconds since the begin of the run."""
@@ -135,7 +159,16 @@ class Schedule:
         def make() -> Crossing:
             found = content(self.traffic, form, number)
             committed = self.committed()[found.transaction]
-            return Crossing(found, committed, committed * MICROSECOND, int(found.bytes.sum()))
+            told = (
+                gaps(found.transaction, self.committed()) if form is Form.EVENTS and number is not None else 0
+            )
+            return Crossing(
+                found,
+                committed,
+                committed * MICROSECOND,
+                int(found.bytes.sum()),
+                told + np.zeros(len(committed), np.int64),
+            )
 
         return self._kept.get((form, number), make)
 
@@ -163,7 +196,7 @@ class Schedule:
         crossing = self.crossing(last.form, last.filter)
         before = self.at_sender(passages[:-1])
         at = crossing.at if before is None else before[crossing.content.transaction]
-        return crossing, cross(at, crossing.content.bytes, last.hop), at
+        return crossing, cross(at, crossing.content.bytes + crossing.gaps, last.hop), at
 
 
 class Arrived(NamedTuple):
@@ -337,7 +370,7 @@ def _travel(route: Route, schedule: Schedule, window: Window | None) -> _End:
         nbytes,
         len(arrived.transaction),
         crossed.messages,
-        crossed.messages * last.hop.message_overhead,
+        crossed.messages * last.hop.message_overhead + int(crossing.gaps.sum()),
         crossed.resent,
         tuple(_catch_up(arrived, down.start, down.end) for down in last.hop.downs),
     )

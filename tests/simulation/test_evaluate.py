@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.simulation.evaluate import PACKET_BYTES, Schedule, Window, content, evaluate
+from dumpfilter.simulation.evaluate import GAP_BYTES, PACKET_BYTES, Schedule, Window, content, evaluate
 from dumpfilter.simulation.hop import NEVER, Down, Hop
 from dumpfilter.simulation.route import Form, Passage, Route, scaled
 from tests.simulation.sets import SECOND, traffic
@@ -45,7 +45,8 @@ def test_a_chain_passes_on_what_has_arrived() -> None:
     second = Passage(Form.EVENTS, 1, Hop(2 * KILOBYTE_IN_8_MS))
     outcome = evaluate([Route("m", (first, second))], {"m": Schedule(given)}, limit=0)
     assert outcome.lag.transactions == 1
-    assert outcome.lag.worst == (8 + 8 + 5 + 4) * 1000
+    # The second link also tells that the first transaction was dropped.
+    assert outcome.lag.worst == (8 + 8 + 5 + 4) * 1000 + GAP_BYTES * 4
     assert outcome.links[0].bytes == 1000, "a node counts the bytes of its own link"
 
 
