@@ -15,6 +15,10 @@ from dumpfilter.simulation.results import Found, Method, Results, Run, Setting
 
 MOST_ROWS = 40
 """The largest number of rows of a table. Nodes with the greatest lag come first."""
+_NAME_WIDTH = 8
+_MINUTE = 60_000_000
+_HOUR = 60 * _MINUTE
+
 LEAST_ROWS = 3
 """The number of nodes that each setting shows at least."""
 
@@ -38,6 +42,18 @@ def microseconds(value: int | None) -> str:
     ('0 s', '1.5 ms', '2.35 s', '–')
     """
     return NOTHING if value is None else human_seconds(value / 1e6)
+
+
+def short_time(value: int) -> str:
+    """Format a time in microseconds for a narrow column, in one unit.
+
+    >>> short_time(2_345_678), short_time(168_000_000), short_time(9_000_000_000)
+    ('2.35 s', '2.8 min', '2.5 h')
+    """
+    for unit, length, least in (("h", _HOUR, 2 * _HOUR), ("min", _MINUTE, 100_000_000)):
+        if value >= least:
+            return f"{value / length:.1f} {unit}"
+    return microseconds(value)
 
 
 def title_of(setting: Setting, method: Method = Method.SIMULATED) -> str:
@@ -66,17 +82,15 @@ def _print_run(run: Run, limit: int, most: int, console: Console) -> int:
     """Print a run's nodes with the greatest lag. Return the number of nodes that are left out."""
     repetition = f", run {run.repetition}" if run.repetition > 1 else ""
     table = Table(box=None, padding=(0, 1, 0, 0))
-    table.add_column(
-        Text(title_of(run.setting, run.method) + repetition, "bold"), overflow="fold", min_width=21
-    )
+    table.add_column("node", overflow="fold", min_width=_NAME_WIDTH)
     has_outages = any(link.outages for link in run.links)
-    names = ["bytes", "p50", "p95", "p99", "worst", f"> {microseconds(limit)}", *(["catch-up"] * has_outages)]
+    names = ["bytes", "p50", "p95", "p99", "worst", f"> {short_time(limit)}", *(["catch-up"] * has_outages)]
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     catch_ups: dict[str, list[str]] = {}
     for link in run.links:
         for outage in link.outages:
-            text = "never" if outage.catch_up is None else microseconds(outage.catch_up)
+            text = "never" if outage.catch_up is None else short_time(outage.catch_up)
             catch_ups.setdefault(link.target, []).append(text)
     nodes = [node for node in run.nodes if node.channel is None]
     nodes.sort(key=lambda node: (-node.lag.p99, -node.lag.worst, node.name))
@@ -86,10 +100,11 @@ def _print_run(run: Run, limit: int, most: int, console: Console) -> int:
         table.add_row(
             escape(name + missing),
             human_bytes(node.bytes),
-            *(microseconds(each) for each in (node.lag.p50, node.lag.p95, node.lag.p99, node.lag.worst)),
-            microseconds(node.lag.above),
+            *(short_time(each) for each in (node.lag.p50, node.lag.p95, node.lag.p99, node.lag.worst)),
+            short_time(node.lag.above),
             *([", ".join(catch_ups.get(node.name, []))] if has_outages else []),
         )
+    console.print(Text(title_of(run.setting, run.method) + repetition, "bold"))
     console.print(table)
     console.print()
     return max(len(nodes) - most, 0)
@@ -97,7 +112,7 @@ def _print_run(run: Run, limit: int, most: int, console: Console) -> int:
 
 def _found_table(found: Sequence[Found], limit: int) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0))
-    table.add_column(Text(f"lag at most {microseconds(limit)}", "bold"), overflow="fold", min_width=21)
+    table.add_column(Text(f"lag at most {microseconds(limit)}", "bold"), overflow="fold")
     for name in ("variant", "load", "link", "found", "worst lag"):
         table.add_column(name)
     for one in found[:MOST_ROWS]:
