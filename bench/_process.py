@@ -38,6 +38,30 @@ def usage(pid: int) -> Usage:
     )
 
 
+def processor_time(pid: int) -> float:
+    """Return the processor time of a process and of all its descendants since they began, seconds.
+
+    Descendants that have ended count if their parents have waited for them.
+    """
+    children: dict[int, list[int]] = {}
+    times: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        one = int(path.parent.name)
+        children.setdefault(int(fields[1]), []).append(one)
+        # The fields are utime, stime, cutime and cstime.
+        times[one] = sum(map(int, fields[11:15]))
+    waiting, total = [pid], 0
+    while waiting:
+        one = waiting.pop()
+        total += times.get(one, 0)
+        waiting += children.get(one, [])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
 def _target(link: Path) -> str:
     """Return what a descriptor is open on, or an empty text when the process has closed it meanwhile."""
     try:

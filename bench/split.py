@@ -23,6 +23,7 @@ from bench._common import (
     timed,
     warm,
 )
+from bench._process import processor_time
 from dumpfilter.workload.generate import GeneratedSet
 
 _RUNS = 3
@@ -40,14 +41,19 @@ class SparkJobs:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
+        self.processor_seconds = 0.0
+        """The processor time of the last job, in all processes."""
         self._told()
 
     def run(self, **job: object) -> float:
         """Run a job and return its seconds, without Spark's start."""
         assert self._process.stdin is not None
+        before = processor_time(self._process.pid)
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
-        return float(self._told()["seconds"])
+        seconds = float(self._told()["seconds"])
+        self.processor_seconds = processor_time(self._process.pid) - before
+        return seconds
 
     def _told(self) -> dict[str, float]:
         assert self._process.stdout is not None

@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
+from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.dump.thread import check_start
 from dumpfilter.errors import PositionError
+from dumpfilter.index.previous_gtids import gtids_before
 from dumpfilter.master.relay_starts import relay_start
-from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.store import BinlogStore, add_transactions
 from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
@@ -39,7 +41,31 @@ def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
     if request.WhichOneof("start") == "gtid_set":
         return start_after(parse_gtid_set(request.gtid_set, family=store.family), store)
     place = getattr(request, "from")
+    if store.is_relay_log:
+        return _start_of_chain(request, place.file, int(place.position), store)
     start = start_at(place.file, int(place.position), store)
+    if request.except_gtids:
+        return replace(start, gtid_set=parse_gtid_set(request.except_gtids, family=store.family))
+    return start
+
+
+def _start_of_chain(request: pb.DumpRequest, file: str, position: int, store: BinlogStore) -> DumpStart:
+    """Return the start of a dump from a slave's relay log, for a slave that names a file and position of the writer.
+
+    Where the relay log begins with a later file, the GTIDs decide whether the slave has everything before. Raises
+    PositionError and BinlogUnreadable.
+    """
+    try:
+        start = start_at(file, position, store)
+    except PositionError:
+        if not request.received_gtids:
+            raise
+        start = start_after(parse_gtid_set(request.received_gtids, family=store.family), store)
+        if store.open_file(start.file).track.begin.file == file:
+            # In the same file the slave can only go on at its own position.
+            raise
+        return start
+    _check_has_earlier(request, store)
     if request.except_gtids:
         return replace(start, gtid_set=parse_gtid_set(request.except_gtids, family=store.family))
     return start
@@ -86,12 +112,13 @@ def _is_relay_log_file(file: str, store: BinlogStore) -> bool:
 
 def _start_in_relay_log(file: str, position: int, store: BinlogStore) -> DumpStart:
     """Return the start of a dump from a file and position of the writer. Raises PositionError and BinlogUnreadable."""
-    place = relay_start(file, position, store)
+    place = relay_start(file, position, store, has_earlier=True)
     indexed = store.open_file(place.file)
     if position <= indexed.track.begin.position:
         return DumpStart(place.file, indexed.file.first_event)
-    if not place.end and place.begun == position:
-        return DumpStart(place.file, place.boundary)
+    told = None if indexed.track.at(place.boundary).end == position else position
+    if not place.end:
+        return DumpStart(place.file, place.boundary, told=told)
     header = EventHeader.unpack(indexed.read(place.boundary, HEADER_LENGTH))
     if header.type != EventType.IGNORABLE:
         raise PositionError(
@@ -99,7 +126,34 @@ def _start_in_relay_log(file: str, position: int, store: BinlogStore) -> DumpSta
             file=file,
             position=position,
         )
-    return DumpStart(place.file, place.boundary, told=position)
+    return DumpStart(place.file, place.boundary, told=told)
+
+
+def _check_has_earlier(request: pb.DumpRequest, store: BinlogStore) -> None:
+    """Check that a slave has the transactions that the relay log lacks, although they lie in its range of positions.
+
+    Such a relay log belongs to a slave that asked its master by GTID while it had some transactions already. Raises
+    PositionError.
+    """
+    first = store.binlogs.names[0]
+    logged, received = gtids_before(store.open_file(first).file)
+    if not received:
+        return
+    have = parse_gtid_set(request.received_gtids or request.except_gtids, family=store.family)
+    missing = received - have if logged is None else received - logged - have
+    for name in store.binlogs.names:
+        position = store.first_position(name)
+        # A slave that asked its master by position received these transactions again.
+        while missing and (segment := store.segment_at(name, position)) is not None:
+            present = empty_set(store.family)
+            add_transactions(present, segment, store.sources)
+            missing, position = missing - present, segment.end
+    if missing:
+        raise PositionError(
+            f"the relay log lacks {missing}, which the slave that serves it had before; replicate by GTID "
+            "(SOURCE_AUTO_POSITION=1), or seed this slave from a backup",
+            file=first,
+        )
 
 
 def check_boundary(start: DumpStart, store: BinlogStore) -> None:

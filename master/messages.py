@@ -81,7 +81,7 @@ def check_filter(definition: pb.FilterDefinition) -> None:
 
 def check_dump_request(request: pb.DumpRequest) -> None:
     """Check the size of the GTID sets in a request for a dump. Raises OptionError for one that is too long."""
-    for name in ("gtid_set", "except_gtids"):
+    for name in ("gtid_set", "except_gtids", "received_gtids"):
         length = len(getattr(request, name))
         if length > MAX_GTID_TEXT:
             raise OptionError(

@@ -10,10 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, EventHeader
 from dumpfilter.errors import BinlogUnreadable, PositionError
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.packets.relay import writer_places
+
+_FARTHEST = 1 << 31
+"""The distance from which on a position of 32 bits lies before another one."""
 
 _UNKNOWN_END = -1
 """The position behind a transaction of which the relay log does not have the end yet."""
@@ -34,12 +38,13 @@ class RelayStart(NamedTuple):
     """
 
 
-def relay_start(file: str, position: int, store: BinlogStore) -> RelayStart:
+def relay_start(file: str, position: int, store: BinlogStore, *, has_earlier: bool = False) -> RelayStart:
     """Return the place in a relay log that belongs to a place in the writer's binlog.
 
     An empty ``file`` stands for the first one. Of several relay log files for one file of the writer the newest that
-    begins before the position counts. Raises PositionError for a place that the slave has not received, and
-    BinlogUnreadable (momentary) for one that the slave will receive.
+    begins before the position counts. ``has_earlier`` says that the reader has the transactions which the slave had
+    before it asked its master by GTID, and which the relay log therefore lacks. Raises PositionError for a place that
+    the slave has not received, and BinlogUnreadable (momentary) for one that the slave will receive.
     """
     names = store.binlogs.names
     if not file:
@@ -48,9 +53,14 @@ def relay_start(file: str, position: int, store: BinlogStore) -> RelayStart:
     indexed = _holding(file, position, store)
     found = _transaction_at(indexed, position, store)
     if found is not None:
-        return (
-            RelayStart(indexed.name, *found) if found[1] < position else RelayStart(indexed.name, *found[:2])
-        )
+        boundary, begun, end = found
+        begin = _begin(indexed, boundary, begun)
+        if begun <= position < begin:
+            if has_earlier:
+                return RelayStart(indexed.name, boundary, position)
+            raise _missing(file, position, f"it has nothing from {begun} to {begin}")
+        begun = max(begun, begin)
+        return RelayStart(indexed.name, boundary, begun, end if begun < position else 0)
     size = indexed.file.size
     if store.file_after(indexed.name) is None and position > indexed.track.at(size).end:
         raise _not_received(file, position)
@@ -69,12 +79,29 @@ def _holding(file: str, position: int, store: BinlogStore) -> IndexedFile:
         if begin.file == file and (begin.position <= position or indexed.track.is_whole):
             return indexed
         known.append(f"{begin.file} from {begin.position} on")
-    raise PositionError(
-        f"the slave's relay log does not have this place of its master's binlog; it has {', '.join(reversed(known))}. "
+    raise _missing(file, position, f"it has {', '.join(reversed(known))}")
+
+
+def _missing(file: str, position: int, what: str) -> PositionError:
+    return PositionError(
+        f"the slave's relay log does not have this place of its master's binlog; {what}. "
         "Replicate by GTID, or seed the replica from a backup",
         file=file,
         position=position,
     )
+
+
+def _begin(indexed: IndexedFile, boundary: int, before: int) -> int:
+    """Return the writer's position at which a transaction of the relay log begins, if its Gtid event tells it.
+
+    It lies behind ``before``, the position after the event before, where the slave had the transactions in between
+    already when it asked its master by GTID. The relay log does not have them.
+    """
+    header = EventHeader.unpack(indexed.read(boundary, HEADER_LENGTH))
+    if header.type not in GTIDS or not header.end_log_pos:
+        return before
+    distance = (header.end_log_pos - header.size - before) & 0xFFFFFFFF
+    return before + distance if distance < _FARTHEST else before
 
 
 def _not_received(file: str, position: int) -> BinlogUnreadable:

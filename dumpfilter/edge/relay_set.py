@@ -7,12 +7,14 @@ readers end with an error after which a replica connects again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.errors import BinlogUnreadable
+from dumpfilter.errors import BinlogError, BinlogUnreadable
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition, file_number
 
@@ -83,7 +85,8 @@ class RelaySet(BinlogSet):
     def refresh(self) -> bool:
         """Read the index file again, and tell whether the list of files has changed."""
         before = list(self._paths)
-        super().refresh()
+        with self._going_back():
+            super().refresh()
         newest = file_number(self._end.position.file)
         # The slave names a file in its index before it publishes a position in the file.
         self._paths = {name: path for name, path in self._paths.items() if file_number(name) <= newest}
@@ -97,10 +100,22 @@ class RelaySet(BinlogSet):
 
     def size(self, name: str) -> int:
         """Return the size of the complete part of a file, bytes."""
-        size = super().size(name)
+        with self._going_back():
+            size = super().size(name)
         here = self._end.position
         return min(size, here.offset) if name == here.file else size
 
     def file(self, name: str) -> BinlogFile:
         """Open a relay log file."""
-        return RelayFile(self.path(name), self._end)
+        with self._going_back():
+            return RelayFile(self.path(name), self._end)
+
+    @contextmanager
+    def _going_back(self) -> Iterator[None]:
+        """Raise RelayWentBack in place of an error about files that the slave is discarding."""
+        try:
+            yield
+        except BinlogError as error:
+            if self._end.is_closed:
+                raise RelayWentBack(file=error.file) from error
+            raise

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import operator
+import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +28,9 @@ _running = pytest.StashKey[list["Testbed"]]()
 """The topologies that a test uses and that are up."""
 _failed = pytest.StashKey[bool]()
 """Whether the test has failed, so that nobody knows what state its topologies are in."""
+
+_HIDDEN = ("dumpfilter.links.", "dumpfilter.servers.", "dumpfilter.testbed.")
+"""The beginning of the names of modules whose frames say nothing to the author of a test."""
 
 CASE = "topology_servers"
 """The fixture that has the servers of a test. Tests run once for each of its values."""
@@ -181,10 +186,20 @@ def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | 
     settings = request.config.stash[_settings]
     try:
         limit = timeout or settings.timeout
-        return up(topology, timeout=limit, wait_timeout=limit, keep=settings.keeps)
+        testbed = up(topology, timeout=limit, wait_timeout=limit, keep=settings.keeps)
     except ServerMissing as error:
         if settings.skips_missing:
             raise pytest.skip.Exception(str(error)) from None
         raise ServerMissing(
             f"{error}. In pytest, --topology-server names a program, and --topology-missing=skip skips such tests"
         ) from None
+    _hide_frames()
+    return testbed
+
+
+def _hide_frames() -> None:
+    """Let the traceback of a DumpfilterError end at the test's own line. Other errors keep the whole traceback."""
+    hides = operator.methodcaller("errisinstance", DumpfilterError)
+    for name, module in list(sys.modules.items()):
+        if name.startswith(_HIDDEN):
+            vars(module)["__tracebackhide__"] = hides

@@ -128,7 +128,13 @@ class Testbed(AbstractContextManager["Testbed"]):
                 # The pool waits for its threads, and these wait for the processes that they start.
                 self._ground.end_all()
                 raise
+        if not self._ground.holds_files:
+            self._begin_outages()
         self._monitor.start()
+
+    def _begin_outages(self) -> None:
+        for link in self.links.values():
+            link.begin_outages()
 
     def _start(self, node: TestbedNode, started: Mapping[str, Future[None]]) -> None:
         for feed in node.feeds:
@@ -143,7 +149,8 @@ class Testbed(AbstractContextManager["Testbed"]):
         node.start()
 
     def release(self) -> None:
-        """Let the recordings and workloads of a topology begin that was started with ``hold``."""
+        """Let the recordings, workloads and outages of a topology begin that was started with ``hold``."""
+        self._begin_outages()
         for node in self.nodes.values():
             if isinstance(node, Files):
                 node.start()

@@ -206,10 +206,12 @@ def main() -> None:
     with socket.socket(fileno=int(sys.argv[1])) as requests:
         keeper = _Keeper(requests)
         set_name("df keeper")
+        # Imports make many objects and hardly any garbage.
+        gc.disable()
         _import_dumpfilter(Path(sys.argv[2]))
         # Objects that no collection visits stay in pages that all children share.
-        gc.collect()
         gc.freeze()
+        gc.enable()
         program = keeper.run()
         if program is not None:
             program()

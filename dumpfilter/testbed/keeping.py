@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -75,10 +76,10 @@ class Keeper:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        scratch = temporary_directory()
+        self._scratch = temporary_directory()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "dumpfilter.testbed.keeper", str(theirs.fileno()), str(scratch)],
+                [sys.executable, "-m", "dumpfilter.testbed.keeper", str(theirs.fileno()), str(self._scratch)],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 # numpy's linear algebra starts threads, and a process with threads must not fork.
@@ -157,6 +158,8 @@ class Keeper:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        # A keeper that is killed while it imports does not remove its directory.
+        shutil.rmtree(self._scratch, ignore_errors=True)
         self._thread.join()
         self._socket.close()
 

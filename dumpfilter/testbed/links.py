@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from dumpfilter.errors import OptionError
 from dumpfilter.links.client import LinkProcess
 from dumpfilter.links.records import Counters, History
-from dumpfilter.links.shape import LinkShape
+from dumpfilter.links.shape import LinkShape, Outage
 from dumpfilter.testbed.values import LinkStatus
 from dumpfilter.topology.model import Link
 from dumpfilter.topology.units import parse_rate, parse_time
@@ -32,6 +34,8 @@ class TestbedLink:
         self._process = process
         self._link = link
         self._held = 0.0
+        self._began: float | None = None
+        """The time from which the scheduled outages count. None before the topology is up."""
         self.port = 0
         """The port at which the target connects."""
 
@@ -40,8 +44,15 @@ class TestbedLink:
         if self.port:
             self._process.retarget(self.name, port, host=host)
         else:
-            self.port = self._process.open(self.name, port, self.shape, host=host)
+            # The times of outages count from begin_outages, since a slow start must not use them up.
+            self.port = self._process.open(self.name, port, replace(self.shape, outages=()), host=host)
         return self.port
+
+    def begin_outages(self) -> None:
+        """Let the times of the scheduled outages begin, at 0."""
+        if self.shape.outages:
+            self._began = time.monotonic()
+            self._set(self.shape)
 
     def cut(self, seconds: float | None = None) -> None:
         """Reset all connections and refuse new ones, for a time or until :meth:`heal`."""
@@ -95,8 +106,21 @@ class TestbedLink:
         self.heal()
 
     def _set(self, shape: LinkShape) -> None:
-        self._process.set(self.name, replace(shape, delay=shape.delay + self._held))
+        self._process.set(
+            self.name, replace(shape, delay=shape.delay + self._held, outages=self._remaining(shape.outages))
+        )
         self.shape = shape
+
+    def _remaining(self, outages: Sequence[Outage]) -> tuple[Outage, ...]:
+        """Return the outages that are not over, with times from now on. The process counts from each change anew."""
+        if self._began is None:
+            return ()
+        past = time.monotonic() - self._began
+        return tuple(
+            Outage(max(one.start - past, 0.0), None if one.end is None else one.end - past)
+            for one in outages
+            if one.end is None or one.end > past
+        )
 
     @property
     def counters(self) -> Counters:

@@ -40,7 +40,7 @@ def up(
             Without it the files are in a temporary directory.
         keep: whether the files stay when the topology ends. Without ``keep`` a temporary directory goes away, and only
             the logs stay in a named one.
-        hold: whether recordings and workloads write nothing before :meth:`Testbed.release`.
+        hold: whether recordings, workloads and scheduled outages begin with :meth:`Testbed.release`.
         timeout: the longest time that one node may take to start, seconds.
         wait_timeout: the limit of the testbed's waits without a limit of their own, seconds.
 

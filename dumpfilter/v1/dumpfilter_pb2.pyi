@@ -201,7 +201,7 @@ class BinlogPosition(_message.Message):
     def __init__(self, file: _Optional[str] = ..., position: _Optional[int] = ...) -> None: ...
 
 class DumpRequest(_message.Message):
-    __slots__ = ("slave_id", "gtid_set", "once", "chunk_size", "heartbeat_period_ms", "filter_version", "other_filters_before", "except_gtids")
+    __slots__ = ("slave_id", "gtid_set", "once", "chunk_size", "heartbeat_period_ms", "filter_version", "other_filters_before", "except_gtids", "received_gtids")
     SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
     FROM_FIELD_NUMBER: _ClassVar[int]
     GTID_SET_FIELD_NUMBER: _ClassVar[int]
@@ -211,6 +211,7 @@ class DumpRequest(_message.Message):
     FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
     OTHER_FILTERS_BEFORE_FIELD_NUMBER: _ClassVar[int]
     EXCEPT_GTIDS_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_GTIDS_FIELD_NUMBER: _ClassVar[int]
     slave_id: str
     gtid_set: str
     once: bool
@@ -219,7 +220,8 @@ class DumpRequest(_message.Message):
     filter_version: int
     other_filters_before: bool
     except_gtids: str
-    def __init__(self, slave_id: _Optional[str] = ..., gtid_set: _Optional[str] = ..., once: _Optional[bool] = ..., chunk_size: _Optional[int] = ..., heartbeat_period_ms: _Optional[int] = ..., filter_version: _Optional[int] = ..., other_filters_before: _Optional[bool] = ..., except_gtids: _Optional[str] = ..., **kwargs) -> None: ...
+    received_gtids: str
+    def __init__(self, slave_id: _Optional[str] = ..., gtid_set: _Optional[str] = ..., once: _Optional[bool] = ..., chunk_size: _Optional[int] = ..., heartbeat_period_ms: _Optional[int] = ..., filter_version: _Optional[int] = ..., other_filters_before: _Optional[bool] = ..., except_gtids: _Optional[str] = ..., received_gtids: _Optional[str] = ..., **kwargs) -> None: ...
 
 class GtidRuns(_message.Message):
     __slots__ = ("uuid", "tag", "domain_id", "server_id", "runs")

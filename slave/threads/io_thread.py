@@ -73,6 +73,9 @@ A running master answers both at once.
 _TICK = 0.05
 """The interval at which a helper thread saves ``master.info`` and checks that the master is not silent, seconds."""
 
+_MOST_TOLD = 1 << 20
+"""The longest GTID set that the slave tells its master beside a position, characters. Masters accept no longer one."""
+
 _MOST_DAMAGED = 5
 """The number of damaged messages in a row, without progress between them, after which the slave gives up."""
 
@@ -398,6 +401,8 @@ class IoThread:
                 pb.BinlogPosition(file=info.source_file, position=info.source_position)
             )
             request.except_gtids = info.except_gtids
+            if len(info.retrieved) <= _MOST_TOLD:
+                request.received_gtids = info.retrieved
         else:
             getattr(request, "from").CopyFrom(
                 pb.BinlogPosition(file=options.start_file, position=options.start_position)

@@ -128,13 +128,16 @@ def test_the_live_table_on_a_terminal_ends_with_sigterm(directory: Path) -> None
     assert not directory.exists()
 
 
-def test_what_a_killed_topology_leaves_is_removed_by_down(directory: Path) -> None:
-    assert ask(directory, "up", FAN_OUT, "--detach", "--timeout", LIMIT).returncode == 0
-    processes = processes_of(status_of(directory))
-    os.kill(processes[0], signal.SIGKILL)
-    while is_running(processes[0]):
-        pass
-    assert ask(directory, "status").returncode == 3
+def test_what_a_killed_topology_leaves_is_removed_by_the_next_up_and_down(directory: Path) -> None:
+    processes = []
+    for _ in range(2):
+        assert ask(directory, "up", FAN_OUT, "--detach", "--timeout", LIMIT).returncode == 0
+        started = processes_of(status_of(directory))
+        os.kill(started[0], signal.SIGKILL)
+        while is_running(started[0]):
+            pass
+        assert ask(directory, "status").returncode == 3
+        processes += started
     assert ask(directory, "down").returncode == 0
     assert [pid for pid in processes if is_running(pid)] == []
     assert not directory.exists()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
+from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.edge.edge import Edge, EdgeOptions, SlavePorts
 from dumpfilter.errors import OptionError
 from dumpfilter.security.exposure import Exposed
 from tests.edge.edges import chained
-from tests.slave.driven import UUID, apply_before, driven, serving, wait_until
+from tests.slave.driven import UUID, Driven, apply_before, driven, serving, wait_until
 from tests.slave.growing import GrowingCopy
 from tests.slave.once import run_slave
 from tests.support import DATA
@@ -149,3 +151,83 @@ def test_options_that_serve_nobody(tmp_path: Path) -> None:
     config.write_text('[[replica]]\nuser = "repl"\npassword = "secret"\nrules = []\n')
     with pytest.raises(OptionError, match="replica: has no effect without --replica-port"):
         Edge(EdgeOptions(slaves=SlavePorts({"": 0}), config=config))
+
+
+def has_all(slave: Driven, gtids: str) -> None:
+    """Wait until a slave has received these GTIDs."""
+    wanted = parse_gtid_set(gtids)
+    wait_until(lambda: parse_gtid_set(slave.status()["Retrieved_Gtid_Set"]).issuperset(wanted), slave.status)
+
+
+def test_a_slave_that_lacks_what_the_relay_log_lacks_is_refused(tmp_path: Path) -> None:
+    copy = GrowingCopy(ROW, tmp_path / "binlog", seed=1)
+    with (
+        serving(tmp_path / "binlog") as master,
+        chained(tmp_path / "middle") as middle,
+        driven(tmp_path / "end", server_id=1002) as end,
+    ):
+        middle.driven.follow(master, SOURCE_AUTO_POSITION="1")
+        end.follow(middle)
+        copy.more(5)
+        middle.driven.sql("START REPLICA")
+        middle.driven.catch_up(master)
+        end.sql("START REPLICA")
+        end.catch_up(master)
+        end.sql("STOP REPLICA")
+        copy.more(5)
+        middle.driven.catch_up(master)
+        middle.driven.sql("STOP REPLICA")
+        middle.driven.sql("RESET REPLICA")
+        copy.more(5)
+        middle.driven.sql("START REPLICA")
+        middle.driven.catch_up(master)
+        end.sql("START REPLICA")
+        wait_until(lambda: "the relay log lacks" in end.status()["Last_IO_Error"], end.status)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 17])
+@pytest.mark.parametrize("auto_position", ["0", "1"])
+def test_trouble_in_the_middle_changes_nothing_at_the_end(
+    tmp_path: Path, seed: int, auto_position: str
+) -> None:
+    """The middle slave stops, restarts and loses its relay log, while the last one stops and changes its filter."""
+    chosen = random.Random(seed)
+    copy = GrowingCopy(ROW, tmp_path / "binlog", seed=seed)
+    more = {"SOURCE_AUTO_POSITION": auto_position}
+    rules = ["REPLICATE_IGNORE_DB = (hr)", "REPLICATE_WILD_DO_TABLE = ('shop.%')", "REPLICATE_IGNORE_DB = ()"]
+    with serving(tmp_path / "binlog") as master, driven(tmp_path / "end", server_id=1002) as end:
+        port = 0
+        while copy.transactions > 0:
+            with chained(tmp_path / "middle", slaves=SlavePorts({"": port})) as middle:
+                if not port:
+                    middle.driven.follow(master, **more)
+                    port = middle.port
+                    end.follow(middle, **more)
+                middle.driven.sql("START REPLICA")
+                end.sql("START REPLICA")
+                for _ in range(4):
+                    copy.more(chosen.randrange(5))
+                    copy.transactions -= 4
+                    step = chosen.randrange(5)
+                    if step == 0:
+                        middle.driven.sql("STOP REPLICA")
+                        if auto_position == "1":
+                            # By GTID the slave does not receive again what it has applied.
+                            has_all(end, middle.driven.channel().master_info.retrieved)
+                        middle.driven.sql("RESET REPLICA")
+                        middle.driven.sql("START REPLICA")
+                    elif step == 1:
+                        end.sql("STOP REPLICA SQL_THREAD")
+                        end.sql(f"CHANGE REPLICATION FILTER {chosen.choice(rules)}")
+                        end.sql("START REPLICA SQL_THREAD")
+                    elif step == 2:
+                        end.sql("STOP REPLICA IO_THREAD")
+                        end.sql("START REPLICA IO_THREAD")
+                    elif step == 3:
+                        end.catch_up(master)
+        with chained(tmp_path / "middle", slaves=SlavePorts({"": port})) as middle:
+            copy.more(100)
+            middle.driven.sql("START REPLICA")
+            end.catch_up(master)
+            wait_until(lambda: end.executed() == ALL, end.executed)
+            end.expect_law(master)

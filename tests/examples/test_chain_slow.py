@@ -17,6 +17,6 @@ def test_the_replica_at_the_end_has_what_its_filter_says() -> None:
     told = done.stdout.splitlines()
     assert told[-1].startswith("the law holds")
     assert "tokyo has 900 orders, and of shop and audit only shop" in told
-    # What crosses the line is a small part of what the master reads.
+    # Only a small part of the binlog crosses the line.
     received, sent = (int(line.split()[-2].replace(",", "")) for line in told[:2])
     assert sent < received / 3

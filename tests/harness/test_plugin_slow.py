@@ -42,6 +42,12 @@ def test_failure(topology, topology_factory):
     assert False, "as it must"
 
 
+def test_waits_for_too_much(topology):
+    topology["web"].execute("STOP REPLICA")
+    topology["web"].execute("RESET REPLICA")
+    topology["web"].wait_caught_up(0.1)
+
+
 def test_error_of_another_fixture(topology, broken):
     pass
 
@@ -61,15 +67,19 @@ def test_slaves_of_dumpfilter(tmp_path: Path) -> None:
         "test_own": "PASSED",
         "test_file": "PASSED",
         "test_failure": "FAILED",
+        "test_waits_for_too_much": "FAILED",
         "test_error_of_another_fixture": "ERROR",
     }, done.text
     assert done.left == []
+    assert "NotCaughtUp: web: has applied" in done.text
+    assert "dumpfilter/testbed/" not in done.text, "the traceback ends at the test's line"
     kept = tmp_path / "kept"
     assert sorted(path.name for path in kept.iterdir()) == [
         ".gitignore",
         "test_it.py-test_error_of_another_fixture",
         "test_it.py-test_failure",
         "test_it.py-test_failure.2",
+        "test_it.py-test_waits_for_too_much",
     ]
     _check_artifacts(kept / "test_it.py-test_failure", done.text)
 

@@ -25,7 +25,7 @@ from dumpfilter.testbed import (
 )
 from dumpfilter.testbed.own_nodes import Slave
 from dumpfilter.testbed.processes import is_alive, start_time
-from dumpfilter.topology import make_topology, master, read, slave, workload
+from dumpfilter.topology import link, make_topology, master, read, slave, workload
 
 WAIT = 120.0
 FAN_OUT = "m[size=256K] >> web[do-db=shop_01]; m >> hr[do-db=shop_02] >> hr2[ignore-table=shop_02.table_001]; m >> all"
@@ -142,17 +142,17 @@ def test_a_broken_law_names_node_table_and_difference(bed: Testbed) -> None:
 
 
 def test_links_are_changed_and_restored(bed: Testbed) -> None:
-    link = bed.link("m", "web")
-    link.set(rate="1mbit", delay="5ms")
-    link.set(jitter=0.001)
-    assert (link.shape.rate, link.shape.delay, link.shape.jitter) == (1_000_000, 0.005, 0.001)
+    found = bed.link("m", "web")
+    found.set(rate="1mbit", delay="5ms")
+    found.set(jitter=0.001)
+    assert (found.shape.rate, found.shape.delay, found.shape.jitter) == (1_000_000, 0.005, 0.001)
     bed["web"].hold_behind(0.5)
-    assert link.status().delay == pytest.approx(0.505)
+    assert found.status().delay == pytest.approx(0.505)
     with pytest.raises(OptionError, match="negative"):
-        link.set(delay=-1)
+        found.set(delay=-1)
     bed.reset(WAIT)
-    assert link.status().delay == 0.0
-    assert link.status().rate is None
+    assert found.status().delay == 0.0
+    assert found.status().rate is None
 
 
 def test_unknown_names_have_a_cure(bed: Testbed) -> None:
@@ -238,3 +238,22 @@ def test_a_paced_workload_is_behind_by_its_link_and_catches_up() -> None:
         assert slow >= fast
         bed["m-workload"].stop()
         bed["m-workload"].start()
+
+
+def test_outages_count_from_the_start_and_are_not_repeated_by_a_change() -> None:
+    topology = make_topology(
+        workload("w", size=1 << 14),
+        master("m", "w"),
+        slave("web", "m", link=link(down=["0s-0.1s", "1000s-"])),
+    )
+    with up(topology, hold=True) as bed:
+        found = bed.link("m", "web")
+        assert "cut" not in [one.kind for one in found.history.happenings]
+        bed.release()
+        bed.wait_done(WAIT)
+        bed.wait_caught_up(WAIT)
+        assert "cut" in [one.kind for one in found.history.happenings]
+        found.set(rate="10mbit")
+        found.set(rate=None)
+        bed.check(WAIT)
+        assert [one.kind for one in found.history.happenings].count("cut") == 1

@@ -29,7 +29,8 @@ def run_in_foreground(
     topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool, ready_fd: int | None
 ) -> None:
     """Start a topology, run it until somebody ends it, and print the report."""
-    is_ours = not directory.exists()
+    # The directory of a topology that was killed has a state file.
+    is_ours = not directory.exists() or (directory / STATE).exists()
     with endings_interrupt():
         try:
             report = _run_until_end(
