@@ -38,13 +38,10 @@ def usage(pid: int) -> Usage:
     )
 
 
-def processor_time(pid: int) -> float:
-    """Return the processor time of a process and of all its descendants since they began, seconds.
-
-    Descendants that have ended count if their parents have waited for them.
-    """
+def processor_times(pid: int) -> dict[tuple[int, str], float]:
+    """Return the processor time of a process and of each running descendant, seconds, by process id and start time."""
     children: dict[int, list[int]] = {}
-    times: dict[int, int] = {}
+    times: dict[int, tuple[str, float]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
@@ -52,14 +49,16 @@ def processor_time(pid: int) -> float:
             continue
         one = int(path.parent.name)
         children.setdefault(int(fields[1]), []).append(one)
-        # The fields are utime, stime, cutime and cstime.
-        times[one] = sum(map(int, fields[11:15]))
-    waiting, total = [pid], 0
+        ticks = int(fields[11]) + int(fields[12])
+        times[one] = fields[19], ticks / os.sysconf("SC_CLK_TCK")
+    waiting, found = [pid], {}
     while waiting:
         one = waiting.pop()
-        total += times.get(one, 0)
+        if one in times:
+            began, seconds = times[one]
+            found[one, began] = seconds
         waiting += children.get(one, [])
-    return total / os.sysconf("SC_CLK_TCK")
+    return found
 
 
 def _target(link: Path) -> str:

@@ -23,7 +23,7 @@ from bench._common import (
     timed,
     warm,
 )
-from bench._process import processor_time
+from bench._process import processor_times
 from dumpfilter.workload.generate import GeneratedSet
 
 _RUNS = 3
@@ -42,17 +42,18 @@ class SparkJobs:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self.processor_seconds = 0.0
-        """The processor time of the last job, in all processes."""
+        """The processor time of the last job, in all processes but those that ended meanwhile."""
         self._told()
 
     def run(self, **job: object) -> float:
         """Run a job and return its seconds, without Spark's start."""
         assert self._process.stdin is not None
-        before = processor_time(self._process.pid)
+        before = processor_times(self._process.pid)
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
         seconds = float(self._told()["seconds"])
-        self.processor_seconds = processor_time(self._process.pid) - before
+        after = processor_times(self._process.pid)
+        self.processor_seconds = sum(used - before.get(one, 0.0) for one, used in after.items())
         return seconds
 
     def _told(self) -> dict[str, float]:
