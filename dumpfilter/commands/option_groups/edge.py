@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dumpfilter.commands.option_groups.channel_ports import parse_ports
 from dumpfilter.commands.option_groups.group import OptionGroup
 from dumpfilter.commands.option_groups.replicas import PANEL
-from dumpfilter.errors import OptionError
 
 if TYPE_CHECKING:
     from dumpfilter.commands.option_groups.protection import ProtectionOptions
     from dumpfilter.edge.edge import Edge
     from dumpfilter.security.tls import TlsSource
-
-_MOST_PORT = 65535
 
 SERVE_PANEL = "Slaves of this slave"
 
@@ -104,20 +102,3 @@ class EdgeOptions(OptionGroup):
                 lower_case_table_names=lower_case_table_names,
             )
         )
-
-
-def parse_ports(texts: list[str], option: str) -> dict[str, int]:
-    """Return the port of each channel, from texts such as ``m1=3310``. Raises OptionError, which names ``option``.
-
-    >>> parse_ports(["3309", "m1=3310"], "--replica-port")
-    {'': 3309, 'm1': 3310}
-    """
-    ports: dict[str, int] = {}
-    for text in texts:
-        channel, _, port = text.rpartition("=")
-        if not port.isascii() or not port.isdigit() or int(port) > _MOST_PORT:
-            raise OptionError(f"{option}={text}: give a port from 0 to {_MOST_PORT}, or CHANNEL=PORT")
-        if channel in ports:
-            raise OptionError(f"{option}={text}: channel {channel!r} has two ports: keep one")
-        ports[channel] = int(port)
-    return ports
