@@ -293,8 +293,8 @@ class Writer:
         """Run an XA transaction.
 
         MySQL runs it in ``shop`` alone, because a replica of MySQL stops at one that a filter touches. A workload with
-        fail-overs does so with MariaDB, too: a replica that goes from dumpfilter to the source between XA PREPARE and
-        XA COMMIT lacks a prepared transaction that dumpfilter dropped.
+        fail-overs does so with MariaDB, too. Otherwise a replica could go from dumpfilter to the source between XA
+        PREPARE and XA COMMIT, and would lack the prepared transaction if dumpfilter dropped it.
         """
         database = self._database() if self._xa_everywhere else "shop"
         self._use(database)
