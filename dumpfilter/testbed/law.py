@@ -78,8 +78,22 @@ def check_law(nodes: Mapping[str, TestbedNode], server_law: ServerLaw, timeout: 
             filters = {feed.channel: filters_on_the_way(feed) for feed in node.feeds}
             left = max(deadline - time.monotonic(), LEAST_CHECK)
             broken += map(str, server_law.check(node, filters, left))
+            broken += stopped_channels(node)
     if broken:
         raise LawBroken("the law is broken:\n" + "\n".join(broken))
+
+
+def stopped_channels(node: StartedServer) -> list[str]:
+    """Return the channels of a real replica that an error has stopped, as sentences.
+
+    Another channel may have brought the same transactions, so that no data differ.
+    """
+    found = []
+    for one in node.channels():
+        if one.sql == "No" and one.errors:
+            channel = f", channel {one.channel}" if one.channel else ""
+            found.append(f"{node.name}{channel}: the SQL thread has stopped: {'; '.join(one.errors)}")
+    return found
 
 
 def filters_on_the_way(feed: Feed) -> list[tuple[str, ...]]:

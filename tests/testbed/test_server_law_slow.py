@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,30 @@ def test_a_replica_that_lost_a_table_breaks_the_law() -> None:
         assert line.startswith(
             "end: table shop.orders: found 0 rows with checksum 0, expected 5 rows with checksum "
         )
+
+
+def test_a_channel_that_an_error_has_stopped_breaks_the_law(tmp_path: Path) -> None:
+    """Each transaction comes twice to the end of a diamond, and the second one fails. The data are complete."""
+    diamond = tmp_path / "diamond.toml"
+    diamond.write_text(
+        """
+        [node.m]
+        server = "mariadb"
+        init = ["CREATE DATABASE d", "CREATE TABLE d.t (i INT PRIMARY KEY)"]
+        [node.a]
+        from = "m"
+        [node.b]
+        from = "m"
+        [node.end]
+        server = "mariadb"
+        from = ["a", "b"]
+        """
+    )
+    with up(diamond) as t:
+        t["m"].execute("INSERT INTO d.t VALUES (1)")
+        deadline = time.monotonic() + WAIT
+        while not any(channel.sql == "No" for channel in t["end"].channels()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        with pytest.raises(LawBroken, match=r"end, channel [ab]: the SQL thread has stopped: .*error"):
+            t.check(WAIT)
