@@ -59,6 +59,17 @@ def seen(arrived, tick, before):
 
 
 @njit(cache=True, nogil=True)
+def looks(arrived, tick, again, found):
+    """Write the time of the look with which a sender sees each transaction (see ``hop.looks``)."""
+    last = np.int64(_NONE)
+    for i in range(len(arrived)):
+        if arrived[i] > last:
+            next_look = last + again
+            last = next_look if arrived[i] <= next_look else -(-arrived[i] // tick) * tick
+        found[i] = last
+
+
+@njit(cache=True, nogil=True)
 def noise(seed, number, largest):
     """Return a number from ``-largest`` to ``largest`` that depends on the seed and the transaction's number only."""
     z = np.uint64(seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(number + 1) * np.uint64(

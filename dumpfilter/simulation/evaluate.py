@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.simulation import _lag, lag
-from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, cross, times_of
+from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, cross, looks, times_of
 from dumpfilter.simulation.lag import Lag
-from dumpfilter.simulation.route import MESSAGE_OVERHEAD, TICK, Form, Passage, Route
+from dumpfilter.simulation.route import AGAIN, MESSAGE_OVERHEAD, TICK, Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints, SetTraffic
 
 _T = TypeVar("_T")
@@ -123,10 +123,10 @@ def gaps(transaction: Ints, committed: Ints) -> Ints:
     ``transaction`` has the numbers of the transactions that are sent, and ``committed`` the times of all. A master that
     looks at new transactions of which it drops all sends a chunk without events.
     """
-    looks = committed * MICROSECOND // TICK
+    seen = looks(committed * MICROSECOND, TICK, AGAIN)
     # Chunks without events: looks with transactions, but with none that is sent.
-    is_first = np.diff(looks, prepend=-1) > 0
-    has_sent = np.isin(looks, looks[transaction])
+    is_first = np.diff(seen, prepend=-1) > 0
+    has_sent = np.isin(seen, seen[transaction])
     empty = np.cumsum(is_first & ~has_sent)[transaction]
     chunks = np.diff(empty, prepend=0)
     is_after_gap = np.diff(transaction, prepend=-1) > 1
@@ -196,7 +196,21 @@ class Schedule:
         crossing = self.crossing(last.form, last.filter)
         before = self.at_sender(passages[:-1])
         at = crossing.at if before is None else before[crossing.content.transaction]
-        return crossing, cross(at, crossing.content.bytes + crossing.gaps, last.hop), at
+        seen, hop = at, last.hop
+        if hop.tick:
+            # The sender looks for transactions of all filters.
+            seen = self._seen(passages[:-1], hop.tick)[crossing.content.transaction]
+            hop = replace(hop, tick=0)
+        return crossing, cross(seen, crossing.content.bytes + crossing.gaps, hop), at
+
+    def _seen(self, passages: tuple[Passage, ...], tick: int) -> Ints:
+        """Return the time at which the sender behind these passages sees each transaction, nanoseconds."""
+
+        def make() -> Ints:
+            before = self.at_sender(passages)
+            return looks(self.committed() * MICROSECOND if before is None else before, tick, AGAIN)
+
+        return self._kept.get(("seen", passages, tick), make)
 
 
 class Arrived(NamedTuple):

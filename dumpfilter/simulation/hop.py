@@ -123,6 +123,20 @@ def cross(arrived: Ints, sizes: Ints, hop: Hop) -> Crossed:
     return Crossed(departed, received, int(messages), int(resent))
 
 
+def looks(arrived: Ints, tick: int, again: int) -> Ints:
+    """Return the time of the look with which a sender sees each transaction. All times are nanoseconds, ascending.
+
+    After a look that found something, the sender looks again when it has made the message, ``again`` later. Otherwise
+    the sender looks once in each ``tick``.
+
+    >>> looks(np.array([1, 19, 20, 23, 60]), 20, 5).tolist()
+    [20, 20, 20, 25, 60]
+    """
+    found = np.empty(len(arrived), np.int64)
+    _hop.looks(np.ascontiguousarray(arrived, np.int64), tick, again, found)
+    return found
+
+
 def times_of(sizes: Ints, hop: Hop) -> Ints:
     """Return the time that each transaction needs on a hop, nanoseconds."""
     numerator, denominator = nanoseconds_of_a_byte(hop.rate)
