@@ -24,12 +24,13 @@ from dumpfilter.servers import (
     wait_for_gtids,
 )
 from dumpfilter.servers import Place as ServerPlace
+from dumpfilter.testbed.applied import AppliedPlaces
 from dumpfilter.testbed.binlogs import WatchedSet, end_of, lag_behind
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
 from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
 from dumpfilter.testbed.keeping import Child
 from dumpfilter.testbed.node import Feed, Goal, TestbedNode, most
-from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, NodeStatus, Place
+from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Lag, NodeStatus, Place
 from dumpfilter.topology.model import Node, RunningNode, ServerNode, WorkloadNode
 
 _OWN = ("master", "slave")
@@ -93,6 +94,7 @@ class StartedServer(SqlNode):
         self._model = node
         self._is_new = True
         self._server: Server | None = None
+        self._places = {feed.channel: AppliedPlaces() for feed in self.feeds}
         for feed in self.feeds:
             if isinstance(feed.origin.node, WorkloadNode) and not node.init:
                 raise NotRunnable(
@@ -241,11 +243,7 @@ class StartedServer(SqlNode):
 
     def _channel(self, feed: Feed, status: ReplicaStatus, gtids: str) -> ChannelState:
         place = Place(status.applied.file, status.applied.position)
-        origin = feed.origin.watched
-        lag = lag_behind(origin.note(), origin.history, place, time.monotonic())
-        if lag != NO_LAG and self._has_all(feed, gtids):
-            # A replica's position stays before transactions that were dropped at the end of its stream.
-            lag = NO_LAG
+        place, lag = self._progress(feed, place, gtids)
         return ChannelState(
             channel=feed.channel,
             source=feed.source.name,
@@ -257,6 +255,19 @@ class StartedServer(SqlNode):
             sql="Yes" if status.sql_running else "No",
             errors=tuple(str(error) for error in (status.io_error, status.sql_error) if error is not None),
         )
+
+    def _progress(self, feed: Feed, told: Place, gtids: str) -> tuple[Place, Lag]:
+        """Return the place in the origin's binlog up to which the replica has applied it, and the lag.
+
+        ``told`` is the place that the replica tells. It may lie before transactions that have been applied.
+        """
+        origin = feed.origin.watched
+        files = origin.note()
+        found = self._places[feed.channel].find(origin.paths(), files, told, gtids)
+        lag = lag_behind(files, origin.history, told if found is None else found, time.monotonic())
+        if found is None and lag != NO_LAG and self._has_all(feed, gtids):
+            return told, NO_LAG
+        return (told if found is None else found), lag
 
     def _has_all(self, feed: Feed, gtids: str) -> bool:
         with contextlib.suppress(DumpfilterError):
