@@ -27,8 +27,8 @@ MOST_BYTES = 16 << 20
 TAIL_BYTES = 1 << 20
 """The end of a larger file that is copied."""
 
-_LOG_FILE = re.compile(r".+\.\d{6,}")
-"""The name of a relay log or binlog file: its number is its suffix."""
+_LOG_FILE = re.compile(r"(?!aria_log\.).+\.\d{6,}")
+"""The name of a relay log or binlog file: its number is its suffix. MariaDB's logs of Aria look alike."""
 
 _UNSAFE = re.compile(r"[^\w.=+-]+")
 _LONGEST_NAME = 120

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import shutil
 import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,11 +27,15 @@ if TYPE_CHECKING:
 _settings = pytest.StashKey[Settings]()
 _running = pytest.StashKey[list["Testbed"]]()
 """The topologies that a test uses and that are up."""
+_kept = pytest.StashKey[list[str]]()
+"""The directories that stay after the run."""
 _failed = pytest.StashKey[bool]()
 """Whether the test has failed, so that nobody knows what state its topologies are in."""
 
 _HIDDEN = ("dumpfilter.links.", "dumpfilter.servers.", "dumpfilter.testbed.")
 """The beginning of the names of modules whose frames say nothing to the author of a test."""
+
+_KEPT_BY_WORKER = "topology_kept"
 
 CASE = "topology_servers"
 """The fixture that has the servers of a test. Tests run once for each of its values."""
@@ -49,6 +54,28 @@ def pytest_configure(config: pytest.Config) -> None:
         "topology_session: a short string, the path of a TOML file, or a dumpfilter Topology",
     )
     config.stash[_settings] = read_settings(config)
+    config.stash[_kept] = []
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let a worker of pytest-xdist tell the run's process which directories stay."""
+    output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[_KEPT_BY_WORKER] = session.config.stash[_kept]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the names of the directories from a worker that has ended. A worker that crashed tells nothing."""
+    node.config.stash[_kept].extend(getattr(node, "workeroutput", {}).get(_KEPT_BY_WORKER, []))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the directories that stay."""
+    if kept := config.stash[_kept]:
+        terminalreporter.section("kept topologies")
+        for directory in kept:
+            terminalreporter.write_line(directory)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -148,7 +175,9 @@ def topology_session(
     with _told_briefly():
         spec = _wanted(request)
         loaded = topology_servers.applied(load(spec.topology, *_directories(request.node)))
-        testbed = _topology_pool.take(loaded, lambda: _start(request, loaded, spec.timeout))
+        testbed = _topology_pool.take(
+            loaded, lambda: _start(request, loaded, spec.timeout), request.node.nodeid
+        )
     running = request.node.stash.setdefault(_running, [])
     running.append(testbed)
     yield testbed
@@ -182,17 +211,26 @@ def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | 
     """Start a topology. A server that is not installed fails the test, or skips the test if the run says so."""
     from dumpfilter.errors import ServerMissing
     from dumpfilter.testbed import up
+    from dumpfilter.testbed.temporary import kept_directory
 
     settings = request.config.stash[_settings]
+    directory = kept_directory() if settings.keeps else None
     try:
         limit = timeout or settings.timeout
-        testbed = up(topology, timeout=limit, wait_timeout=limit, keep=settings.keeps)
+        testbed = up(topology, directory, timeout=limit, wait_timeout=limit, keep=settings.keeps)
     except ServerMissing as error:
+        if directory is not None:
+            shutil.rmtree(directory)
+            directory = None
         if settings.skips_missing:
             raise pytest.skip.Exception(str(error)) from None
         raise ServerMissing(
             f"{error}. In pytest, --topology-server names a program, and --topology-missing=skip skips such tests"
         ) from None
+    finally:
+        # A topology that does not start has the most interesting files.
+        if directory is not None:
+            request.config.stash[_kept].append(f"{directory}  ({request.node.nodeid})")
     _hide_frames()
     return testbed
 

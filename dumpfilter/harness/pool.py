@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -23,15 +24,26 @@ class Pool:
         self._most = most
         self._running: dict[Topology, Testbed] = {}
         """The running topologies, the most recently used one last."""
+        self._users: dict[Topology, str] = {}
+        """The id of the test that had a topology last."""
 
-    def take(self, topology: Topology, start: Callable[[], Testbed]) -> Testbed:
-        """Return a running topology without traces of earlier tests. A topology that cannot be reset is replaced."""
+    def take(self, topology: Topology, start: Callable[[], Testbed], test: str) -> Testbed:
+        """Return a running topology without traces of earlier tests, for the test with this id.
+
+        A topology that cannot be reset is replaced, with a warning that names the test before.
+        """
+        before, self._users[topology] = self._users.get(topology, ""), test
         running = self._running.pop(topology, None)
         if running is not None:
-            if _is_reset(running):
+            failure = _failure_of_reset(running)
+            if failure is None:
                 self._running[topology] = running
                 return running
             running.down()
+            warnings.warn(
+                f"{test} gets a new topology, since the one that {before} had used cannot be reset: {failure}",
+                stacklevel=2,
+            )
         while len(self._running) >= self._most:
             self._running.pop(next(iter(self._running))).down()
         self._running[topology] = start()
@@ -50,9 +62,9 @@ class Pool:
             self._running = {}
 
 
-def _is_reset(running: Testbed) -> bool:
+def _failure_of_reset(running: Testbed) -> DumpfilterError | None:
     try:
         running.reset()
-    except DumpfilterError:
-        return False
-    return True
+    except DumpfilterError as error:
+        return error
+    return None

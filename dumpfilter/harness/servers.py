@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,22 @@ class ServerCase:
     """At most one program of each family. A family without a program is looked for on the PATH."""
     family: Family | None = None
     """The family of all servers of the topology. None: the families that the topology names."""
+
+    def __repr__(self) -> str:
+        """Tell the program of each family: the named one, or the one that this machine has."""
+        return f"ServerCase({', '.join(f'{name}={path}' for name, path in self._told())})"
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        from dumpfilter.errors import ServerMissing
+        from dumpfilter.servers import find_program
+
+        named = {one.family: one for one in self.programs}
+        for family in FAMILIES if self.family is None else (self.family,):
+            if family in named:
+                yield named[family].name, named[family].path
+            else:
+                with contextlib.suppress(ServerMissing):
+                    yield family, find_program(family).path
 
     @property
     def name(self) -> str:

@@ -60,7 +60,7 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--topology-keep",
         action="store_true",
-        help="leave the directories of all topologies, with data and logs, and name them at the end",
+        help="leave the directories of all topologies, with data and logs, and name them at the end of the run",
     )
     parser.addini(
         "topology", "the topology of tests without a mark: a short string or a TOML file", default=""

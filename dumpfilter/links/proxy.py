@@ -163,8 +163,9 @@ class Link:
     def set(self, shape: LinkShape) -> None:
         """Change the shape. The times of scheduled outages begin anew, at 0."""
         now = self.loop.time()
+        if shape != self._shape or shape.outages:
+            self._note("shape", _describe(shape))
         self._shape = shape
-        self._note("shape", _describe(shape))
         for direction in (self._down, self._up):
             direction.line.change(now, shape)
         size = receive_buffer(shape)
@@ -221,8 +222,9 @@ class Link:
     def heal(self) -> None:
         """End a cut, a silence or a scheduled outage, and forget a planned cut."""
         self._forget_plans()
+        was_up = self.state == "up"
         self._is_cut = self._is_scheduled_out = False
-        self._come_up()
+        self._come_up(is_news=not was_up)
 
     def close(self) -> None:
         """Reset all connections, and give the port back."""
@@ -291,7 +293,7 @@ class Link:
         self._stop_listening()
         self._reset_connections()
 
-    def _come_up(self) -> None:
+    def _come_up(self, *, is_news: bool = True) -> None:
         """Take connections and pass bytes again, as far as no other fault forbids it."""
         if self._silent_since is not None:
             silent = self.loop.time() - self._silent_since
@@ -300,7 +302,8 @@ class Link:
                 direction.line.shift(silent)
         if self._is_cut or self._is_scheduled_out:
             return
-        self._note("healed")
+        if is_news:
+            self._note("healed")
         self._listen()
         self.update_reading()
         for direction in (self._down, self._up):

@@ -89,7 +89,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         )
         self._server_law = ServerLaw(self._ground)
         self.links: Mapping[str, TestbedLink] = {
-            link.name: TestbedLink(links, link) for link in topology.links
+            link.name: TestbedLink(links, link, wait_timeout=wait_timeout) for link in topology.links
         }
         """All links by name (``SOURCE:TARGET``)."""
         nodes: dict[str, TestbedNode] = {}
@@ -274,8 +274,8 @@ class Testbed(AbstractContextManager["Testbed"]):
         """Return to the state after :func:`up`, for the next test.
 
         Links are healed and have the topology's shape. All nodes run. Databases that were made on real servers since
-        are dropped, and the statements of ``init`` run again. Connections with an open transaction end. All nodes have
-        caught up. Raises DumpfilterError.
+        are dropped, and the statements of ``init`` run again. The connections of all clients of real servers end. All
+        nodes have caught up. Raises DumpfilterError.
         """
         deadline = self._deadline(timeout)
         for link in self.links.values():
@@ -283,10 +283,12 @@ class Testbed(AbstractContextManager["Testbed"]):
         for node in self.nodes.values():
             if not node.is_running:
                 node.start()
-            node.let_go()
         servers = [node for node in self.nodes.values() if isinstance(node, StartedServer) and _is_ours(node)]
         for node in servers:
-            node.end_transactions()
+            # A lock that a client holds would also stop the end of a pause or of a delay.
+            node.end_connections()
+        for node in self.nodes.values():
+            node.let_go()
         self._settle(deadline)
         for node in servers:
             if not node.feeds:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from dumpfilter.errors import OptionError
 from dumpfilter.links.client import LinkProcess
-from dumpfilter.links.records import Counters, History
+from dumpfilter.links.records import Counters, History, State
 from dumpfilter.links.shape import LinkShape, Outage
+from dumpfilter.testbed.errors import NotCaughtUp
 from dumpfilter.testbed.values import LinkStatus
 from dumpfilter.topology.model import Link
 from dumpfilter.topology.units import parse_rate, parse_time
 
 _UNCHANGED: Any = object()
+_POLL = 0.01
 
 
 class TestbedLink:
@@ -23,7 +25,7 @@ class TestbedLink:
 
     __test__ = False
 
-    def __init__(self, process: LinkProcess, link: Link) -> None:
+    def __init__(self, process: LinkProcess, link: Link, *, wait_timeout: float = 30.0) -> None:
         self.name = link.name
         self.source = link.source
         self.target = link.target
@@ -33,6 +35,7 @@ class TestbedLink:
         """The bytes a second towards the target in the last seconds."""
         self._process = process
         self._link = link
+        self._wait_timeout = wait_timeout
         self._held = 0.0
         self._began: float | None = None
         """The time from which the scheduled outages count. None before the topology is up."""
@@ -73,6 +76,25 @@ class TestbedLink:
     def heal(self) -> None:
         """End a cut, a silence or an outage."""
         self._process.heal(self.name)
+
+    def wait(self, state: State, timeout: float | None = None) -> None:
+        """Wait until the link is ``up``, ``cut`` or ``silent``, for example after :meth:`cut_after`.
+
+        Without ``timeout`` the limit is that of :func:`up`. Raises NotCaughtUp, and OptionError for another state.
+        """
+        if state not in get_args(State):
+            raise OptionError(
+                f"link {self.name}: there is no state {state!r}: give {', '.join(get_args(State))}"
+            )
+        limit = self._wait_timeout if timeout is None else timeout
+        deadline = time.monotonic() + limit
+        while (found := self.counters).state != state:
+            if time.monotonic() > deadline:
+                raise NotCaughtUp(
+                    f"link {self.name}: is {found.state}, and has not become {state} in {limit:g} s; "
+                    f"{found.down} bytes have reached {self.target}"
+                )
+            time.sleep(_POLL)
 
     def set(
         self,

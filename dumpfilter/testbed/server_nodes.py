@@ -36,6 +36,8 @@ from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Lag, NodeSt
 from dumpfilter.topology.model import Node, RunningNode, ServerNode, WorkloadNode
 
 _OWN = ("master", "slave")
+_THREADS_OF_THE_SERVER = ("system user", "event_scheduler", "unauthenticated user")
+"""The users that a list of processes names for the server's own threads, and for replicas that log in just now."""
 _LAST_LOOK = 5.0
 """The longest wait for the places of a server that is about to end, seconds."""
 _OF_THE_SERVER = ("information_schema", "mysql", "performance_schema", "sys")
@@ -398,14 +400,17 @@ class StartedServer(SqlNode):
         """Return the names of the databases that do not belong to the server itself."""
         return [name for (name,) in self.server.sql("SHOW DATABASES") if name not in _OF_THE_SERVER]
 
-    def end_transactions(self) -> None:
-        """End the connections of clients that have left a transaction open, since its locks would stop a DROP."""
-        users = {row["Id"]: row["User"] for row in self.server.rows("SHOW PROCESSLIST")}
-        for (number,) in self.server.sql("SELECT trx_mysql_thread_id FROM information_schema.innodb_trx"):
-            if users.get(number) == self.user:
-                # The client may have ended in the meantime.
+    def end_connections(self) -> None:
+        """End the connections of all clients, since their locks and transactions would stop a replica or a DROP.
+
+        The threads of replication stay, and those who read the binlog.
+        """
+        ours = (*_THREADS_OF_THE_SERVER, self.server.replication.user)
+        for row in self.server.rows("SHOW PROCESSLIST"):
+            if row["User"] not in ours and not str(row["Command"]).startswith("Binlog Dump"):
+                # The client may have ended in the meantime, as the one that asked for this list.
                 with contextlib.suppress(ServerError):
-                    self.server.sql(f"KILL {number}")
+                    self.server.sql(f"KILL {row['Id']}")
 
     def drop_databases(self) -> None:
         """Drop all databases that do not belong to the server itself."""

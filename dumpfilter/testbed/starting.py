@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dumpfilter.links.client import LinkProcess
 from dumpfilter.testbed.keeping import shared_keeper
 from dumpfilter.testbed.leftovers import remove_files, take
+from dumpfilter.testbed.temporary import kept_directory
 
 if TYPE_CHECKING:
     from dumpfilter.testbed.bed import Testbed
@@ -38,8 +39,9 @@ def up(
         topology: an object, the path of a TOML file, or the short string.
         directory: the directory for all files. It must be empty, new, or that of an earlier topology, which has ended.
             Without it the files are in a temporary directory.
-        keep: whether the files stay when the topology ends. Without ``keep`` a temporary directory goes away, and only
-            the logs stay in a named one.
+        keep: whether the files stay when the topology ends. A temporary directory has another name then, and no later
+            topology removes the directory. Without ``keep`` a temporary directory goes away, and only the logs stay in
+            a named one.
         hold: whether recordings, workloads and scheduled outages begin with :meth:`Testbed.release`.
         timeout: the longest time that one node may take to start, seconds.
         wait_timeout: the limit of the testbed's waits without a limit of their own, seconds.
@@ -48,6 +50,8 @@ def up(
     StartFailed, and TopologyBusy.
     """
     keeper = shared_keeper()
+    if directory is None and keep:
+        directory = kept_directory()
     with contextlib.ExitStack() as started:
         state = take(None if directory is None else Path(directory))
         started.callback(state.close)

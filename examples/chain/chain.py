@@ -38,6 +38,7 @@ def main() -> None:
         write(t, ORDERS)
         line.cut_after(5_000)  # inside some transaction
         write(t, ORDERS)
+        line.wait("cut", timeout=120)
         line.heal()
         t["in"].kill()
         write(t, ORDERS)

@@ -24,7 +24,7 @@ def test_failover_under_a_cut_link(topology):
     a.execute("INSERT INTO audit.log VALUES ('a transaction that the filter drops')")
     c.wait_caught_up(WAIT)
     assert numbers(c) == list(range(10 + ROWS))
-    assert t.link("f", "b").status().state == "cut"
+    t.link("f", "b").wait("cut", WAIT)
     assert numbers(b) == list(range(10)), "no part of the transaction is visible on b"
 
     # The primary and its dumpfilter are lost. c has the most, so it becomes the primary.

@@ -38,6 +38,7 @@ def main() -> None:
         south.cut_after(20_000)  # inside some transaction
         for branch in ("north", "south"):
             write(t, branch, range(ORDERS))
+        south.wait("cut", WAIT)
         south.heal()
         hq.restart()
         for branch in ("south", "north"):

@@ -82,6 +82,7 @@ def test_the_newest_relay_logs_are_copied_and_the_end_of_a_large_one(tmp_path: P
     relay.mkdir(parents=True)
     for number, size in enumerate((3, 20 * MIB, 5, 2 * MIB), 1):
         (relay / f"relay-bin.{number:06}").write_bytes(bytes([number]) * size)
+    (relay / "aria_log.00000001").write_bytes(bytes(8))
     (relay / "relay-bin.index").write_text("relay-bin.000001\n")
     _, directory = save(running(tmp_path / "web", web()), tmp_path)
     copied = {path.name: path.stat().st_size for path in (directory / "web" / "relay").iterdir()}

@@ -134,6 +134,23 @@ def test_everything_is_as_new(topology_session):
     assert ("shop",) not in t["web"].execute("SHOW DATABASES")
     fill(t)
     t.check()
+    t["web"].pause()
+    for node in (t["db"], t["web"]):
+        leaked = [node.connect(), node.connect()]
+        leaked[0].cursor().execute("LOCK TABLES shop.orders WRITE")
+        leaked[1].cursor().execute("SELECT GET_LOCK('a', 1)")
+        seen.extend(leaked)
+
+
+def test_leaked_locks_are_gone(topology_session):
+    t = topology_session
+    assert t is seen[0]
+    fill(t)
+    t["web"].wait_caught_up()
+    for node in (t["db"], t["web"]):
+        leaked = node.connect()
+        leaked.cursor().execute("FLUSH TABLES WITH READ LOCK")
+        seen.append(leaked)
 
 
 def test_failure(topology_session):
@@ -157,6 +174,7 @@ def test_real_servers_are_shared_and_reset(tmp_path: Path) -> None:
     assert done.outcomes == {
         "test_first": "PASSED",
         "test_everything_is_as_new": "PASSED",
+        "test_leaked_locks_are_gone": "PASSED",
         "test_failure": "FAILED",
         "test_after_a_failure": "PASSED",
         "test_missing": "ERROR",
@@ -196,4 +214,34 @@ def test_workers_of_xdist_have_topologies_of_their_own_and_keep_their_files(tmp_
         line.partition(": ")[2] for line in done.text.splitlines() if line.startswith("directory: ")
     }
     assert directories
+    later = run_files(
+        tmp_path, "-q", "--topology-keep", environment={"TMPDIR": str(tmp_path / "tmp")}, test_it=KEPT
+    )
+    assert later.outcomes == {"test_alone": "PASSED", "test_that_does_not_start": "ERROR"}, later.text
     assert all((Path(directory) / "logs" / "web.log").exists() for directory in directories)
+    assert {line.partition("  (")[0] for line in _kept(done.text)} == directories
+    assert [line.partition("::")[2] for line in _kept(later.text)] == [
+        "test_alone)",
+        "test_that_does_not_start)",
+    ]
+
+
+KEPT = """
+import pytest
+
+
+@pytest.mark.topology("m[size=50K] >> web")
+def test_alone(topology_session):
+    pass
+
+
+@pytest.mark.topology("m[size=50K] >> web[option=--no-such-option]")
+def test_that_does_not_start(topology):
+    pass
+"""
+
+
+def _kept(text: str) -> list[str]:
+    """Return the lines that name kept directories."""
+    _, _, after = text.partition(" kept topologies ")
+    return [line for line in after.splitlines()[1:] if "/dumpfilter-kept-" in line and line.startswith("/")]

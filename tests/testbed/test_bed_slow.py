@@ -184,6 +184,35 @@ def test_links_are_changed_and_restored(bed: Testbed) -> None:
     assert found.status().rate is None
 
 
+def test_a_link_is_waited_for(bed: Testbed) -> None:
+    found = bed.link("m", "all")
+    found.cut_after(1)
+    found.drop_connections()
+    found.wait("cut", WAIT)
+    with pytest.raises(NotCaughtUp, match=r"link m:all: is cut, and has not become up in 0.02 s; \d+ bytes"):
+        found.wait("up", 0.02)
+    found.cut(0.05)
+    found.wait("up", WAIT)
+    found.silence()
+    found.wait("silent")
+    with pytest.raises(OptionError, match="there is no state 'down': give up, cut, silent"):
+        found.wait("down")  # type: ignore[arg-type]
+
+
+def test_a_reset_without_changes_leaves_no_trace_in_the_histories(bed: Testbed) -> None:
+    def told() -> list[str]:
+        happenings = bed.link("m", "hr").history.happenings
+        return [one.kind for one in happenings if one.kind in ("shape", "healed")]
+
+    before = told()
+    bed.reset(WAIT)
+    assert told() == before
+    bed.link("m", "hr").set(delay="1ms")
+    bed.link("m", "hr").cut()
+    bed.reset(WAIT)
+    assert told() == [*before, "shape", "shape", "healed"]
+
+
 def test_unknown_names_have_a_cure(bed: Testbed) -> None:
     with pytest.raises(Unknown, match=r"there is no node 'wbe'.*web"):
         bed["wbe"]
