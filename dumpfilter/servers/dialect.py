@@ -78,6 +78,7 @@ class Dialect(Protocol):
 
 
 _RETRIES = 100_000
+_SHORTEST_WAIT = 0.001
 _NET_TIMEOUT = 10
 """The seconds of silence after which a replica connects again. The servers' default is a minute."""
 
@@ -234,7 +235,8 @@ class MySql:
         return str(row["Channel_Name"])
 
     def wait(self, gtids: str, seconds: float) -> str:
-        return f"SELECT WAIT_FOR_EXECUTED_GTID_SET({quoted(gtids)}, {seconds})"
+        # MySQL takes 0 for a wait without a limit.
+        return f"SELECT WAIT_FOR_EXECUTED_GTID_SET({quoted(gtids)}, {max(seconds, _SHORTEST_WAIT):f})"
 
 
 DIALECTS: Mapping[Family, Dialect] = {"mariadb": MariaDb(), "mysql": MySql()}

@@ -54,3 +54,19 @@ def test_a_channel_follows_by_gtid_or_from_a_place(family: str) -> None:
 
 def test_literals_are_escaped_for_both_families() -> None:
     assert quoted("a\\'b") == "'a\\\\''b'"
+
+
+def test_a_wait_for_gtids_always_has_a_limit() -> None:
+    assert DIALECTS["mysql"].wait("u:1", 0.0) == "SELECT WAIT_FOR_EXECUTED_GTID_SET('u:1', 0.001000)"
+    assert DIALECTS["mysql"].wait("u:1", 0.5) == "SELECT WAIT_FOR_EXECUTED_GTID_SET('u:1', 0.500000)"
+    assert DIALECTS["mariadb"].wait("0-1-1", 0.0) == "SELECT MASTER_GTID_WAIT('0-1-1', 0.0)"
+
+
+def test_a_new_delay_leaves_a_stopped_sql_thread_alone() -> None:
+    assert DIALECTS["mariadb"].delay("", 3, applies=False) == [
+        "STOP SLAVE",
+        "CHANGE MASTER TO MASTER_DELAY=3",
+        "START SLAVE IO_THREAD",
+    ]
+    assert "START REPLICA SQL_THREAD" not in DIALECTS["mysql"].delay("", 3, applies=False)
+    assert DIALECTS["mysql"].delay("", 3)[-1] == "START REPLICA SQL_THREAD"
