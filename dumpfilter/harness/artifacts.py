@@ -90,8 +90,12 @@ def _save_status(testbed: Testbed, directory: Path) -> Iterator[str]:
 
 
 def _line(node: NodeStatus) -> str:
-    behind = f", {node.lag.seconds:.1f} s and {node.lag.bytes} bytes behind" if node.channels else ""
-    return f"{node.name} ({node.kind}): {node.state}, at {node.place}{behind}"
+    name = f"{node.name} ({node.kind}): {node.state}"
+    if not node.channels:
+        return f"{name}, at {node.place}"
+    # The end of a replica's own binlog says nothing about its source's.
+    places = " and ".join(f"{channel.applied} of {channel.source}" for channel in node.channels)
+    return f"{name}, at {places}, {node.lag.seconds:.1f} s and {node.lag.bytes} bytes behind"
 
 
 def _save_link(link: TestbedLink, directory: Path) -> None:

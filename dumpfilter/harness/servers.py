@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from dumpfilter.topology.model import Family, Topology
+    from dumpfilter.binlog.format import Family
+from dumpfilter.topology.model import Topology
 
 FAMILIES: tuple[Family, ...] = ("mariadb", "mysql")
 

@@ -13,7 +13,8 @@ from dumpfilter.harness.servers import FAMILIES
 if TYPE_CHECKING:
     import pytest
 
-    from dumpfilter.topology.model import Family, Topology
+    from dumpfilter.binlog.format import Family
+from dumpfilter.topology.model import Topology
 
 MARK = "topology"
 

@@ -37,6 +37,8 @@ class Dialect(Protocol):
     """Options that keep a server small and its data directory alike in all servers of one template."""
     options: tuple[str, ...]
     """Options of each server: a binlog with GTIDs, also of what the server applies as a replica."""
+    without_replication: str
+    """The option of a start that does not start the threads of a replica."""
     without_binlog: str
     """The statement that keeps the session's further statements out of the binlog."""
 
@@ -56,8 +58,11 @@ class Dialect(Protocol):
     def follow(self, channel: str, source: SourceAddress, place: tuple[str, int] | None) -> str:
         """Return the statement that points a channel at its source: by GTID, or by file and position."""
 
-    def delay(self, channel: str, seconds: int) -> list[str]:
-        """Return the statements that let a channel apply each transaction so many seconds late."""
+    def delay(self, channel: str, seconds: int, *, applies: bool = True) -> list[str]:
+        """Return the statements that let a channel apply each transaction so many seconds late.
+
+        Without ``applies`` the channel's SQL thread stands still afterwards.
+        """
 
     def control(self, verb: str, channel: str, thread: str = "") -> str:
         """Return START, STOP or RESET of a channel, or of one thread of a channel."""
@@ -100,6 +105,7 @@ class MariaDb:
         "--key-buffer-size=1M",
         "--aria-pagecache-buffer-size=1M",
     )
+    without_replication = "--skip-slave-start"
     without_binlog = "SET SESSION sql_log_bin = 0"
     privileges = "REPLICATION SLAVE, BINLOG MONITOR"
 
@@ -129,10 +135,11 @@ class MariaDb:
             f"MASTER_HEARTBEAT_PERIOD={_HEARTBEAT}, {how}"
         )
 
-    def delay(self, channel: str, seconds: int) -> list[str]:
+    def delay(self, channel: str, seconds: int, *, applies: bool = True) -> list[str]:
         named = f" {quoted(channel)}" if channel else ""
         change = f"CHANGE MASTER{named} TO MASTER_DELAY={seconds}"
-        return [self.control("STOP", channel), change, self.control("START", channel)]
+        start = self.control("START", channel, "" if applies else "IO_THREAD")
+        return [self.control("STOP", channel), change, start]
 
     def control(self, verb: str, channel: str, thread: str = "") -> str:
         named = f" {quoted(channel)}" if channel else ""
@@ -172,6 +179,7 @@ class MySql:
         "--performance-schema=OFF",
         "--key-buffer-size=1M",
     )
+    without_replication = "--skip-replica-start"
     without_binlog = "SET SESSION sql_log_bin = 0"
     privileges = "REPLICATION SLAVE, REPLICATION CLIENT"
 
@@ -208,12 +216,12 @@ class MySql:
             f"SOURCE_RETRY_COUNT={_RETRIES}, SOURCE_HEARTBEAT_PERIOD={_HEARTBEAT}, {how}{_for_channel(channel)}"
         )
 
-    def delay(self, channel: str, seconds: int) -> list[str]:
+    def delay(self, channel: str, seconds: int, *, applies: bool = True) -> list[str]:
         change = f"CHANGE REPLICATION SOURCE TO SOURCE_DELAY={seconds}{_for_channel(channel)}"
         return [
             self.control("STOP", channel, "SQL_THREAD"),
             change,
-            self.control("START", channel, "SQL_THREAD"),
+            *([self.control("START", channel, "SQL_THREAD")] if applies else []),
         ]
 
     def control(self, verb: str, channel: str, thread: str = "") -> str:

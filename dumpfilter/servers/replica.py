@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,9 +94,12 @@ class Channel:
     def _control(self, verb: str, thread: str = "") -> None:
         self.server.sql(self.server.dialect.control(verb, self.name, thread))
 
-    def set_delay(self, seconds: int) -> None:
-        """Let the channel apply each transaction so many seconds after its time at the source. 0: at once."""
-        self.server.sql(*self.server.dialect.delay(self.name, seconds))
+    def set_delay(self, seconds: int, *, applies: bool = True) -> None:
+        """Let the channel apply each transaction so many seconds after its time at the source. 0: at once.
+
+        Without ``applies`` the SQL thread, which stands still, is not started.
+        """
+        self.server.sql(*self.server.dialect.delay(self.name, seconds, applies=applies))
 
     def status(self) -> ReplicaStatus | None:
         """Return the channel's status, or None of a channel that has no source."""
@@ -129,10 +132,14 @@ def _error(number: object, text: object) -> ThreadError | None:
     return ThreadError(int(str(number)), str(text)) if int(str(number)) else None
 
 
-def wait_for_gtids(server: SqlServer, gtids: str, timeout: float) -> None:
+def wait_for_gtids(
+    server: SqlServer, gtids: str, timeout: float, *, held: Callable[[], str] = lambda: ""
+) -> None:
     """Wait until a replica has applied a GTID set.
 
-    Raises ReplicaBehind when the time is over, or when a thread of the replica has stopped.
+    ``held`` returns why somebody holds the replica's threads still, or nothing. The threads of a held replica may
+    start again, so that the wait goes on to its limit. Raises ReplicaBehind when the time is over, or when a thread
+    of the replica has stopped.
     """
     if not gtids:
         return
@@ -147,10 +154,16 @@ def wait_for_gtids(server: SqlServer, gtids: str, timeout: float) -> None:
         except ServerError as error:
             raise ReplicaBehind(f"{server.name}: cannot be waited for: {error}") from None
         # A thread without an error may be about to start, after a restart of the server or a change of its delay.
-        stopped = any(status.has_stopped for status in channels)
+        reason = held()
+        stopped = not reason and any(status.has_stopped for status in channels)
         has_failed = stopped and (stopped_before or any(status.errors for status in channels))
         stopped_before = stopped
         if has_failed or not channels or left == 0.0:
+            if reason:
+                raise ReplicaBehind(
+                    f"{server.name}: {reason}: did not reach within {timeout:g} s {gtids}, and is at "
+                    f"{server.applied_gtids() or 'no GTID'}"
+                )
             raise ReplicaBehind(_behind(server, gtids, channels, timeout, has_stopped=has_failed))
 
 

@@ -126,6 +126,8 @@ class Server(SqlServer):
         self._init = init
         self._is_replica = is_replica
         self._starts = 0
+        self._start_options: list[str] = []
+        """The options of the present start alone."""
         self._log_start = 0
         """The size of the error log at the last start."""
         self._options = [
@@ -205,8 +207,11 @@ class Server(SqlServer):
         self.launch()
         self.wait_until_ready()
 
-    def launch(self) -> None:
-        """Start the server's process. :meth:`wait_until_ready` waits for it. Raises ServerFailed."""
+    def launch(self, *, replicates: bool = True) -> None:
+        """Start the server's process. :meth:`wait_until_ready` waits for it. Raises ServerFailed.
+
+        Without ``replicates`` the threads of a replica stand still until they are started.
+        """
         if self.is_running:
             return
         try:
@@ -214,6 +219,7 @@ class Server(SqlServer):
         except OSError as error:
             raise ServerFailed(f"{self.name}: its files cannot be made: {error}") from None
         self._starts = 0
+        self._start_options = [] if replicates else [self.dialect.without_replication]
         self._launch()
 
     def _launch(self) -> None:
@@ -224,7 +230,7 @@ class Server(SqlServer):
         first = [f"--init-file={self._first_statements.resolve()}"] if self._is_new else []
         try:
             self.process = self._spawn(
-                [*self.command(), *first],
+                [*self.command(), *self._start_options, *first],
                 {**os.environ, "TMPDIR": str((self.directory / "tmp").resolve())},
             )
         except OSError as error:

@@ -59,6 +59,17 @@ def seen(arrived, tick, before):
 
 
 @njit(cache=True, nogil=True)
+def looks(arrived, tick, again, found):
+    """Write the time of the look with which a sender sees each transaction (see ``hop.looks``)."""
+    last = np.int64(_NONE)
+    for i in range(len(arrived)):
+        if arrived[i] > last:
+            next_look = last + again
+            last = next_look if arrived[i] <= next_look else -(-arrived[i] // tick) * tick
+        found[i] = last
+
+
+@njit(cache=True, nogil=True)
 def noise(seed, number, largest):
     """Return a number from ``-largest`` to ``largest`` that depends on the seed and the transaction's number only."""
     z = np.uint64(seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(number + 1) * np.uint64(
@@ -71,16 +82,18 @@ def noise(seed, number, largest):
 
 
 @njit(cache=True, nogil=True)
-def cross(arrived, sizes, hop, downs, departed, received):
+def cross(arrived, sizes, told, empty, hop, downs, departed, received):
     """Send transactions over a hop, and write the times at which they departed and were received.
 
-    Return the number of messages, and the bytes that were sent twice.
+    ``told`` and ``empty`` are those of ``hop.Dropped``. Return the number of messages, the bytes that were sent twice,
+    and the bytes of ``told`` and ``empty`` that were sent.
     """
     n = len(arrived)
     free = np.int64(_NONE)
     last = np.int64(_NONE)
     messages = 0
     resent = 0
+    all_told = np.int64(0)
     down = 0
     i = 0
     opened = np.int64(_NONE)
@@ -90,6 +103,7 @@ def cross(arrived, sizes, hop, downs, departed, received):
     made_bytes = np.int64(0)
     while i < n:
         look = seen(arrived[i], hop.tick, look)
+        first_look = look
         made = max(look, opened)
         if hop.ahead:
             # A sender makes the next message when the buffers have room for more.
@@ -108,13 +122,19 @@ def cross(arrived, sizes, hop, downs, departed, received):
             down += 1
         end = start
         filled = np.int64(0)
+        extra = np.int64(0)
         j = i
         while j < n:
             if j > i:
                 look = seen(arrived[j], hop.tick, look)
                 if filled >= hop.message or look > made:
                     break
-            overhead = hop.message_overhead if j == i else 0
+            overhead = told[j]
+            if j == i and made == first_look:
+                overhead += empty[j]
+            extra += overhead
+            if j == i:
+                overhead += hop.message_overhead
             end += time_of(sizes[j] + overhead, hop.numerator, hop.denominator) + hop.fixed
             departed[j] = end
             filled += sizes[j]
@@ -133,11 +153,12 @@ def cross(arrived, sizes, hop, downs, departed, received):
         for k in range(i, j):
             received[k] = arrival
         messages += 1
+        all_told += extra
         last = arrival
         free = end
         made_bytes += filled
         i = j
-    return messages, resent
+    return messages, resent, all_told
 
 
 @njit(cache=True, nogil=True)

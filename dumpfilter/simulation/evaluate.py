@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.simulation import _lag, lag
-from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, cross, times_of
+from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, Dropped, cross, looks, times_of
 from dumpfilter.simulation.lag import Lag
-from dumpfilter.simulation.route import MESSAGE_OVERHEAD, TICK, Form, Passage, Route
+from dumpfilter.simulation.route import AGAIN, MESSAGE_OVERHEAD, Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints, SetTraffic
 
 _T = TypeVar("_T")
@@ -85,11 +85,9 @@ class Crossing(NamedTuple):
     """The time of each entry's commit, nanoseconds."""
     nbytes: int
     """The sum of the bytes."""
-    gaps: Ints
-    """For each entry, the bytes of the protocol that tell the transactions dropped before it."""
 
 
-_KEPT = 8
+_KEPT = 16
 """The number of crossings that stay in memory after their use."""
 
 
@@ -117,20 +115,20 @@ class _Kept:
         return made
 
 
-def gaps(transaction: Ints, committed: Ints) -> Ints:
-    """Return the bytes with which chunks tell the transactions that were dropped before each one that is sent.
+def told(transaction: Ints, seen: Ints | None) -> Dropped:
+    """Return what a sender tells of the transactions that were dropped before each one that is sent.
 
-    ``transaction`` has the numbers of the transactions that are sent, and ``committed`` the times of all. A master that
-    looks at new transactions of which it drops all sends a chunk without events.
+    ``transaction`` has the numbers of the transactions that are sent, and ``seen`` the times at which the sender sees
+    all transactions. A sender that sees only transactions that it drops sends a chunk without events. None: the sender
+    sends no such chunks.
     """
-    looks = committed * MICROSECOND // TICK
-    # Chunks without events: looks with transactions, but with none that is sent.
-    is_first = np.diff(looks, prepend=-1) > 0
-    has_sent = np.isin(looks, looks[transaction])
-    empty = np.cumsum(is_first & ~has_sent)[transaction]
-    chunks = np.diff(empty, prepend=0)
     is_after_gap = np.diff(transaction, prepend=-1) > 1
-    return np.asarray(np.where(is_after_gap, GAP_BYTES, 0) + chunks * EMPTY_CHUNK_BYTES, np.int64)
+    empty = np.zeros(len(transaction), np.int64)
+    if seen is not None:
+        is_first = np.diff(seen, prepend=-1) > 0
+        has_sent = np.isin(seen, seen[transaction])
+        empty = np.diff(np.cumsum(is_first & ~has_sent)[transaction], prepend=0) * EMPTY_CHUNK_BYTES
+    return Dropped(np.asarray(np.where(is_after_gap, GAP_BYTES, 0), np.int64), np.asarray(empty, np.int64))
 
 
 @dataclass(frozen=True)
@@ -159,16 +157,7 @@ class Schedule:
         def make() -> Crossing:
             found = content(self.traffic, form, number)
             committed = self.committed()[found.transaction]
-            told = (
-                gaps(found.transaction, self.committed()) if form is Form.EVENTS and number is not None else 0
-            )
-            return Crossing(
-                found,
-                committed,
-                committed * MICROSECOND,
-                int(found.bytes.sum()),
-                told + np.zeros(len(committed), np.int64),
-            )
+            return Crossing(found, committed, committed * MICROSECOND, int(found.bytes.sum()))
 
         return self._kept.get((form, number), make)
 
@@ -196,7 +185,31 @@ class Schedule:
         crossing = self.crossing(last.form, last.filter)
         before = self.at_sender(passages[:-1])
         at = crossing.at if before is None else before[crossing.content.transaction]
-        return crossing, cross(at, crossing.content.bytes + crossing.gaps, last.hop), at
+        hop, dropped, seen = last.hop, None, at
+        if hop.tick:
+            # The sender looks for transactions of all filters.
+            seen = self._seen(passages[:-1], hop.tick)[crossing.content.transaction]
+            hop = replace(hop, tick=0)
+        if last.form is Form.EVENTS and last.filter is not None:
+            dropped = self._told(passages, crossing.content.transaction)
+        return crossing, cross(seen, crossing.content.bytes, hop, dropped), at
+
+    def _told(self, passages: tuple[Passage, ...], transaction: Ints) -> Dropped:
+        last = passages[-1]
+
+        def make() -> Dropped:
+            return told(transaction, self._seen(passages[:-1], last.hop.tick) if last.hop.tick else None)
+
+        return self._kept.get(("told", passages[:-1], last.hop.tick, last.filter), make)
+
+    def _seen(self, passages: tuple[Passage, ...], tick: int) -> Ints:
+        """Return the time at which the sender behind these passages sees each transaction, nanoseconds."""
+
+        def make() -> Ints:
+            before = self.at_sender(passages)
+            return looks(self.committed() * MICROSECOND if before is None else before, tick, AGAIN)
+
+        return self._kept.get(("seen", passages, tick), make)
 
 
 class Arrived(NamedTuple):
@@ -370,7 +383,7 @@ def _travel(route: Route, schedule: Schedule, window: Window | None) -> _End:
         nbytes,
         len(arrived.transaction),
         crossed.messages,
-        crossed.messages * last.hop.message_overhead + int(crossing.gaps.sum()),
+        crossed.messages * last.hop.message_overhead + crossed.told,
         crossed.resent,
         tuple(_catch_up(arrived, down.start, down.end) for down in last.hop.downs),
     )

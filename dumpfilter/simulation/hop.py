@@ -75,6 +75,17 @@ class Crossed(NamedTuple):
     messages: int
     resent: int
     """The bytes that were sent twice, because an outage lost them."""
+    told: int
+    """The bytes that told what was dropped."""
+
+
+class Dropped(NamedTuple):
+    """For each transaction, what a sender tells of the transactions that were dropped before it."""
+
+    told: Ints
+    """The bytes in the transaction's own message."""
+    empty: Ints
+    """The bytes of messages before it that have no transaction. A sender that had to wait leaves them out."""
 
 
 def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
@@ -91,8 +102,10 @@ def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
     ).as_integer_ratio()
 
 
-def cross(arrived: Ints, sizes: Ints, hop: Hop) -> Crossed:
+def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) -> Crossed:
     """Send transactions over a hop. ``arrived`` has the time at which each came to the sender, nanoseconds, ascending.
+
+    Without ``dropped`` the sender tells nothing of dropped transactions.
 
     >>> arrived, sizes = np.array([0, 10, 20]), np.array([100, 100, 100])
     >>> cross(arrived, sizes, Hop(rate=160_000_000)).received.tolist()
@@ -101,9 +114,14 @@ def cross(arrived: Ints, sizes: Ints, hop: Hop) -> Crossed:
     numerator, denominator = nanoseconds_of_a_byte(hop.rate)
     departed, received = np.empty(len(arrived), np.int64), np.empty(len(arrived), np.int64)
     downs = np.array([(one.start, one.end, one.restart) for one in hop.downs], np.int64).reshape(-1, 3)
-    messages, resent = _hop.cross(
+    if dropped is None:
+        nothing = np.zeros(len(arrived), np.int64)
+        dropped = Dropped(nothing, nothing)
+    messages, resent, told = _hop.cross(
         np.ascontiguousarray(arrived, np.int64),
         np.ascontiguousarray(sizes, np.int64),
+        dropped.told,
+        dropped.empty,
         _hop.Parameters(
             numerator,
             denominator,
@@ -120,7 +138,21 @@ def cross(arrived: Ints, sizes: Ints, hop: Hop) -> Crossed:
         departed,
         received,
     )
-    return Crossed(departed, received, int(messages), int(resent))
+    return Crossed(departed, received, int(messages), int(resent), int(told))
+
+
+def looks(arrived: Ints, tick: int, again: int) -> Ints:
+    """Return the time of the look with which a sender sees each transaction. All times are nanoseconds, ascending.
+
+    After a look that found something, the sender looks again when it has made the message, ``again`` later. Otherwise
+    the sender looks once in each ``tick``.
+
+    >>> looks(np.array([1, 19, 20, 23, 60]), 20, 5).tolist()
+    [20, 20, 20, 25, 60]
+    """
+    found = np.empty(len(arrived), np.int64)
+    _hop.looks(np.ascontiguousarray(arrived, np.int64), tick, again, found)
+    return found
 
 
 def times_of(sizes: Ints, hop: Hop) -> Ints:

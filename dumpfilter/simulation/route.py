@@ -21,6 +21,9 @@ BUFFERS = 4 << 20
 """The bytes that the buffers of a connection hold, bytes: Linux lets a socket's send buffer grow so far."""
 TICK = 20_000_000
 """The interval at which a master of dumpfilter looks for new transactions, nanoseconds."""
+AGAIN = 2_000_000
+"""The time in which a master makes a chunk of what it has found, nanoseconds. The master looks again at once.
+Measured: 0.9 to 2.5 ms."""
 
 
 class Form(enum.StrEnum):

@@ -14,7 +14,7 @@ from typing import Any
 
 from dumpfilter.demo.processes import uninterrupted
 from dumpfilter.links.client import LinkProcess
-from dumpfilter.testbed.errors import NotCaughtUp, StartFailed, TestbedError, Unknown
+from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.keeping import Keeper
@@ -193,15 +193,29 @@ class Testbed(AbstractContextManager["Testbed"]):
         """Return the end of a wait. Without ``timeout`` the limit is that of :func:`up`."""
         return time.monotonic() + (self._ground.wait_timeout if timeout is None else timeout)
 
-    def wait_caught_up(self, timeout: float | None = None) -> None:
-        """Wait until every running node has applied what its origins have written before the call.
+    def wait_caught_up(self, timeout: float | None = None, *, running_only: bool = False) -> None:
+        """Wait until every node has applied what its origins have written before the call.
 
-        Raises NotCaughtUp.
+        With ``running_only`` nodes that do not run are left out. Raises NotCaughtUp, and otherwise NodeIsDown for a
+        node that does not run.
         """
         deadline = self._deadline(timeout)
+        if not running_only:
+            self._check_all_run()
         for node in self.nodes.values():
-            if node.feeds and node.is_running:
+            if node.feeds and (node.is_running or not running_only):
                 node.wait_caught_up(max(deadline - time.monotonic(), 0.0))
+        if not running_only:
+            self._check_all_run()
+
+    def _check_all_run(self) -> None:
+        """Raise NodeIsDown if a node does not run. Recordings and workloads may pause."""
+        down = [node for node in self.nodes.values() if not isinstance(node, Files) and not node.is_running]
+        if down:
+            raise NodeIsDown(
+                "\n".join(f"{node.name}: the node is {node.state}, and may lack data" for node in down)
+                + ": start() it, or leave out nodes that do not run with running_only=True (--running-only)"
+            )
 
     def wait_done(self, timeout: float | None = None) -> None:
         """Wait until all recordings and workloads have written everything. Raises NotCaughtUp."""
@@ -213,14 +227,18 @@ class Testbed(AbstractContextManager["Testbed"]):
                     f"{node.status().place}{' and paused' if node.state == 'stopped' else ''}"
                 )
 
-    def check(self, timeout: float | None = None) -> None:
-        """Wait until all running nodes have caught up, and check the law for each.
+    def check(self, timeout: float | None = None, *, running_only: bool = False) -> None:
+        """Wait until all nodes have caught up, and check the law for each.
 
-        Raises LawBroken, and NotCaughtUp.
+        With ``running_only`` nothing waits for nodes that do not run, and real replicas that do not run are left out.
+        The files of a slave tell what the slave has, so that a slave is checked in any case. Raises LawBroken,
+        NotCaughtUp, and otherwise NodeIsDown for a node that does not run.
         """
         deadline = self._deadline(timeout)
-        self._settle(deadline)
+        self.wait_caught_up(max(deadline - time.monotonic(), 0.0), running_only=running_only)
         check_law(self.nodes, self._server_law, max(deadline - time.monotonic(), 1.0))
+        if not running_only:
+            self._check_all_run()
 
     # -- status
 

@@ -52,6 +52,11 @@ class WatchedSet:
                 found.append((name, opened.size(name)))
         return found
 
+    def paths(self) -> dict[str, Path]:
+        """Return the paths of the files by their names."""
+        opened = self.opened()
+        return {} if opened is None else {name: opened.path(name) for name in opened.names}
+
     def note(self) -> Files:
         """Note the present end of the set in its history, and return the files."""
         files = self.files()

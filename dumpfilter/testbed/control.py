@@ -179,7 +179,7 @@ def _wait(bed: Testbed, request: Request) -> None:
     if request.get("node"):
         bed[request["node"]].wait_caught_up(request["timeout"])
     else:
-        bed.wait_caught_up(request["timeout"])
+        bed.wait_caught_up(request["timeout"], running_only=request.get("running_only", False))
 
 
 def _wait_done(bed: Testbed, request: Request) -> None:
@@ -187,7 +187,7 @@ def _wait_done(bed: Testbed, request: Request) -> None:
 
 
 def _check(bed: Testbed, request: Request) -> None:
-    bed.check(request["timeout"])
+    bed.check(request["timeout"], running_only=request.get("running_only", False))
 
 
 def _report(bed: Testbed, _: Request) -> Any:

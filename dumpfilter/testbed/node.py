@@ -23,6 +23,9 @@ from dumpfilter.topology.model import Node, Reading
 _SQL_TIMEOUT = 60.0
 _LONGEST_STATEMENT = 200
 
+PAUSED = "is paused (resume() it)"
+"""The reason why a paused node does not catch up."""
+
 
 @dataclass(frozen=True)
 class Goal:
@@ -193,7 +196,10 @@ class TestbedNode(abc.ABC):
 
     @property
     def lag(self) -> Lag:
-        """How far the node is behind the origins of its data: the largest lag of its channels."""
+        """How far the node is behind the origins of its data: the largest lag of its channels.
+
+        A node that does not run stays at its last place, so that its lag grows with each transaction of its origins.
+        """
         return most(channel.lag for channel in self.channels())
 
     def wait_caught_up(self, timeout: float | None = None) -> None:
@@ -267,7 +273,7 @@ class TestbedNode(abc.ABC):
         self._held_behind = seconds
 
     def pause(self) -> None:
-        """Stop to apply, and go on to receive, until :meth:`resume`."""
+        """Stop to apply, and go on to receive, until :meth:`resume`. A restart of the node does not end the pause."""
         raise TestbedError(f"{self.name}: a {self.kind} applies nothing that could pause")
 
     def resume(self) -> None:

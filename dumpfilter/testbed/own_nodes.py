@@ -26,7 +26,7 @@ from dumpfilter.testbed.binlogs import WatchedSet, lag_behind
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
 from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground, write_secret
 from dumpfilter.testbed.keeping import Child
-from dumpfilter.testbed.node import Feed, Goal, TestbedNode, most
+from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode, most
 from dumpfilter.testbed.server_nodes import RunningServerNode, StartedServer
 from dumpfilter.testbed.values import ChannelState, NodeStatus, Place
 from dumpfilter.topology.model import Node, ServerNode, SlaveNode
@@ -342,10 +342,19 @@ class Slave(OwnNode):
             f"--console-password-file={self._ground.console_password_file}",
             f"--connect-retry={_CONNECT_RETRY}",
             "--summary=none",
+            *(["--skip-replica-start"] if self._is_paused else []),
             *self._replica_config(),
             *rule_options(self.feeds),
             *options_of(self.node),
         ]
+
+    def start(self) -> None:
+        with self._lock:
+            if self.is_running:
+                return
+            super().start()
+            if self._is_paused:
+                self.execute("START REPLICA IO_THREAD")
 
     def relay_directory(self, feed: Feed) -> Path:
         """Return the directory of a channel's relay logs and state files."""
@@ -467,7 +476,7 @@ class Slave(OwnNode):
                 )
             if now > deadline:
                 raise NotCaughtUp("\n".join(self._behind(feed, goal) for feed in waiting))
-            if now > look:
+            if now > look and not self._is_paused:
                 look = now + _LOOK_FOR_ERRORS
                 for feed, threads in self._threads_of(waiting):
                     if threads.sql == "No" and threads.errors:
@@ -479,9 +488,9 @@ class Slave(OwnNode):
         self._is_paused = True
 
     def resume(self) -> None:
-        self._is_paused = False
         if self.is_running:
             self.execute("START REPLICA SQL_THREAD")
+        self._is_paused = False
 
     def _threads_of(self, feeds: Sequence[Feed]) -> Iterator[tuple[Feed, _Threads]]:
         with contextlib.suppress(DumpfilterError, pymysql.Error, OSError):
@@ -491,7 +500,10 @@ class Slave(OwnNode):
                     yield feed, threads[feed.channel]
 
     def _behind(self, feed: Feed, goal: Goal) -> str:
-        text = f"{self.name}: has applied {self.applied_place(feed)} of {goal.origin}, and should have {goal.place}"
+        text = f"has applied {self.applied_place(feed)} of {goal.origin}, and should have {goal.place}"
+        if self._is_paused:
+            return f"{self.name}: {PAUSED}: {text}"
+        text = f"{self.name}: {text}"
         for _, threads in self._threads_of([feed]):
             text += f"; {threads}"
         if feed.link is not None and feed.link.counters.state != "up":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -24,17 +26,21 @@ from dumpfilter.servers import (
     wait_for_gtids,
 )
 from dumpfilter.servers import Place as ServerPlace
+from dumpfilter.testbed.applied import AppliedPlaces
 from dumpfilter.testbed.binlogs import WatchedSet, end_of, lag_behind
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
 from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
 from dumpfilter.testbed.keeping import Child
-from dumpfilter.testbed.node import Feed, Goal, TestbedNode, most
-from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, NodeStatus, Place
+from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode, most
+from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Lag, NodeStatus, Place
 from dumpfilter.topology.model import Node, RunningNode, ServerNode, WorkloadNode
 
 _OWN = ("master", "slave")
 _THREADS_OF_THE_SERVER = ("system user", "event_scheduler", "unauthenticated user")
 """The users that a list of processes names for the server's own threads, and for replicas that log in just now."""
+
+_LAST_LOOK = 5.0
+"""The longest wait for the places of a server that is about to end, seconds."""
 
 _OF_THE_SERVER = ("information_schema", "mysql", "performance_schema", "sys")
 
@@ -96,6 +102,9 @@ class StartedServer(SqlNode):
         self._model = node
         self._is_new = True
         self._server: Server | None = None
+        self._last: dict[str, ChannelState] = {}
+        """The channels at the last look, by name."""
+        self._places = {feed.channel: AppliedPlaces() for feed in self.feeds}
         for feed in self.feeds:
             if isinstance(feed.origin.node, WorkloadNode) and not node.init:
                 raise NotRunnable(
@@ -148,8 +157,11 @@ class StartedServer(SqlNode):
             try:
                 if self._server is None:
                     self._server = self._made()
-                self._server.launch()
+                self._server.launch(replicates=not self._is_paused)
                 self._server.wait_until_ready(self._ground.start_timeout)
+                if self._is_paused:
+                    for feed in self.feeds:
+                        self._server.channel(feed.channel).start("IO_THREAD")
                 if self._is_new:
                     self._follow_all()
                     index = Path(self._server.value("@@GLOBAL.log_bin_index"))
@@ -215,14 +227,27 @@ class StartedServer(SqlNode):
     def stop(self) -> None:
         with self._lock:
             if self._server is not None and self.is_running:
+                self._look()
                 self._server.stop()
                 self.state = "stopped"
 
     def kill(self) -> None:
         with self._lock:
             if self._server is not None and self.is_running:
+                self._look()
                 self._server.kill()
                 self.state = "stopped"
+
+    def _look(self) -> None:
+        """Note the last places of a server that is about to end. A server that does not answer has earlier ones."""
+
+        def look() -> None:
+            with contextlib.suppress(DumpfilterError, OSError):
+                self.channels()
+
+        looking = threading.Thread(target=look, name=f"last look at {self.name}", daemon=True)
+        looking.start()
+        looking.join(_LAST_LOOK)
 
     def close(self) -> None:
         with self._lock:
@@ -231,24 +256,37 @@ class StartedServer(SqlNode):
             self.state = "stopped"
 
     def channels(self) -> tuple[ChannelState, ...]:
-        if not self.feeds or not self.is_running:
+        if not self.feeds:
             return ()
+        if not self.is_running:
+            return self._last_channels()
         try:
             applied = self.server.applied_gtids()
             found = {one.channel: one for one in replica_status(self.server)}
         except (ServerError, ConnectionLost):
-            return ()
-        return tuple(
+            return self._last_channels()
+        channels = tuple(
             self._channel(feed, found[feed.channel], applied) for feed in self.feeds if feed.channel in found
         )
+        self._last = {one.channel: one for one in channels}
+        return channels
+
+    def _last_channels(self) -> tuple[ChannelState, ...]:
+        """Return the channels of a server that does not answer: its last places, and the present lag of these."""
+        channels = []
+        for feed in self.feeds:
+            last = self._last.get(feed.channel)
+            if last is None:
+                last = ChannelState(feed.channel, feed.source.name, NOWHERE, NOWHERE, "", NO_LAG)
+            # An origin that has never been started has no binlog.
+            with contextlib.suppress(NodeIsDown):
+                place, lag = self._progress(feed, last.applied, last.gtids)
+                channels.append(replace(last, applied=place, lag=lag, io="No", sql="No", errors=()))
+        return tuple(channels)
 
     def _channel(self, feed: Feed, status: ReplicaStatus, gtids: str) -> ChannelState:
         place = Place(status.applied.file, status.applied.position)
-        origin = feed.origin.watched
-        lag = lag_behind(origin.note(), origin.history, place, time.monotonic())
-        if lag != NO_LAG and self._has_all(feed, gtids):
-            # A replica's position stays before transactions that were dropped at the end of its stream.
-            lag = NO_LAG
+        place, lag = self._progress(feed, place, gtids)
         return ChannelState(
             channel=feed.channel,
             source=feed.source.name,
@@ -260,6 +298,19 @@ class StartedServer(SqlNode):
             sql="Yes" if status.sql_running else "No",
             errors=tuple(str(error) for error in (status.io_error, status.sql_error) if error is not None),
         )
+
+    def _progress(self, feed: Feed, told: Place, gtids: str) -> tuple[Place, Lag]:
+        """Return the place in the origin's binlog up to which the replica has applied it, and the lag.
+
+        ``told`` is the place that the replica tells. It may lie before transactions that have been applied.
+        """
+        origin = feed.origin.watched
+        files = origin.note()
+        found = self._places[feed.channel].find(origin.paths(), files, told, gtids)
+        lag = lag_behind(files, origin.history, told if found is None else found, time.monotonic())
+        if found is None and lag != NO_LAG and self._has_all(feed, gtids):
+            return told, NO_LAG
+        return (told if found is None else found), lag
 
     def _has_all(self, feed: Feed, gtids: str) -> bool:
         with contextlib.suppress(DumpfilterError):
@@ -283,7 +334,7 @@ class StartedServer(SqlNode):
         elif self.state == "failed":
             problems.append(f"{self.name}: the server has ended; see its log {self.log}")
         for one in channels:
-            if (one.io, one.sql) != ("Yes", "Yes"):
+            if running and (one.io, one.sql) != ("Yes", "Yes"):
                 named = f"channel {one.channel}: " if one.channel else ""
                 errors = "".join(f"; {error}" for error in one.errors)
                 problems.append(f"{self.name}: {named}I/O thread {one.io}, SQL thread {one.sql}{errors}")
@@ -308,7 +359,12 @@ class StartedServer(SqlNode):
     def wait_for(self, goal: Goal, deadline: float) -> None:
         gtids = goal.gtids or self._origin(goal).all_gtids()
         try:
-            wait_for_gtids(self.server, gtids, max(deadline - time.monotonic(), 0.0))
+            wait_for_gtids(
+                self.server,
+                gtids,
+                max(deadline - time.monotonic(), 0.0),
+                held=lambda: PAUSED if self._is_paused else "",
+            )
         except ReplicaBehind as error:
             cut = [
                 feed.link.name
@@ -327,7 +383,7 @@ class StartedServer(SqlNode):
         """Hold the replica's data so many seconds behind its sources, by the servers' delayed replication."""
         self._check_running()
         for feed in self.feeds:
-            self.server.channel(feed.channel).set_delay(round(seconds))
+            self.server.channel(feed.channel).set_delay(round(seconds), applies=not self._is_paused)
         self._held_behind = seconds
 
     def pause(self) -> None:
@@ -337,10 +393,10 @@ class StartedServer(SqlNode):
             self.server.channel(feed.channel).stop("SQL_THREAD")
 
     def resume(self) -> None:
-        self._is_paused = False
         if self.is_running:
             for feed in self.feeds:
                 self.server.channel(feed.channel).start("SQL_THREAD")
+        self._is_paused = False
 
     def databases(self) -> list[str]:
         """Return the names of the databases that do not belong to the server itself."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
+from dumpfilter.binlog.format import Family
 from dumpfilter.links.shape import PLAIN, LinkShape
 from dumpfilter.options.sizes import parse_size
 from dumpfilter.topology.drafts import (
@@ -28,7 +29,6 @@ from dumpfilter.topology.drafts import (
 )
 from dumpfilter.topology.inference import role_of
 from dumpfilter.topology.model import (
-    Family,
     Node,
     Reading,
     RecordingNode,

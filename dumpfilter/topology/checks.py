@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import make_filter, parse_option
 from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics
 from dumpfilter.topology.model import (
-    Family,
     MasterNode,
     Node,
     Reading,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from dumpfilter.binlog.format import Family
 from dumpfilter.links.shape import PLAIN, LinkShape
-from dumpfilter.topology.model import Family
 
 Role = Literal["master", "slave"]
 

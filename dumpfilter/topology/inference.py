@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dumpfilter.binlog.format import Family
 from dumpfilter.topology.drafts import Role
-from dumpfilter.topology.model import Family, MasterNode, Node, ServerNode, SlaveNode, Topology
+from dumpfilter.topology.model import MasterNode, Node, ServerNode, SlaveNode, Topology
 
 DEFAULT_STYLE: Family = "mysql"
 """The style of a workload that reaches no real server."""

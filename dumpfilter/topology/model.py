@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
+from dumpfilter.binlog.format import Family
 from dumpfilter.links.shape import PLAIN, LinkShape
-
-Family = Literal["mariadb", "mysql"]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dumpfilter.binlog.format import Family
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, RuleKind, parse_option
 from dumpfilter.links.shape import PLAIN
@@ -31,7 +32,6 @@ from dumpfilter.topology.drafts import (
 )
 from dumpfilter.topology.inference import inferred_role, inferred_style
 from dumpfilter.topology.model import (
-    Family,
     MasterNode,
     Node,
     Reading,

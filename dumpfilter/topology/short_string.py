@@ -26,6 +26,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, get_args
 
+from dumpfilter.binlog.format import Family
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind
 from dumpfilter.links.shape import PLAIN, LinkShape
@@ -43,7 +44,6 @@ from dumpfilter.topology.drafts import (
 )
 from dumpfilter.topology.inference import role_to_say, style_to_say
 from dumpfilter.topology.model import (
-    Family,
     MasterNode,
     Node,
     Reading,

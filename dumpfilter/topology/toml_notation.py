@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from dumpfilter.binlog.format import Family
 from dumpfilter.errors import OptionError
 from dumpfilter.links.shape import PLAIN, LinkShape, Outage
 from dumpfilter.options.sizes import parse_size
@@ -29,7 +30,6 @@ from dumpfilter.topology.drafts import (
 )
 from dumpfilter.topology.inference import role_to_say, style_to_say
 from dumpfilter.topology.model import (
-    Family,
     MasterNode,
     Node,
     RecordingNode,

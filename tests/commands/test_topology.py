@@ -90,14 +90,15 @@ class NotedBed:
         nodes = {"m": M, "web": NodeStatus(**{**vars(WEB), "problems": self.problems})}
         return TestbedStatus("fan", str(self.directory), 4241, nodes, {"m:web": LINK}, 12.0)
 
-    def wait_caught_up(self, timeout: float) -> None:
+    def wait_caught_up(self, timeout: float, *, running_only: bool) -> None:
+        self.asked.append(f"wait {timeout:g} {running_only}")
         raise NotCaughtUp("web: is at bin.000001:4000, and should reach bin.000001:4711")
 
     def wait_done(self, timeout: float) -> None:
         self.asked.append(f"wait done {timeout:g}")
 
-    def check(self, timeout: float) -> None:
-        self.asked.append(f"check {timeout:g}")
+    def check(self, timeout: float, *, running_only: bool) -> None:
+        self.asked.append(f"check {timeout:g} {running_only}")
 
     def report(self) -> dict[str, Any]:
         raise ZeroDivisionError("a mistake")
@@ -175,7 +176,9 @@ def test_hold(bed: NotedBed) -> None:
 
 def test_check(bed: NotedBed) -> None:
     done = ask(bed, "check", "--timeout", "90s")
-    assert (done.returncode, bed.asked) == (0, ["check 90"])
+    assert (done.returncode, bed.asked) == (0, ["check 90 False"])
+    assert ask(bed, "check", "--timeout", "90s", "--running-only").returncode == 0
+    assert bed.asked[1:] == ["check 90 True"]
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def save(testbed: Any, tmp_path: Path) -> tuple[str, Path]:
 def test_the_report_tells_states_and_the_directory(tmp_path: Path) -> None:
     text, directory = save(running(tmp_path / "web", web(), "cut"), tmp_path)
     assert text.splitlines() == [
-        "web (slave): running, at bin.000002:1342, 1.2 s and 534 bytes behind",
+        "web (slave): running, at bin.000002:1342 of m, 1.2 s and 534 bytes behind",
         "link m:web: cut",
         f"artifacts: {directory}",
     ]

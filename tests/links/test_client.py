@@ -165,7 +165,7 @@ def test_a_planned_cut_lets_exactly_its_bytes_pass(links: LinkProcess, shape: Li
     port = links.open(name, source.port, shape)
     links.cut_after(name, 4321)
     found = b""
-    with connect(port) as connection, suppress(ConnectionResetError):
+    with suppress(ConnectionResetError), connect(port) as connection:
         while data := connection.recv(10_000):
             found += data
     assert found == (b"0123456789" * 1000)[:4321]
@@ -233,7 +233,7 @@ def test_a_source_that_does_not_listen_resets_the_target(links: LinkProcess) -> 
     source = Source()
     port = links.open("nobody", source.port)
     source.close()
-    with connect(port) as connection, suppress(ConnectionResetError):
+    with suppress(ConnectionResetError), connect(port) as connection:
         assert connection.recv(1) == b""
     wait_for(lambda: any(one.kind == "failed" for one in links.history()["nobody"].happenings))
     other = Source(b"moved")

@@ -70,11 +70,40 @@ def test_a_killed_slave_goes_on_where_it_was(bed: Testbed) -> None:
     assert not web.is_running
     with pytest.raises(NodeIsDown, match="web: the node is stopped; start it first"):
         web.wait_caught_up(WAIT)
+    with pytest.raises(NodeIsDown, match=r"web: the node is stopped, and may lack data: start\(\) it"):
+        bed.wait_caught_up(WAIT)
+    bed.wait_caught_up(WAIT, running_only=True)
     with pytest.raises(NodeIsDown):
         web.execute("SELECT 1")
     web.start()
     assert web.port == port
     web.wait_caught_up(WAIT)
+    bed.check(WAIT)
+
+
+def test_a_pause_survives_a_restart(bed: Testbed) -> None:
+    web = bed["web"]
+    with web.paused():
+        web.restart()
+        (channel,) = web.status().channels
+        # The I/O thread may still be about to connect.
+        assert channel.io in ("Yes", "Connecting")
+        assert channel.sql == "No"
+    (channel,) = web.status().channels
+    assert channel.sql == "Yes"
+
+
+def test_a_wait_for_a_paused_node_says_so(bed: Testbed) -> None:
+    everything = bed["all"]
+    assert isinstance(everything, Slave)
+    everything.pause()
+    everything.kill()
+    for path in everything.relay_directory(everything.feeds[0]).iterdir():
+        path.unlink()
+    everything.start()
+    with pytest.raises(NotCaughtUp, match=r"all: is paused \(resume\(\) it\): has applied the beginning of"):
+        everything.wait_caught_up(0.1)
+    everything.resume()
     bed.check(WAIT)
 
 
@@ -129,7 +158,7 @@ def test_a_broken_law_names_node_table_and_difference(bed: Testbed) -> None:
     target = {**good.target, "tables": {**good.target["tables"], table: bad}}
     file.save(good.model_copy(update={"target": target, "executed": ""}))
     with pytest.raises(LawBroken) as caught:
-        bed.check(WAIT)
+        bed.check(WAIT, running_only=True)
     text = str(caught.value)
     assert (
         f"web at {good.source_file}:{good.source_position} of m-workload: table {table}: has inserted 1000000"

@@ -61,7 +61,7 @@ def error_of(text: str) -> str:
             SERVER + '[node.w]\nfrom = "m"\nlink = { down = ["2m-60s"] }',
             "t.toml: node.w.link.down[1]: '2m-60s': the outage ends before it begins; write the earlier time first",
         ),
-        ('[node.m]\nserver = "oracle"', "t.toml: node.m.server: 'oracle' is not one of 'mariadb' or 'mysql'"),
+        ('[node.m]\nserver = "oracle"', "t.toml: node.m.server: 'oracle' is not one of 'mysql' or 'mariadb'"),
         (
             '[node.m]\nworkload = "1X"',
             "t.toml: node.m.workload.size: size: '1X' is not a size: bytes, or with K, M, G or T",

@@ -8,6 +8,10 @@ import typer
 
 from dumpfilter.commands.topology.options import DIRECTORY, Directory, Timeout
 
+RunningOnly = Annotated[
+    bool, typer.Option("--running-only", help="Leave out nodes that were stopped or killed, or have failed.")
+]
+
 
 def wait_command(
     node: Annotated[
@@ -19,10 +23,12 @@ def wait_command(
         bool,
         typer.Option("--done", help="First wait until recordings and workloads have written everything."),
     ] = False,
+    running_only: RunningOnly = False,
 ) -> None:
     """Wait until a node, or every node, has caught up with what its sources have written by now.
 
-    Exit codes: 0 caught up. 4 not in time. 3 no topology is up.
+    Exit codes: 0 caught up. 4 not in time. 3 no topology is up, or a node
+    does not run.
 
     Examples:
 
@@ -37,10 +43,12 @@ def wait_command(
     control = Control(directory)
     if done:
         control.ask("wait done", timeout=seconds)
-    control.ask("wait", node=node, timeout=seconds)
+    control.ask("wait", node=node, timeout=seconds, running_only=running_only)
 
 
-def check_command(directory: Directory = DIRECTORY, timeout: Timeout = "30s") -> None:
+def check_command(
+    directory: Directory = DIRECTORY, timeout: Timeout = "30s", running_only: RunningOnly = False
+) -> None:
     """Check the law: each node has what its sources and filters say.
 
     First wait until all have caught up.
@@ -50,7 +58,7 @@ def check_command(directory: Directory = DIRECTORY, timeout: Timeout = "30s") ->
     CHECKSUM TABLE.
 
     Exit codes: 0 equal. 4 a difference, which the error names, or not in time.
-    3 no topology is up.
+    3 no topology is up, or a node does not run.
 
     Example:
 
@@ -60,5 +68,5 @@ def check_command(directory: Directory = DIRECTORY, timeout: Timeout = "30s") ->
     from dumpfilter.topology.units import parse_time
 
     control = Control(directory)
-    control.ask("check", timeout=parse_time(timeout))
+    control.ask("check", timeout=parse_time(timeout), running_only=running_only)
     typer.echo("every node has the data, positions and GTIDs that its sources and filters say")

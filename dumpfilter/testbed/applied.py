@@ -1,0 +1,89 @@
+"""The place in an origin's binlog before which a real replica has applied everything, as its GTIDs tell."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from dumpfilter.binlog.events import GTIDS, OF_FILES, EventType
+from dumpfilter.binlog.gtid.base import GtidSet
+from dumpfilter.binlog.gtid.parse import parse_gtid_set
+from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
+from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.errors import BinlogError, BinlogTruncated, GtidError
+from dumpfilter.testbed.binlogs import Files
+from dumpfilter.testbed.values import Place
+
+
+class AppliedPlaces:
+    """The places that one channel of a replica reaches in its origin's binlog.
+
+    The position that a replica tells can lie far before this place. MariaDB goes back to the beginning of a file when
+    its threads start again by GTID, and stays there while the next transaction is delayed. Every server stays before
+    transactions that a filter has dropped at the end of the stream.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[GtidSet, Place] | None = None
+        """The GTIDs and the place of the last answer. The next search begins at this place."""
+
+    def find(
+        self, paths: Mapping[str, os.PathLike[str]], files: Files, told: Place, gtids: str
+    ) -> Place | None:
+        """Return the place of the first transaction that a replica has not applied. It is the end if there is none.
+
+        ``told`` is the place that the replica tells, and ``gtids`` are the GTIDs that it has applied. Return None if
+        the binlog cannot be read, or does not have the place.
+        """
+        try:
+            applied = parse_gtid_set(gtids)
+            begin = told
+            known = self._known
+            if known is not None and known[1] > told and known[0].issubset(applied):
+                begin = known[1]
+            found = _first_missing(paths, files, begin, applied)
+        except (BinlogError, GtidError, OSError):
+            return None
+        if found is not None and applied:
+            self._known = applied, found
+        return found
+
+
+def _first_missing(
+    paths: Mapping[str, os.PathLike[str]], files: Files, begin: Place, applied: GtidSet
+) -> Place | None:
+    names = [name for name, _ in files]
+    if begin.file and begin.file not in names:
+        return None
+    place = begin
+    is_applied = False
+    for name, size in files[names.index(begin.file) if begin.file else 0 :]:
+        place = begin if name == begin.file else Place(name, 0)
+        try:
+            with open(paths[name], "rb") as file:
+                for event in iter_events(
+                    file, file=name, start=max(place.position, 4), verify=False, end=size
+                ):
+                    if event.type in GTIDS:
+                        is_applied = _has(applied, event)
+                    if not is_applied and event.type not in OF_FILES:
+                        return Place(name, event.offset)
+                    place = Place(name, event.offset + len(event.raw))
+        except BinlogTruncated:
+            # The server is just writing the event.
+            return place
+        place = Place(name, size)
+    return place
+
+
+def _has(applied: GtidSet, event: Event) -> bool:
+    """Tell whether a GTID event begins a transaction that is applied. Nobody can tell for one without a GTID."""
+    gtid: object
+    match event.type:
+        case EventType.MARIADB_GTID:
+            gtid = decode_mariadb_gtid(event.body, event.header.server_id).gtid
+        case EventType.GTID_TAGGED:
+            gtid = decode_gtid_tagged(event.body).gtid
+        case _:
+            gtid = decode_mysql_gtid(event.body, anonymous=event.type == EventType.ANONYMOUS_GTID).gtid
+    return bool(applied) and gtid is not None and gtid in applied
