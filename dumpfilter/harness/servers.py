@@ -13,7 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from dumpfilter.binlog.format import Family
-from dumpfilter.topology.model import Topology
+    from dumpfilter.topology.model import Topology
 
 FAMILIES: tuple[Family, ...] = ("mariadb", "mysql")
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pytest
 
     from dumpfilter.binlog.format import Family
-from dumpfilter.topology.model import Topology
+    from dumpfilter.topology.model import Topology
 
 MARK = "topology"
 

@@ -38,8 +38,10 @@ from dumpfilter.topology.model import Node, RunningNode, ServerNode, WorkloadNod
 _OWN = ("master", "slave")
 _THREADS_OF_THE_SERVER = ("system user", "event_scheduler", "unauthenticated user")
 """The users that a list of processes names for the server's own threads, and for replicas that log in just now."""
+
 _LAST_LOOK = 5.0
 """The longest wait for the places of a server that is about to end, seconds."""
+
 _OF_THE_SERVER = ("information_schema", "mysql", "performance_schema", "sys")
 
 
