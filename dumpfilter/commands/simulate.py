@@ -71,11 +71,10 @@ def simulate_command(
     """
     from rich.console import Console
 
+    from dumpfilter.commands.results import show_results
     from dumpfilter.report.extra import check_report_extra
-    from dumpfilter.report.output import REPORT, check_output
-    from dumpfilter.simulation.output import write_results
+    from dumpfilter.report.output import check_output
     from dumpfilter.simulation.simulate import simulate
-    from dumpfilter.simulation.terminal import print_results
     from dumpfilter.spark_jobs.simulation.evaluation import evaluator
 
     given = planned(topology, slaves, binlog or [])
@@ -87,13 +86,4 @@ def simulate_command(
     with runner_of(engine, spark, progress) as run:
         traffics = read_origins(given, run, read, {setting.variant for setting in options.settings})
         results = simulate(given.plan, traffics, options, evaluator(run), speeds=given.speeds)
-    write_results(results, output, page=report)
-    if json:
-        typer.echo(results.model_dump_json(indent=1))
-    else:
-        console = Console()
-        print_results(results, console)
-        where = f"report: {output / REPORT}" if report else f"results: {output}"
-        console.print(where, soft_wrap=True, highlight=False)
-    for warning in results.warnings:
-        progress.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)
+    show_results(results, output, progress, page=report, json=json)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from dumpfilter.experiment.logged import Key, Log
 from dumpfilter.links.records import Counters, Span
 from dumpfilter.simulation import lag
-from dumpfilter.simulation.evaluate import PACKET_BYTES, Arrived, content
+from dumpfilter.simulation.arrivals import Arrived, by_origin, together
+from dumpfilter.simulation.evaluate import PACKET_BYTES, content
 from dumpfilter.simulation.lag import Lag
 from dumpfilter.simulation.plan import Channel, Plan, PlannedNode
 from dumpfilter.simulation.results import (
@@ -100,7 +101,7 @@ def figures(measured: Measured) -> Run:
     carried: dict[str, tuple[int, ...]] = {}
     offered: dict[str, tuple[int, ...]] = {}
     for node, arrived in ends:
-        joined = _by_origin(node.channels, arrived)
+        joined = by_origin(_origins(node), arrived)
         series = [lag.series(one.committed, one.received, **spans) for one in joined]
         lags[node.name] = np.maximum.reduce(series)
         for channel, one in zip(node.channels, arrived, strict=True):
@@ -230,7 +231,7 @@ def _nodes(
     node: PlannedNode, arrived: Sequence[Arrived], links: Mapping[str, LinkFigures], limit: int
 ) -> Iterable[NodeFigures]:
     measures = [lag.measure(one.committed, one.received, limit=limit, missing=one.missing) for one in arrived]
-    whole = measures[0] if len(measures) == 1 else _together(_by_origin(node.channels, arrived), limit)
+    whole = measures[0] if len(measures) == 1 else together(by_origin(_origins(node), arrived), limit)
     names = dict.fromkeys(channel.legs[-1].link for channel in node.channels)
     yield NodeFigures(
         name=node.name,
@@ -255,28 +256,5 @@ def _lag(one: Lag) -> LagFigures:
     return LagFigures(p50=one.p50, p95=one.p95, p99=one.p99, worst=one.worst, above=one.above)
 
 
-def _by_origin(channels: Sequence[Channel], arrived: Sequence[Arrived]) -> list[Arrived]:
-    """Join the channels of one origin. A node has a transaction when the first channel has brought it."""
-    found: dict[str, Arrived] = {}
-    for channel, one in zip(channels, arrived, strict=True):
-        other = found.get(channel.origin)
-        found[channel.origin] = one if other is None else _first_of(other, one)
-    return list(found.values())
-
-
-def _first_of(one: Arrived, other: Arrived) -> Arrived:
-    transaction = np.concatenate([one.transaction, other.transaction])
-    received = np.concatenate([one.received, other.received])
-    committed = np.concatenate([one.committed, other.committed])
-    order = np.lexsort((received, transaction))
-    kept = order[np.flatnonzero(np.diff(transaction[order], prepend=-1))]
-    return Arrived(transaction[kept], committed[kept], received[kept], min(one.missing, other.missing))
-
-
-def _together(arrivals: Sequence[Arrived], limit: int) -> Lag:
-    """Measure the lag of a node with several origins. The node is above the limit when one of its origins is."""
-    committed = np.concatenate([one.committed for one in arrivals])
-    received = np.concatenate([one.received for one in arrivals])
-    found = lag.measure(committed, received, limit=limit, missing=sum(one.missing for one in arrivals))
-    spans = [lag.spans_above(one.committed, one.received, limit) for one in arrivals]
-    return replace(found, above=lag.length_of_union(np.concatenate(spans)))
+def _origins(node: PlannedNode) -> list[str]:
+    return [channel.origin for channel in node.channels]

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.simulation import _lag, lag
+from dumpfilter.simulation.arrivals import Arrived, by_origin, together
 from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, Dropped, cross, looks, times_of
 from dumpfilter.simulation.lag import Lag
 from dumpfilter.simulation.route import AGAIN, MESSAGE_OVERHEAD, Form, Passage, Route
@@ -212,16 +213,6 @@ class Schedule:
         return self._kept.get(("seen", passages, tick), make)
 
 
-class Arrived(NamedTuple):
-    """Transactions at the end of a route. Times are microseconds since the begin of the run."""
-
-    transaction: Ints
-    committed: Ints
-    received: Ints
-    missing: int
-    """The transactions that never arrive. The arrays leave them out."""
-
-
 @dataclass(frozen=True)
 class LinkOutcome:
     """The traffic of the last link of a route. Times are microseconds."""
@@ -282,8 +273,8 @@ def evaluate(
         lag.measure(one.arrived.committed, one.arrived.received, limit=limit, missing=one.arrived.missing)
         for one in ends
     )
-    arrivals = _by_origin(routes, [one.arrived for one in ends])
-    whole = channels[0] if len(ends) == 1 else _together(arrivals, limit)
+    arrivals = by_origin([route.origin for route in routes], [one.arrived for one in ends])
+    whole = channels[0] if len(ends) == 1 else together(arrivals, limit)
     curves = None
     if window is not None:
         lags = [
@@ -415,31 +406,3 @@ def _catch_up(arrived: Arrived, start: int, end: int) -> int | None:
     if end >= NEVER or arrived.missing:
         return None
     return lag.catch_up(arrived.committed, arrived.received, start // MICROSECOND, end // MICROSECOND)
-
-
-def _by_origin(routes: Sequence[Route], arrived: Sequence[Arrived]) -> list[Arrived]:
-    """Join the channels of one origin. The node has a transaction when the first channel has brought it."""
-    found: dict[str, Arrived] = {}
-    for route, one in zip(routes, arrived, strict=True):
-        other = found.get(route.origin)
-        found[route.origin] = one if other is None else _first_of(other, one)
-    return list(found.values())
-
-
-def _first_of(one: Arrived, other: Arrived) -> Arrived:
-    transaction = np.concatenate([one.transaction, other.transaction])
-    received = np.concatenate([one.received, other.received])
-    committed = np.concatenate([one.committed, other.committed])
-    order = np.lexsort((received, transaction))
-    kept = order[np.flatnonzero(np.diff(transaction[order], prepend=-1))]
-    return Arrived(transaction[kept], committed[kept], received[kept], min(one.missing, other.missing))
-
-
-def _together(arrivals: Sequence[Arrived], limit: int) -> Lag:
-    """Measure the lag of a node with several origins. The node is above the limit when one of its origins is."""
-    committed = np.concatenate([one.committed for one in arrivals])
-    received = np.concatenate([one.received for one in arrivals])
-    missing = sum(one.missing for one in arrivals)
-    figures = lag.measure(committed, received, limit=limit, missing=missing)
-    spans = [lag.spans_above(one.committed, one.received, limit) for one in arrivals]
-    return replace(figures, above=lag.length_of_union(np.concatenate(spans)))

@@ -38,13 +38,12 @@ def run_command(
     """
     from rich.console import Console
 
+    from dumpfilter.commands.results import show_results
     from dumpfilter.commands.topology.endings import endings_interrupt
     from dumpfilter.experiment.definition import load_experiment
     from dumpfilter.experiment.run import run_experiment
     from dumpfilter.report.extra import check_report_extra
-    from dumpfilter.report.output import REPORT, check_output
-    from dumpfilter.simulation.output import write_results
-    from dumpfilter.simulation.terminal import print_results
+    from dumpfilter.report.output import check_output
 
     read = load_experiment(experiment)
     if report:
@@ -54,13 +53,4 @@ def run_command(
     with endings_interrupt(), progress.status(read.name) as line:
         tell = line.update if progress.is_terminal else progress.print
         results = run_experiment(read, tell)
-    write_results(results, output, page=report)
-    if json:
-        typer.echo(results.model_dump_json(indent=1))
-    else:
-        console = Console()
-        print_results(results, console)
-        where = f"report: {output / REPORT}" if report else f"results: {output}"
-        console.print(where, soft_wrap=True, highlight=False)
-    for warning in results.warnings:
-        progress.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)
+    show_results(results, output, progress, page=report, json=json)

@@ -1,0 +1,30 @@
+"""The results of a simulation or an experiment: the files in the output directory, and what the terminal shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from dumpfilter.report.output import REPORT
+from dumpfilter.simulation.output import write_results
+from dumpfilter.simulation.results import Results
+from dumpfilter.simulation.terminal import print_results
+
+
+def show_results(results: Results, output: Path, progress: Console, *, page: bool, json: bool) -> None:
+    """Write results to a directory, with a page if wanted, and print them as tables or as JSON.
+
+    ``progress`` gets the warnings.
+    """
+    write_results(results, output, page=page)
+    if json:
+        typer.echo(results.model_dump_json(indent=1))
+    else:
+        console = Console()
+        print_results(results, console)
+        where = f"report: {output / REPORT}" if page else f"results: {output}"
+        console.print(where, soft_wrap=True, highlight=False)
+    for warning in results.warnings:
+        progress.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)
