@@ -1,0 +1,1 @@
+"""Row images: the values that rows events carry, decoded in columns, for MySQL and MariaDB."""
