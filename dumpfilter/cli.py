@@ -15,6 +15,7 @@ from dumpfilter.commands.binlog import binlog_command
 from dumpfilter.commands.demo import demo_command
 from dumpfilter.commands.explain import explain_command
 from dumpfilter.commands.fetch import fetch_command
+from dumpfilter.commands.help_page import HelpfulCommand
 from dumpfilter.commands.inspect import inspect_command
 from dumpfilter.commands.manifest import manifest_command
 from dumpfilter.commands.master import master_command
@@ -40,28 +41,27 @@ READER_GONE = 141
 app = typer.Typer(
     name="dumpfilter",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Filters a MySQL or MariaDB binlog on the master, per slave, and shows what that saves.",
 )
 app.command("master", cls=OptionFileCommand)(master_command)
 app.command("slave", cls=OptionFileCommand)(slave_command)
-app.command("fetch")(fetch_command)
-app.command("split")(split_command)
-app.command("manifest")(manifest_command)
-app.command("purge")(purge_command)
-app.command("bandwidth")(bandwidth_command)
-app.command("simulate")(simulate_command)
-app.command("package-environment")(package_environment_command)
-app.command("inspect")(inspect_command)
-app.command("binlog")(binlog_command)
-app.command("explain")(explain_command)
-app.command("status")(status_command)
-app.command("sql")(sql_command)
-app.command("password-hash")(password_hash_command)
+app.command("fetch", cls=HelpfulCommand)(fetch_command)
+app.command("split", cls=HelpfulCommand)(split_command)
+app.command("manifest", cls=HelpfulCommand)(manifest_command)
+app.command("purge", cls=HelpfulCommand)(purge_command)
+app.command("bandwidth", cls=HelpfulCommand)(bandwidth_command)
+app.command("simulate", cls=HelpfulCommand)(simulate_command)
+app.command("package-environment", cls=HelpfulCommand)(package_environment_command)
+app.command("inspect", cls=HelpfulCommand)(inspect_command)
+app.command("binlog", cls=HelpfulCommand)(binlog_command)
+app.command("explain", cls=HelpfulCommand)(explain_command)
+app.command("status", cls=HelpfulCommand)(status_command)
+app.command("sql", cls=HelpfulCommand)(sql_command)
+app.command("password-hash", cls=HelpfulCommand)(password_hash_command)
 app.add_typer(topology_app, name="topology")
-app.command("demo")(demo_command)
+app.command("demo", cls=HelpfulCommand)(demo_command)
 
 
 def _print_version(wanted: bool) -> None:

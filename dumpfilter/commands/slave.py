@@ -44,13 +44,16 @@ def slave_command(
             --relay-dir s1 --replicate-do-db=shop --once
 
         dumpfilter slave --master 127.0.0.1:3307 --server-id 102 \
-            --relay-dir s2 --filter-semantics effective --ignore='abc.%' --do='%.EFG' --once
+            --relay-dir s2 --filter-semantics effective \
+            --ignore='abc.%' --do='%.EFG' --once
 
-        dumpfilter slave --master m1=127.0.0.1:3307 --master m2=127.0.0.1:3317 --server-id 103 \
-            --relay-dir s3 --replicate-ignore-db=m1:local --console-port 3308
+        dumpfilter slave --master m1=127.0.0.1:3307 --master m2=127.0.0.1:3317 \
+            --server-id 103 --relay-dir s3 \
+            --replicate-ignore-db=m1:local --console-port 3308
 
         dumpfilter slave --master 10.0.0.1:3307 --server-id 104 --auto-position \
-            --relay-dir s4 --replicate-do-db=shop --replica-port 3309 --config edge.toml
+            --relay-dir s4 --replicate-do-db=shop \
+            --replica-port 3309 --config edge.toml
 
         dumpfilter slave --master 10.0.0.1:3307 --server-id 105 --auto-position \
             --relay-dir s5 --replicate-do-db=shop --serve-port 3310
