@@ -10,9 +10,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.text import Text
-from typer.core import TyperArgument, TyperCommand
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
-_WIDEST = 100
+WIDEST = 100
 """The most columns of the page. Longer lines are hard to read."""
 
 _INDENT = 6
@@ -22,17 +22,8 @@ _CODE = 4
 """The spaces with which a line of an example begins, as in Markdown."""
 
 
-class HelpfulCommand(TyperCommand):
-    """A sub-command whose ``--help`` is the page of this module."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the page to standard output."""
-        del formatter
-        print_help(self, ctx, Console(width=min(Console().width, _WIDEST), highlight=False))
-
-
-def print_help(command: TyperCommand, ctx: Any, console: Console) -> None:
-    """Print a command's usage, its description, and the options of each panel in order."""
+def print_help(command: TyperCommand | TyperGroup, ctx: Any, console: Console) -> None:
+    """Print a command's usage, its description, the options of each panel in order, and a group's commands."""
     usage = " ".join([str(ctx.command_path), *command.collect_usage_pieces(ctx)])
     console.print(Text(f"\nUsage: {usage}\n", style="bold"), soft_wrap=True)
     for paragraph in (command.help or "").split("\n\n"):
@@ -42,6 +33,8 @@ def print_help(command: TyperCommand, ctx: Any, console: Console) -> None:
         for parameter in parameters:
             _print_option(parameter, ctx, console)
         console.print()
+    if isinstance(command, TyperGroup):
+        _print_commands(command, ctx, console)
 
 
 def _print_paragraph(paragraph: str, console: Console) -> None:
@@ -63,7 +56,7 @@ def _print_wrapped(text: Text, indent: int, console: Console) -> None:
         console.print(Text(" " * indent).append_text(line), soft_wrap=True)
 
 
-def _panels(command: TyperCommand, ctx: Any) -> dict[str, list[Any]]:
+def _panels(command: TyperCommand | TyperGroup, ctx: Any) -> dict[str, list[Any]]:
     """Return the parameters to show under the name of their panel: arguments first, then general options."""
     panels: dict[str, list[Any]] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(ctx):
@@ -87,3 +80,20 @@ def _print_option(parameter: Any, ctx: Any, console: Console) -> None:
     shown = names.replace(" range>", ">").removesuffix(" <list[str]>")
     console.print(Text(f"  {shown}", style="bold cyan"), soft_wrap=True)
     _print_wrapped(body, _INDENT, console)
+
+
+def _print_commands(group: TyperGroup, ctx: Any, console: Console) -> None:
+    panels: dict[str, list[Any]] = {}
+    for name in group.list_commands(ctx):
+        command: Any = group.get_command(ctx, name)
+        if command is not None and not command.hidden:
+            panels.setdefault(getattr(command, "rich_help_panel", None) or "Commands", []).append(command)
+    for title, commands in panels.items():
+        console.print(Text(title, style="bold"))
+        for command in commands:
+            first = (command.help or "").split("\n\n")[0]
+            console.print(Text(f"  {command.name}", style="bold cyan"), soft_wrap=True)
+            _print_wrapped(Text.from_markup(" ".join(first.split())), _INDENT, console)
+        console.print()
+    if group.epilog:
+        _print_paragraph(group.epilog, console)

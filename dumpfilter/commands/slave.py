@@ -60,8 +60,8 @@ def slave_command(
     """
     from rich.console import Console
 
+    from dumpfilter import logs
     from dumpfilter.commands.terminal import CatchUpBar
-    from dumpfilter.logs import Format
     from dumpfilter.slave.process import RunOptions, run_slave
     from dumpfilter.slave.report import write_reports
     from dumpfilter.slave.slave import SlaveOptions, Watching
@@ -97,8 +97,8 @@ def slave_command(
         start=not relay.skip_replica_start,
     )
     terminal = Console(stderr=True)
-    with CatchUpBar(terminal, shown=monitoring.log_format is Format.TEXT) as bar:
-        monitoring.begin(colors=terminal.is_terminal)
+    monitoring.begin(colors=terminal.is_terminal)
+    with CatchUpBar(terminal, shown=not logs.is_json()) as bar:
         channels = run_slave(options, run, Watching(bar.on_chunk, bar.on_connect))
     if target.summary != "none":
         write_reports(channels, target.summary, target.summary_file)

@@ -11,7 +11,8 @@ from rich.console import Console
 from typer.main import get_command
 
 from dumpfilter.cli import app
-from dumpfilter.commands.help_page import HelpfulCommand, print_help
+from dumpfilter.commands.help_page import print_help
+from dumpfilter.commands.sub_command import SubCommand
 
 WIDTH = 80
 
@@ -38,7 +39,7 @@ def page(path: str, width: int = WIDTH) -> str:
 
 @pytest.mark.parametrize("path", COMMANDS)
 def test_a_page_of_80_columns(path: str) -> None:
-    assert isinstance(COMMANDS[path], HelpfulCommand)
+    assert isinstance(COMMANDS[path], SubCommand)
     text = page(path)
     assert [line for line in text.splitlines() if len(line) > WIDTH] == []
     shown = [each for each in COMMANDS[path].params if not getattr(each, "hidden", False)]
