@@ -60,7 +60,7 @@ class _State:
     """The format of the log. None before :func:`configure`."""
     preferred_format: Format | None = None
     preferred_level: Level | None = None
-    """What the user has chosen for every command (:func:`prefer`)."""
+    """The level that the user has chosen for every command (:func:`prefer`), as the format above."""
     thread_hook: Callable[[threading.ExceptHookArgs], Any] | None = None
     """The hook for errors that end a thread, as it was before :func:`configure`."""
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dumpfilter import logs
+from dumpfilter.compiler import notice
 
 
 class SubCommand(TyperCommand):
@@ -21,6 +23,7 @@ class SubCommand(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Configure the log and run the command. A command with options for the log configures it once more."""
         logs.configure_preferred(colors=sys.stderr.isatty())
+        notice.on_compilation(_tell_of_compilation)
         return super().invoke(ctx)
 
 
@@ -31,6 +34,15 @@ class CommandGroup(TyperGroup):
         """Print the page of ``--help`` to standard output."""
         del formatter
         _print_page(self, ctx)
+
+
+def _tell_of_compilation() -> None:
+    if logs.is_json():
+        import structlog
+
+        structlog.get_logger("dumpfilter").warning("compiling", hint=notice.TEXT)
+    else:
+        typer.echo(f"dumpfilter: {notice.TEXT}", err=True)
 
 
 def _print_page(command: TyperCommand | TyperGroup, ctx: Any) -> None:
