@@ -58,6 +58,7 @@ def binlog_command(
         include_gtids=selection.include_gtids,
         exclude_gtids=selection.exclude_gtids,
         skip_gtids=output.skip_gtids,
+        may_fail=output.may_fail,
         local_load=output.local_load,
         verify=verify_checksum,
     )
