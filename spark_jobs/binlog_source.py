@@ -31,7 +31,7 @@ from dumpfilter.spark_jobs.source.planning import SetCuts, index_with_spark, pla
 from dumpfilter.spark_jobs.source.pushdown import Predicate, cheap_first, predicate_of
 from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
 from dumpfilter.spark_jobs.source.streaming import BinlogStreamReader
-from dumpfilter.spark_jobs.source.user_errors import without_traceback
+from dumpfilter.spark_jobs.source.user_errors import short, without_traceback
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,7 +116,7 @@ class BinlogReader(DataSourceReader):
             yield from read_batches(partition, self._options, self._columns, self._predicates)
         except BinlogError as error:
             if not self._options.skip_corrupt or isinstance(error, BinlogUnreadable):
-                raise error.with_traceback(None) from None
+                raise short(error) from None
             logging.getLogger(__name__).warning("%s; the rest of its range is skipped", error)
 
 

@@ -7,9 +7,8 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
-from dumpfilter.filter.rules import FilterSemantics
+from dumpfilter.filter.rules import FilterSemantics, parse_option
 from dumpfilter.topology.slaves_file import SlaveDefinition, load_slaves
 
 SENT = "sent_"
@@ -67,7 +66,8 @@ def _definition(name: str, text: str, option: str) -> SlaveDefinition:
     except ValueError as error:
         raise OptionError(f"{option}: {text!r}: {error}") from None
     try:
-        made.filter(NameRules())
+        for rule in made.rules:
+            parse_option(rule)
     except OptionError as error:
         raise OptionError(f"{option}: {error}") from None
     return made

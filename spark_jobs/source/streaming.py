@@ -28,7 +28,7 @@ from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, blocks_of
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import for_filters, look_in
 from dumpfilter.spark_jobs.source.reading import FIRST, FileRange, read_batches
-from dumpfilter.spark_jobs.source.user_errors import without_traceback
+from dumpfilter.spark_jobs.source.user_errors import short, without_traceback
 
 
 class Offset(TypedDict):
@@ -287,7 +287,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             yield from read_batches(partition, self._options, self._columns)
         except BinlogError as error:
-            raise error.with_traceback(None) from None
+            raise short(error) from None
 
     def commit(self, end: Offset) -> None:  # type: ignore[override]
         """Do nothing when Spark has processed all events before ``end``.
