@@ -11,6 +11,7 @@ Spark finds the data source by the package ``pyspark_binlog``. docs/spark-source
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,15 @@ if TYPE_CHECKING:
 __all__ = ["BinlogDataSource", "SetCuts", "index_with_spark", "register"]
 
 
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+"""Spark's setting for filter pushdown to Python data sources, off by default."""
+
+_WORTH_A_HINT = 64 << 20
+"""The bytes of binlogs from which on a query without filter pushdown gets a hint. A smaller one ends soon anyway."""
+
+_log = logging.getLogger(__name__)
+
+
 def register(spark: SparkSession) -> None:
     """Register the data source with a Spark session, and turn on filter pushdown for the session.
 
@@ -47,7 +57,7 @@ def register(spark: SparkSession) -> None:
     the data source evaluates conditions of a WHERE clause by itself, so that it need not read all files. Spark's
     setting for that, ``spark.sql.python.filterPushdown.enabled``, is off by default.
     """
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    spark.conf.set(PUSHDOWN, "true")
     spark.dataSource.register(BinlogDataSource)
 
 
@@ -102,7 +112,17 @@ class BinlogReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return the parts of the binlog files that the Spark tasks read, one for each task. Spark calls this on the
         driver. Raises BinlogError."""
-        return plan_ranges(self._options, self._predicates)
+        found = plan_ranges(self._options, self._predicates)
+        nbytes = sum(one.end - one.start for one in found)
+        if nbytes >= _WORTH_A_HINT and _is_pushdown_off():
+            _log.warning(
+                "Spark evaluates WHERE only after it has made rows of all events of %s MB, since %s is off; "
+                "spark.conf.set(%r, 'true') lets the data source evaluate WHERE",
+                f"{nbytes / 1e6:,.0f}",
+                PUSHDOWN,
+                PUSHDOWN,
+            )
+        return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the events of one part of a file as Arrow batches. Spark calls this in a task.
@@ -117,7 +137,7 @@ class BinlogReader(DataSourceReader):
         except BinlogError as error:
             if not self._options.skip_corrupt or isinstance(error, BinlogUnreadable):
                 raise short(error) from None
-            logging.getLogger(__name__).warning("%s; the rest of its range is skipped", error)
+            _log.warning("%s; the rest of its range is skipped", error)
 
 
 class _OptionalPushdown:
@@ -139,6 +159,25 @@ class _OptionalPushdown:
         ``filters`` are conditions of the query's WHERE clause. Spark evaluates the returned ones.
         """
         return self._push(filters)
+
+
+def _is_pushdown_off() -> bool:
+    """Tell whether the caller is Spark's planning of a query without filter pushdown.
+
+    Spark tells a data source no settings. Only the variables of Spark's planner have the answer.
+    """
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_globals.get("__name__") == _PLANNER:
+            is_on = frame.f_locals.get("enable_pushdown")
+            if is_on is not None:
+                return not is_on
+    return False
+
+
+_PLANNER = "pyspark.sql.worker.plan_data_source_read"
+"""Spark's module that plans a query of a Python data source. With filter pushdown another module calls it."""
 
 
 def _columns(schema: StructType, options: SourceOptions) -> list[str]:
