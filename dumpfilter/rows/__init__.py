@@ -1,1 +1,10 @@
-"""Row images: the values that rows events carry, decoded in columns, for MySQL and MariaDB."""
+"""Row images: the values that rows events carry, decoded in columns, for MySQL and MariaDB.
+
+:class:`RowImageReader` reads the rows events of a stream and returns all changed rows as Arrow arrays.
+:class:`Table` says what a Table_map event tells about a table and its columns.
+"""
+
+from dumpfilter.rows.reader import MAP_TYPE, ChangedRows, RowImageReader
+from dumpfilter.rows.table import Column, Table, describe_table
+
+__all__ = ["MAP_TYPE", "ChangedRows", "Column", "RowImageReader", "Table", "describe_table"]
