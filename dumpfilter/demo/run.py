@@ -175,7 +175,9 @@ def _print_slaves(
 ) -> bool:
     # The filters stand above the table, so that the table has room on a terminal of 80 columns.
     for slave in SLAVES:
-        console.print(f"  {slave.name}: {' '.join(slave.options) or '(none: receives everything)'}", soft_wrap=True)
+        console.print(
+            f"  {slave.name}: {' '.join(slave.options) or '(none: receives everything)'}", soft_wrap=True
+        )
     table = Table(title="What the master's filter saved", title_justify="left", title_style="bold")
     table.add_column("slave", no_wrap=True)
     for name in ("read", "sent", "saved"):
