@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dumpfilter.errors import OptionError
+from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.spark_jobs.bandwidth.evaluate import Evaluate, FlagsOf, ask, master_cost
 from dumpfilter.spark_jobs.bandwidth.measure import Measured, MeasureRanges, merged
@@ -112,12 +113,13 @@ def bandwidth(
 
 
 def _bucket_seconds(indexed: IndexedSet) -> int:
-    span = (indexed.last_time or 0) - (indexed.first_time or 0)
-    return next((length for length in _LENGTHS if span <= length * _MOST_BUCKETS), _LENGTHS[-1])
+    seconds = active_seconds(indexed.times)
+    return next((length for length in _LENGTHS if seconds <= length * _MOST_BUCKETS), _LENGTHS[-1])
 
 
 def _source(indexed: IndexedSet, measured: Measured) -> SourceFigures:
     everything = measured.tallied.sent(None)
+    times = indexed.times
     return SourceFigures(
         files=tuple(replace_invalid_utf8(one.name) for one in indexed.files),
         bytes=sum(one.size for one in indexed.files),
@@ -125,6 +127,7 @@ def _source(indexed: IndexedSet, measured: Measured) -> SourceFigures:
         transactions=int(measured.tallied.transactions[everything].sum()),
         family=indexed.family,
         server_version=replace_invalid_utf8(indexed.newest.server_version),
-        first_time=indexed.first_time,
-        last_time=indexed.last_time,
+        first_time=times[0][0] if times else None,
+        last_time=times[-1][1] if times else None,
+        active_seconds=active_seconds(times),
     )

@@ -157,7 +157,12 @@ class SourceFigures(_Model):
     """The family of the server that wrote the binlogs, ``mysql`` or ``mariadb``."""
     server_version: str
     first_time: int | None
+    """The smallest timestamp of an event in a transaction, Unix seconds; None if no event has a timestamp."""
     last_time: int | None
+    """The largest timestamp of an event in a transaction, Unix seconds; None if no event has a timestamp."""
+    active_seconds: int
+    """The seconds from ``first_time`` to ``last_time``, without pauses of more than a day in which no event was
+    written. Averages are bytes divided by these seconds. It is 0 if all events have the same time."""
 
 
 class SkippedFile(_Model):

@@ -14,6 +14,7 @@ from typing import Literal
 from dumpfilter.binlog.format import Family, FormatDescription, NameRules
 from dumpfilter.errors import BinlogMissing
 from dumpfilter.index.subjects import Subject
+from dumpfilter.index.time_spans import TimeSpans, joined
 from dumpfilter.spark_jobs.ranges.files import find_set
 from dumpfilter.spark_jobs.ranges.range_index import (
     RANGE_SIZE,
@@ -89,14 +90,9 @@ class IndexedSet:
         return FormatDescription.parse(found.format_description, file=found.name)
 
     @property
-    def first_time(self) -> int | None:
-        """The time at which the set's first transaction began, Unix seconds; None without a transaction."""
-        return min((one.first_time for one in self.files if one.first_time is not None), default=None)
-
-    @property
-    def last_time(self) -> int | None:
-        """The time at which the set's last transaction began, Unix seconds; None without a transaction."""
-        return max((one.last_time for one in self.files if one.last_time is not None), default=None)
+    def times(self) -> TimeSpans:
+        """The spans of time in which the set's transactions have events, in ascending order."""
+        return joined(one.times for one in self.files)
 
     @property
     def nbytes(self) -> int:
