@@ -21,6 +21,7 @@ from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.spark_jobs.bandwidth.evaluate import Evaluate, FlagsOf, ask, master_cost
 from dumpfilter.spark_jobs.bandwidth.measure import Measured, MeasureRanges, merged
 from dumpfilter.spark_jobs.bandwidth.results import Results, Series, SkippedFile, SourceFigures
+from dumpfilter.spark_jobs.bandwidth.totals import totals_of, with_totals
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
 from dumpfilter.spark_jobs.ranges.ranges import grouped
 from dumpfilter.spark_jobs.spark.jobs import Runner
@@ -43,6 +44,7 @@ class BandwidthOptions(ReadOptions):
     """The options of a bandwidth job. Without ``bucket_seconds`` a bucket is a minute, or longer for long binlogs."""
 
     bucket_seconds: int | None = None
+    price_per_gb: float | None = None
     fold_above: int = 4 << 30
     """The size of the binlogs, bytes, above which tasks add up counts that all filters treat alike.
 
@@ -88,11 +90,13 @@ def bandwidth(
     everything = evaluate.everything
     found = [evaluate(one) for one in asked]
     figures = tuple(one for one, _ in found)
-    return Results(
-        source=_source(indexed, measured),
+    source_figures = _source(indexed, measured)
+    results = Results(
+        source=source_figures,
         bucket_seconds=seconds,
         bucket_starts=tuple((evaluate.buckets * seconds).tolist()),
         slaves=figures,
+        totals=totals_of(figures, source_figures.active_seconds),
         tables=evaluate.tables.figures(evaluate.tallied, everything),
         series=Series(
             no_filter=tuple(evaluate.series(everything).tolist()),
@@ -110,6 +114,7 @@ def bandwidth(
         ),
         warnings=tuple(indexed.told_of_xa("sent to every slave")),
     )
+    return with_totals(results, options.price_per_gb)
 
 
 def _bucket_seconds(indexed: IndexedSet) -> int:
