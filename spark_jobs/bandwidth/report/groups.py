@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
 
+_DIGITS = "0123456789"
 _SAME = {"name": "", "server_id": None, "cpu_seconds": 0.0}
 """Values in place of the figures in which equal slaves may differ."""
 
@@ -24,9 +26,15 @@ class Group:
 
     @property
     def name(self) -> str:
-        """The names of the members. Of many members it has the first and the last."""
+        """The names of the members, as short as "web-1…4" if they differ in numbers at their ends."""
         names = [member.name for member in self.members]
-        return names[0] if len(names) == 1 else f"{names[0]}{', ' if len(names) == 2 else ' … '}{names[-1]}"
+        if len(names) == 1:
+            return names[0]
+        start = os.path.commonprefix(names).rstrip(_DIGITS)
+        ends = [name.removeprefix(start) for name in names]
+        if all(set(end) <= set(_DIGITS) and end for end in ends):
+            return f"{names[0]}…{ends[-1]}"
+        return f"{names[0]}{', ' if len(names) == 2 else ' … '}{names[-1]}"
 
     @property
     def count(self) -> int:

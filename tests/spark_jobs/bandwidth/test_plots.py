@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dumpfilter.report.figures import byte_ticks
 from dumpfilter.report.text import human_bytes
 from dumpfilter.spark_jobs.bandwidth.report import heat, plots, time_chart
-from dumpfilter.spark_jobs.bandwidth.report.groups import by_saving, by_traffic, groups_of
+from dumpfilter.spark_jobs.bandwidth.report.groups import Group, by_saving, by_traffic, groups_of
 from dumpfilter.spark_jobs.bandwidth.results import Results
 from tests.spark_jobs.bandwidth.made_results import CASES, made_results, with_equal_slaves
 
@@ -51,10 +51,25 @@ def test_groups_hold_each_slave_once(results: Results) -> None:
 def test_equal_slaves_are_one_group() -> None:
     groups = groups_of(WITH_GROUPS["groups"])
     assert [group.count for group in groups] == [3] * 5
-    assert groups[0].name == "fra-report-01-1 … fra-report-01-3"
+    assert groups[0].name == "fra-report-01-1…3"
     bars = plots.savings_bars(WITH_GROUPS["groups"])
     assert bars
     assert {row.count for row in bars.rows} == {3}
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted"),
+    [
+        (["web"], "web"),
+        (["web-1", "web-2", "web-12"], "web-1…12"),
+        (["web", "hr"], "web, hr"),
+        (["web", "web-2"], "web, web-2"),
+        (["a1b", "a2b", "c"], "a1b … c"),
+    ],
+)
+def test_a_group_is_named_after_its_members(names: list[str], wanted: str) -> None:
+    (slave,) = CASES["one"].slaves
+    assert Group(tuple(slave.model_copy(update={"name": name}) for name in names)).name == wanted
 
 
 @pytest.mark.parametrize("results", WITH_GROUPS.values(), ids=WITH_GROUPS)
