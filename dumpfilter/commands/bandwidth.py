@@ -58,7 +58,8 @@ def bandwidth_command(
     from rich.console import Console
 
     from dumpfilter.report.output import REPORT, check_output
-    from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
+    from dumpfilter.spark_jobs.bandwidth.job import bandwidth
+    from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
     from dumpfilter.spark_jobs.bandwidth.output import write_results
     from dumpfilter.spark_jobs.ranges.indexing import skipped_part
     from dumpfilter.spark_jobs.spark.jobs import spark_runner
