@@ -25,6 +25,7 @@ from dumpfilter.spark_jobs.bandwidth.measured_set import (
     ask_filters,
     measure_changes,
     measure_set,
+    unchanged,
 )
 from dumpfilter.spark_jobs.bandwidth.results import Results, Series, SkippedFile, SourceFigures
 from dumpfilter.spark_jobs.bandwidth.totals import totals_of, with_totals
@@ -58,8 +59,7 @@ def measure_and_evaluate(
     ``kept`` has the measurements of an earlier job. Only what these do not tell is read.
     """
     options = options or BandwidthOptions()
-    if not slaves:
-        raise OptionError("no slave is given: name at least one with --slaves or --slave")
+    _check_any(slaves)
     if kept is not None:
         changed = measure_changes(kept, source, slaves, run, options)
         results = None if changed is None else evaluate_slaves(changed, slaves, run, options.price_per_gb)
@@ -69,6 +69,22 @@ def measure_and_evaluate(
     results = evaluate_slaves(measured, slaves, run, options.price_per_gb)
     assert results is not None
     return results, measured
+
+
+def evaluate_unchanged(
+    kept: MeasuredSet,
+    source: str | Path | Sequence[str | Path],
+    slaves: Sequence[SlaveDefinition],
+    options: BandwidthOptions,
+) -> tuple[Results, MeasuredSet] | None:
+    """Return the results and measurements if no file has changed since an earlier job, without reading the binlogs.
+
+    Return None if the earlier measurements do not hold for these binlogs, options and slaves.
+    """
+    _check_any(slaves)
+    measured = unchanged(kept, source, options)
+    results = measured and evaluate_slaves(measured, slaves, price_per_gb=options.price_per_gb)
+    return (results, measured) if results and measured else None
 
 
 def evaluate_slaves(
@@ -118,6 +134,11 @@ def evaluate_slaves(
         warnings=tuple(indexed.told_of_xa("sent to every slave")),
     )
     return with_totals(results, price_per_gb)
+
+
+def _check_any(slaves: Sequence[SlaveDefinition]) -> None:
+    if not slaves:
+        raise OptionError("no slave is given: name at least one with --slaves or --slave")
 
 
 def _source(measured: MeasuredSet) -> SourceFigures:

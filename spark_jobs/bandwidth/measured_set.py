@@ -88,6 +88,13 @@ class MeasuredSet:
     """
     measured_at: int
     """The time of the measurement, Unix seconds."""
+    reused: int = 0
+    """The number of files whose measurements an earlier run made."""
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The paths or URIs of the set's files."""
+        return frozenset(one.index.path for one in self.files)
 
     @property
     def indexed(self) -> IndexedSet:
@@ -224,10 +231,26 @@ def _measured(
         )
         for number, (index, version) in enumerate(zip(indexed.files, versions, strict=True))
     )
-    found = MeasuredSet(files, options.key, indexed.unknown_xa, (), measured_at)
+    found = MeasuredSet(files, options.key, indexed.unknown_xa, (), measured_at, len(known))
     if not found.tallied.given_only:
         return found
     return replace(found, verdicts=tuple(ask_filters(filters, found.tallied.subjects, run)))
+
+
+def unchanged(
+    kept: MeasuredSet, source: str | Path | Sequence[str | Path], options: BandwidthOptions
+) -> MeasuredSet | None:
+    """Return the measurements of an earlier run if they are those of the set as it is now, and None otherwise.
+
+    Raises BinlogMissing and OptionError.
+    """
+    if kept.options != options.key:
+        return None
+    known = _known(kept, versions_of(paths_of(source)))
+    if len(known) != len(kept.files) or None in known:
+        return None
+    files = tuple(one for one in known if one is not None)
+    return replace(kept, files=files, reused=len(files)).with_buckets(options.bucket_seconds)
 
 
 def measure_changes(
@@ -242,28 +265,15 @@ def measure_changes(
     Return None if the earlier measurements do not help, because they hold for other options or filters, or because
     XA transactions may reach from one file into another. The parameters are those of :func:`measure_set`.
     """
-    if kept.options != options.key:
+    same = unchanged(kept, source, options)
+    if same is not None:
+        return same
+    if kept.options != options.key or kept.tallied.given_only or kept.indexed.has_xa:
         return None
     paths = paths_of(source)
     versions = versions_of(paths)
-    by_version = {one.version: one for one in kept.files if one.version is not None}
-    known = {
-        number: replace(by_version[version], index=replace(by_version[version].index, number=number))
-        for number, version in enumerate(versions)
-        if version is not None and version in by_version
-    }
-    newest = kept.files[-1]
-    # An unfinished transaction is allowed at the end of the last file only. If the file is no longer the last one, the
-    # index pass must look again.
-    known = {
-        number: one
-        for number, one in known.items()
-        if one.version != newest.version or number == len(paths) - 1
-    }
-    if len(known) == len(paths) == len(kept.files):
-        files = tuple(known[number] for number in range(len(paths)))
-        return replace(kept, files=files).with_buckets(options.bucket_seconds)
-    if not known or kept.tallied.given_only or kept.unknown_xa or kept.indexed.has_xa:
+    known = {number: one for number, one in enumerate(_known(kept, versions)) if one is not None}
+    if not known:
         return None
     indexed = index_paths(paths, run, options, {number: one.index for number, one in known.items()})
     if indexed.has_xa:
@@ -274,6 +284,20 @@ def measure_changes(
         return None
     known = dict(zip(known, again.files, strict=True))
     return _measured(indexed, versions, known, slaves, run, replace(options, bucket_seconds=wanted))
+
+
+def _known(kept: MeasuredSet, versions: Sequence[FileVersion | None]) -> list[MeasuredFile | None]:
+    """Return for each file of a set the measurements that an earlier run made of the same version, or None."""
+    by_version = {one.version: one for one in kept.files if one.version is not None}
+    newest = kept.files[-1].version
+    found: list[MeasuredFile | None] = []
+    for number, version in enumerate(versions):
+        one = by_version.get(version) if version is not None else None
+        # An unfinished transaction is allowed at the end of the last file only. If the file is no longer the last one,
+        # the index pass must look again.
+        is_held = one is not None and (version != newest or number == len(versions) - 1)
+        found.append(replace(one, index=replace(one.index, number=number)) if one and is_held else None)
+    return found
 
 
 def default_bucket_seconds(indexed: IndexedSet) -> int:

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel
 
 from dumpfilter.report.output import REPORT, RESULTS, written_together
+from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, write_measurements
+from dumpfilter.spark_jobs.bandwidth.measured_set import MeasuredSet
 from dumpfilter.spark_jobs.bandwidth.report import render_report
 from dumpfilter.spark_jobs.bandwidth.results import Peak, RealReplica, Results
 
@@ -18,16 +20,19 @@ _OPTIONAL: Mapping[str, type[BaseModel]] = {"peak_no_filter": Peak, "peak": Peak
 """The members of a slave's figures that can be missing, with their classes."""
 
 
-def write_results(results: Results, directory: Path) -> None:
+def write_results(results: Results, directory: Path, measured: MeasuredSet | None = None) -> None:
     """Write the JSON file, the Parquet tables and the report of a bandwidth job into ``directory``.
 
-    Raises OutputError if a file cannot be written. The directory is then unchanged.
+    With ``measured``, the measurements are kept there for later jobs. Raises OutputError if a file cannot be written.
+    The directory is then unchanged.
     """
     with written_together(directory) as beside:
         (beside / RESULTS).write_text(results.model_dump_json(indent=1) + "\n", "utf-8")
         (beside / REPORT).write_text(render_report(results), "utf-8")
         for name, table in tables(results).items():
             pq.write_table(table, beside / f"{name}.parquet", compression="zstd")
+        if measured is not None:
+            write_measurements(measured, beside / MEASUREMENTS)
 
 
 def tables(results: Results) -> dict[str, pa.Table]:
