@@ -6,17 +6,22 @@ from pathlib import Path
 
 from dumpfilter.report.output import REPORT, RESULTS, written_together
 from dumpfilter.report.parquet import write_tables
+from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, write_measurements
+from dumpfilter.spark_jobs.bandwidth.measured_set import MeasuredSet
 from dumpfilter.spark_jobs.bandwidth.report import render_report
 from dumpfilter.spark_jobs.bandwidth.results import Results
 from dumpfilter.spark_jobs.bandwidth.tables import FORMS, tables
 
 
-def write_results(results: Results, directory: Path) -> None:
+def write_results(results: Results, directory: Path, measured: MeasuredSet | None = None) -> None:
     """Write the JSON file, the Parquet tables and the report of a bandwidth job into ``directory``.
 
-    Raises OutputError if a file cannot be written. The directory is then unchanged.
+    With ``measured``, the measurements are kept there for later jobs. Raises OutputError if a file cannot be written.
+    The directory is then unchanged.
     """
     with written_together(directory) as beside:
         (beside / RESULTS).write_text(results.model_dump_json(indent=1) + "\n", "utf-8")
         (beside / REPORT).write_text(render_report(results), "utf-8")
         write_tables(FORMS, tables(results), beside)
+        if measured is not None:
+            write_measurements(measured, beside / MEASUREMENTS)

@@ -109,8 +109,8 @@ def _about_compression(totals: Totals, slaves: Sequence[SlaveFigures]) -> list[s
 def _about_the_month(totals: Totals, seconds: int) -> list[str]:
     if totals.month is None:
         return [
-            f"The binlogs span {human_duration(seconds)}: too short a time for the traffic of a month, which needs "
-            f"{human_duration(SHORTEST)}."
+            f"No traffic of a month: the binlogs span {human_duration(seconds)}, and {human_duration(SHORTEST)} is the "
+            "least."
         ]
     if seconds < ROUGH_BELOW:
         return [

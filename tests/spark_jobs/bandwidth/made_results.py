@@ -106,6 +106,20 @@ def _tables(names: list[tuple[str, str]], sizes: np.ndarray) -> list[TableFigure
     return sorted([*weighed, rest], key=lambda t: -t.bytes)
 
 
+def _source(whole: int, seconds: int) -> SourceFigures:
+    return SourceFigures(
+        files=tuple(f"db1-bin.{i:06}" for i in range(812, 812 + max(1, whole >> 28))),
+        bytes=whole + 600,
+        events=whole // 210,
+        transactions=whole // 900,
+        family="mysql",
+        server_version="8.4.3",
+        first_time=START + 3,
+        last_time=START + seconds - 5,
+        active_seconds=max(seconds - 8, 0),
+    )
+
+
 def made_results(
     *,
     slaves: int = 12,
@@ -180,17 +194,7 @@ def made_results(
             )
         )
     results = Results(
-        source=SourceFigures(
-            files=tuple(f"db1-bin.{i:06}" for i in range(812, 812 + max(1, whole >> 28))),
-            bytes=whole + 600,
-            events=whole // 210,
-            transactions=whole // 900,
-            family="mysql",
-            server_version="8.4.3",
-            first_time=START + 3,
-            last_time=START + buckets * bucket - 5,
-            active_seconds=max(buckets * bucket - 8, 0),
-        ),
+        source=_source(whole, buckets * bucket),
         bucket_seconds=bucket,
         bucket_starts=starts,
         slaves=tuple(found),
