@@ -29,7 +29,7 @@ class Code(enum.Enum):
     RENAMED = ("renamed", Level.WARNING)
     MISSPELLED = ("misspelled", Level.WARNING)
     NO_MATCH = ("no-match", Level.NOTE)
-    DO_NOTHING = ("nothing-passes", Level.WARNING)
+    NOTHING_PASSES = ("nothing-passes", Level.WARNING)
     UNDERSCORE = ("underscore", Level.WARNING)
     NOT_ASKED = ("not-asked", Level.WARNING)
     NO_EFFECT = ("no-effect", Level.NOTE)
@@ -43,7 +43,7 @@ class Code(enum.Enum):
     READS_DROPPED = ("reads-dropped", Level.WARNING)
     TRIGGER = ("trigger", Level.WARNING)
     FOREIGN_KEY = ("foreign-key", Level.WARNING)
-    XA_CUT = ("xa-cut", Level.WARNING)
+    XA_DROPPED = ("xa-dropped", Level.NOTE)
 
     def __init__(self, label: str, level: Level) -> None:
         self.label = label
@@ -90,4 +90,5 @@ class FilterWarning:
 
     def __str__(self) -> str:
         rules = ", ".join(map(str, self.rules))
-        return f"{self.code.label}: {f'{rules}: ' if rules else ''}{self.what}. {self.cure}."
+        end = "" if self.cure.endswith("?") else "."
+        return f"{self.code.label}: {f'{rules}: ' if rules else ''}{self.what}. {self.cure}{end}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dumpfilter.binlog.query import TableName
 from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.lint.findings import Evidence
-from dumpfilter.statement import Statement
+from dumpfilter.statement import StatementKind
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class SetKnowledge:
 
     events: list[SetEvent] = field(default_factory=list)
     """The events that lint looks at, in the order of the set."""
-    databases: dict[str, Evidence | None] = field(default_factory=dict)
+    databases: dict[str, SetEvent] = field(default_factory=dict)
     """The databases that events name or that statements have as current database, with their first event."""
-    tables: dict[tuple[str, str], Evidence | None] = field(default_factory=dict)
+    tables: dict[tuple[str, str], SetEvent] = field(default_factory=dict)
     """The tables and views that events name, as database and name, with their first event."""
     xa_transactions: list[tuple[tuple[Subject, ...], Evidence | None]] = field(default_factory=list)
     """The different lists of subjects that XA transactions of the set have."""
@@ -82,27 +82,27 @@ class SetKnowledge:
 
     def name(self, event: SetEvent) -> None:
         """Add the names of an event to the databases and tables of the set."""
-        subject, evidence = event.subject, event.evidence
+        subject = event.subject
         if isinstance(subject, TableSubject):
-            self._name(subject.database, subject.table, evidence)
+            self._name(subject.database, subject.table, event)
             return
         current = subject.current_database
         for database in (current, subject.database, *(subject.updated_databases or ())):
             if database:
-                self.databases.setdefault(database, evidence)
-        if subject.kind.is_account:
+                self.databases.setdefault(database, event)
+        if subject.kind is StatementKind.ACCOUNT:
             return
         effects = event.effects
         for names in (subject.updated or ()) or (subject.involved,):
             for table in names:
-                self._name(table.database or current, table.table, evidence)
+                self._name(table.database or current, table.table, event)
         for table in (*effects.makes, *(new for _, new in effects.renames)):
-            self._name(table.database or current, table.table, evidence)
+            self._name(table.database or current, table.table, event)
 
-    def _name(self, database: str | None, table: str, evidence: Evidence | None) -> None:
+    def _name(self, database: str | None, table: str, event: SetEvent) -> None:
         if database:
-            self.databases.setdefault(database, evidence)
-            self.tables.setdefault((database, table), evidence)
+            self.databases.setdefault(database, event)
+            self.tables.setdefault((database, table), event)
 
 
 def knowledge_of(subjects: Iterable[Subject], *, is_whole: bool = True) -> SetKnowledge:
@@ -113,8 +113,3 @@ def knowledge_of(subjects: Iterable[Subject], *, is_whole: bool = True) -> SetKn
         found.events.append(event)
         found.name(event)
     return found
-
-
-def is_statement(subject: Subject) -> bool:
-    """Tell whether a subject is a statement, and not a table."""
-    return isinstance(subject, Statement)
