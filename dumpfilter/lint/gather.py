@@ -28,7 +28,7 @@ MOST_EVENTS = 100_000
 """The most events of a set that lint looks at, which limits its memory. Later events are left out."""
 
 _MOST_REPEATED = 3
-"""How often lint looks at a change of definitions with the same text, such as a nightly CREATE and DROP of one table."""
+"""How often lint looks at a change of definitions with the same text, such as a nightly CREATE of one table."""
 
 _MOST_TEXTS = 1 << 16
 """The most texts of statements that the pass remembers, to find the repeated ones."""
@@ -107,7 +107,7 @@ class Gatherer:
             epoch = np.searchsorted(np.flatnonzero(wanted), rows)
             _, first = np.unique(epoch * (len(self._subjects) + 1) + owners, return_index=True)
             wanted[rows[first]] = True
-        return wanted
+        return np.asarray(wanted, np.bool_)
 
     def _add(self, segment: Segment, number: int, texts: _Texts) -> None:
         owner = int(segment.subject[number])

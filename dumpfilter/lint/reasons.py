@@ -47,7 +47,8 @@ def reason_of(decision: Decision, statement: Statement) -> str:
         return "no do rule matches its tables"
     if decision.step in (Step.DB_NO_WILD_DO, Step.DB_WILD_IGNORE):
         return f"wild rules are compared with the text {decision.name!r}, without a table"
-    return decision.step.value[0].lower() + decision.step.value[1:]
+    text = str(decision.step.value)
+    return text[0].lower() + text[1:]
 
 
 def cure_of(rule_filter: ReplicationFilter, decision: Decision) -> str:

@@ -11,16 +11,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dumpfilter.binlog.query import TableName
-from dumpfilter.filter import Decision, ReplicationFilter, RuleKind, Verdict
+from dumpfilter.filter import Decision, ReplicationFilter, Verdict
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.lint.findings import Code
-from dumpfilter.lint.items import Item
+from dumpfilter.lint.items import Item, few
 from dumpfilter.lint.knowledge import SetEvent, SetKnowledge
 from dumpfilter.lint.reasons import cure_of, reason_of, rules_of
 from dumpfilter.statement import Statement, StatementKind
 
 Name = tuple[str, str]
 """A database and the name of a table in it."""
+
+
+_HARMLESS = frozenset({StatementKind.ACCOUNT, StatementKind.MAINTENANCE, StatementKind.FLUSH})
+"""The kinds of statement that do not fail on a replica without their tables."""
 
 
 class _State(enum.Enum):
@@ -78,6 +82,8 @@ class ReplicaTables:
             self._database(event, statement, decision)
             return
         effects = event.effects
+        if statement.kind in _HARMLESS:
+            return
         if decision.verdict is Verdict.UNDECIDED:
             # The replica decides. Nothing is known of the tables from here on.
             for table in (*effects.makes, *effects.removes, *(t for pair in effects.renames for t in pair)):
@@ -129,27 +135,13 @@ class ReplicaTables:
             )
 
     def _need(self, event: SetEvent, name: Name, code: Code = Code.MISSING_TABLE) -> Iterator[Item]:
-        if (event.session, name) in self._temporary:
-            known = self._temporary[event.session, name]
-        else:
-            known = self._tables.get(name, None)  # type: ignore[assignment]
+        known = self._temporary.get((event.session, name)) or self._tables.get(name)
         if known is None or known.decision is None:
             return
         self._tables.pop(name, None)
         if known.state is _State.ABSENT:
             self.missing.add(name)
-            what = "rows" if isinstance(event.subject, TableSubject) else "statements"
-            error = "error 1146 (the table does not exist)"
-            if code is Code.FOREIGN_KEY:
-                what, error = "statements with a foreign key to the table", "an error about the foreign key"
-            yield self._item(
-                code,
-                known,
-                event,
-                f"{_verb(known)} of {{names}} is dropped, and {what} that need the table pass. The replica stops with "
-                f"{error}",
-                ".".join(name),
-            )
+            yield self._item(code, known, event, _lacks(code, known, event), ".".join(name))
         elif known.state is _State.ALTERED and isinstance(event.subject, TableSubject):
             yield self._item(
                 Code.SCHEMA_DRIFT,
@@ -179,11 +171,11 @@ class ReplicaTables:
     def _not_renamed(self, code: Code, known: _Known, event: SetEvent, name: str) -> Item:
         return Item(
             code,
-            tuple(rule for rule in self.rule_filter.rules if rule.kind is RuleKind.REWRITE_DB),
-            f"{_verb(known)} has the old database in its text, where rewrite rules do not change names. The replica "
-            f"does not make {{names}}, and events that need it pass. The replica stops with error "
+            few(rule for rule in self.rule_filter.rules if rule.kind.is_rewrite),
+            f"rewrite rules change the current database of {_verb(known)}, and never a database in its text. The "
+            f"replica does not make {{names}}, and events that need it pass. The replica stops with error "
             f"{1049 if code is Code.MISSING_DATABASE else 1146}",
-            "Make {names} on the replica by hand, and write later statements without the database",
+            "Make {names} on the replica by hand, or write names in statements without the database",
             name,
             (known.cause, event),
         )
@@ -196,9 +188,11 @@ class ReplicaTables:
                 self._temporary[event.session, name] = _Known(_State.PRESENT, event)
                 continue
             rows = self.rule_filter.rewrite_table(*_on_source(table, statement))
-            if rows != name and rows not in self._tables and self._is_new(event, table, statement):
-                self._tables[rows] = _Known(_State.ABSENT, event, self.rule_filter.decide(statement))
+            source = _on_source(table, statement)
             self._tables[name] = _Known(_State.PRESENT, event)
+            for other in (rows, source):
+                if other != name and other not in self._tables and self._is_new(event, table, statement):
+                    self._tables[other] = _Known(_State.ABSENT, event, self.rule_filter.decide(statement))
         for table in effects.removes:
             name = self._on_replica(table, statement)
             if self._temporary.pop((event.session, name), None) is None:
@@ -259,10 +253,26 @@ class ReplicaTables:
                 del self._tables[table]
 
     def _on_replica(self, table: TableName, statement: Statement) -> Name:
-        """Return the table that a name in a statement's text means on the replica. Qualified names are not rewritten."""
+        """Return the table that a name in a statement's text means on the replica.
+
+        Rewrite rules do not change a database in the text.
+        """
         if table.database is not None:
             return table.database, table.table
         return self.rule_filter.rewrite_db(statement.current_database or ""), table.table
+
+
+def _lacks(code: Code, known: _Known, event: SetEvent) -> str:
+    """Return the text of the fault that a passing event needs a table that the replica lacks."""
+    if code is Code.FOREIGN_KEY:
+        use = "a statement with a foreign key to the table passes. The replica stops with an error about the key"
+    elif isinstance(event.subject, TableSubject):
+        use = "rows of the table pass. The replica stops with error 1146 (the table does not exist)"
+    elif event.effects.removes:
+        use = "a statement that drops the table passes. The replica stops with error 1051 (unknown table)"
+    else:
+        use = "statements that need the table pass. The replica stops with error 1146 (the table does not exist)"
+    return f"{_verb(known)} of {{names}} is dropped, and {use}"
 
 
 def _on_source(table: TableName, statement: Statement) -> Name:

@@ -14,7 +14,7 @@ from dumpfilter.lint.reasons import escaped
 from dumpfilter.lint.rule_names import Name, RuleAlone, RuleNames
 
 _MOST_DECISIONS = 300_000
-"""The most decisions for the search of rules without an effect. Filters with more rules, or larger sets, are left out."""
+"""The most decisions for the search of rules without an effect. No search is made where more are needed."""
 
 _DO = (RuleKind.DO_DB, RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE)
 _TABLE_DO = (RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE)
