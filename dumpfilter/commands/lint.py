@@ -62,7 +62,9 @@ def lint_command(
     source = BinlogSet.open(binlogs.source())
     with source.file(source.names[-1]) as newest:
         written_by = newest.format_description.names
-    filters = {one.name: one.filter(written_by) for one in definitions} or {"": given.slave_filter(written_by)}
+    filters = {one.name: one.filter(written_by) for one in definitions} or {
+        "": given.slave_filter(written_by)
+    }
     knowledge = gather_with_bar(source, Console(stderr=True), verify=verify_checksum)
     found = {name: lint(one, knowledge) for name, one in filters.items()}
     if json:
@@ -84,6 +86,8 @@ def lint_command(
         if not any(found.values()):
             console.print("no warnings", highlight=False)
         if not knowledge.is_whole:
-            console.print("The set has more changes of definitions than lint looks at. Later ones were left out.")
+            console.print(
+                "The set has more changes of definitions than lint looks at. Later ones were left out."
+            )
     if any(each.level is Level.WARNING for warnings in found.values() for each in warnings):
         raise typer.Exit(FOUND)

@@ -30,6 +30,7 @@ class Code(enum.Enum):
     MISSPELLED = ("misspelled", Level.WARNING)
     NO_MATCH = ("no-match", Level.NOTE)
     NOTHING_PASSES = ("nothing-passes", Level.WARNING)
+    MERGED = ("merged", Level.WARNING)
     UNDERSCORE = ("underscore", Level.WARNING)
     NOT_ASKED = ("not-asked", Level.WARNING)
     NO_EFFECT = ("no-effect", Level.NOTE)

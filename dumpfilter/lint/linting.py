@@ -8,7 +8,7 @@ from dumpfilter.lint.findings import FilterWarning, Level
 from dumpfilter.lint.items import Item, joined
 from dumpfilter.lint.knowledge import SetKnowledge
 from dumpfilter.lint.replica_tables import ReplicaTables
-from dumpfilter.lint.rule_names import names_of, odd_names
+from dumpfilter.lint.rule_names import merged_tables, names_of, odd_names
 from dumpfilter.lint.rule_order import void_rules
 from dumpfilter.lint.statement_reads import statements_that_depend
 from dumpfilter.lint.xa import dropped_xa
@@ -30,6 +30,7 @@ Did you mean --replicate-do-db=shop --replicate-do-db=hr?
     if isinstance(rule_filter, Filter):
         names = names_of(rule_filter, knowledge)
         items += odd_names(rule_filter, knowledge, names)
+        items += merged_tables(rule_filter, knowledge)
         items += void_rules(rule_filter, knowledge, names)
     tables = ReplicaTables(rule_filter)
     items += tables.walk(knowledge)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dumpfilter.filter import Filter, Rule, RuleKind
 from dumpfilter.filter.rules import ValueForm
 from dumpfilter.lint.findings import Code
-from dumpfilter.lint.items import Item, listed
+from dumpfilter.lint.items import Item, few, listed
 from dumpfilter.lint.knowledge import SetEvent, SetKnowledge
 
 Name = tuple[str, str]
@@ -271,6 +271,28 @@ def _option(rule: Rule, value: str) -> str:
     if rule.kind is RuleKind.REWRITE_DB:
         return f"--{rule.kind.option}='{value}->{rule.pair[1]}'"
     return f"--{rule.kind.option}={value}"
+
+
+def merged_tables(rule_filter: Filter, knowledge: SetKnowledge) -> Iterator[Item]:
+    """Yield the tables of different databases that rewrite rules make one table of the replica."""
+    rules = few(rule for rule in rule_filter.rules if rule.kind is RuleKind.REWRITE_DB)
+    if not rules:
+        return
+    sources: dict[Name, list[Name]] = {}
+    for name in knowledge.tables:
+        if rule_filter.rows_ok(*name):
+            sources.setdefault(rule_filter.rewrite_table(*name), []).append(name)
+    for found, names in sources.items():
+        if len(names) > 1:
+            yield Item(
+                Code.MERGED,
+                rules,
+                f"tables of several databases become one table of the replica: {{names}}. Their rows mix, and the replica "
+                "stops at duplicate keys",
+                "Drop one of the tables with an ignore rule, or rename to a database that the set does not have",
+                f"{' and '.join('.'.join(name) for name in names)} become {'.'.join(found)}",
+                tuple(knowledge.tables[name] for name in names[:2]),
+            )
 
 
 def _underscores(rule_filter: Filter, rule: Rule, names: RuleNames) -> Iterator[Item]:
