@@ -45,9 +45,9 @@ def lint_command(
     from dumpfilter.filter.rules import make_rules
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.lint.findings import Level
-    from dumpfilter.lint.progress import gather_with_bar
     from dumpfilter.lint.linting import lint
     from dumpfilter.lint.output import print_warnings, warning_as_dict
+    from dumpfilter.lint.progress import gather_with_bar
     from dumpfilter.printable import visible
     from dumpfilter.topology.slaves_file import load_slaves
 

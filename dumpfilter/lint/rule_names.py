@@ -287,8 +287,8 @@ def merged_tables(rule_filter: Filter, knowledge: SetKnowledge) -> Iterator[Item
             yield Item(
                 Code.MERGED,
                 rules,
-                f"tables of several databases become one table of the replica: {{names}}. Their rows mix, and the replica "
-                "stops at duplicate keys",
+                "tables of several databases become one table of the replica: {names}. Their rows mix, and the "
+                "replica stops at duplicate keys",
                 "Drop one of the tables with an ignore rule, or rename to a database that the set does not have",
                 f"{' and '.join('.'.join(name) for name in names)} become {'.'.join(found)}",
                 tuple(knowledge.tables[name] for name in names[:2]),
