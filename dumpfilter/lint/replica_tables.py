@@ -243,7 +243,7 @@ class ReplicaTables:
         name = self.rule_filter.rewrite_db(source)
         if statement.kind is StatementKind.CREATE_DATABASE:
             is_made = decision.verdict is not Verdict.IGNORE and name == source
-            is_new = not any(database == source for database, _ in self._used)
+            is_new = not (event.effects.conditional and any(source == each for each, _ in self._used))
             if not is_made and is_new:
                 self._databases[name] = _Known(_State.ABSENT, event, decision)
             else:

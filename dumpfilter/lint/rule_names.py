@@ -14,7 +14,7 @@ from dumpfilter.lint.knowledge import SetEvent, SetKnowledge
 
 Name = tuple[str, str]
 
-_CLOSE = 0.8
+_CLOSE = 0.75
 """How alike two names are (0 to 1, difflib's ratio) when lint takes one of them for a misspelling of the other."""
 
 _MOST_COMPARED = 5000
@@ -118,11 +118,12 @@ def _no_match(rule_filter: Filter, rule: Rule, names: RuleNames) -> Item:
     else:
         known = {f"{database}.{table}": event for (database, table), event in names.tables.items()}
     missing = f"{'no database' if about_databases else 'no table'} {value!r} in this set"
-    for find in (_comma, _quotes, _renamed, _kind, _wildcard, _escape, _case):
+    for find in (_comma, _quotes, _renamed, _kind, _escape, _wildcard, _case):
         found = find(rule_filter, rule, value, known, names)
         if found is not None:
             code, why, cure, event = found
-            return Item(code, (rule,), f"{missing}: {why}", cure, events=_shown(event))
+            what = why if code is Code.RENAMED else f"{missing}: {why}"
+            return Item(code, (rule,), what, cure, events=_shown(event))
     close = _closest(value, known)
     if close is not None:
         cure = f"Did you mean {_option(rule, close)}?"
@@ -170,7 +171,9 @@ def _renamed(
     new = rule_filter.rewrite_db(database)
     if new == database:
         return None
-    why = f"rewrite rules rename {database!r} to {new!r} before this rule is asked"
+    why = (
+        f"rewrite rules rename {database!r} to {new!r} before this rule is asked, so that it matches nothing"
+    )
     return Code.RENAMED, why, f"Write {_option(rule, new + dot + table)}", names.sources.get(database)
 
 
@@ -198,7 +201,7 @@ def _wildcard(
     pattern = value.replace("*", "%").replace("?", "_")
     kind = _WILD_KINDS.get(rule.kind)  # type: ignore[call-overload]
     if kind is None and rule.kind in _WILD_OF_DATABASE:
-        kind, pattern = _WILD_OF_DATABASE[rule.kind], f"{pattern}.%"  # type: ignore[index]
+        kind, pattern = _WILD_OF_DATABASE[rule.kind], f"{pattern}.%"
     if kind is None or not ("%" in pattern or "?" in value):
         return None
     wild = Rule(kind, pattern)
@@ -242,7 +245,7 @@ def _case(
     if same is None:
         return None
     if rule_filter.names.lower_case_table_names and rule_filter.names.family == "mariadb":
-        why = "with lower_case_table_names MariaDB makes the name small, and not the rule"
+        why = "with lower_case_table_names MariaDB lower-cases the name, and not the rule"
         return Code.CASE, why, f"Write {_option(rule, value.lower())}", known[same]
     return (
         Code.CASE,
@@ -263,8 +266,17 @@ def _is_known(
 
 
 def _closest(value: str, known: dict[str, SetEvent]) -> str | None:
-    candidates = list(known)[:_MOST_COMPARED]
-    return next(iter(difflib.get_close_matches(value, candidates, 1, _CLOSE)), None)
+    """Return the name of which ``value`` is probably a misspelling. Each side of a dot must be alike by itself."""
+    best, found = _CLOSE, None
+    parts = value.split(".")
+    for name in list(known)[:_MOST_COMPARED]:
+        others = name.split(".")
+        if len(others) != len(parts):
+            continue
+        alike = min(difflib.SequenceMatcher(None, *pair).ratio() for pair in zip(parts, others, strict=True))
+        if alike >= best:
+            best, found = alike, name
+    return found
 
 
 def _option(rule: Rule, value: str) -> str:
