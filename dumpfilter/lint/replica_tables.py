@@ -75,7 +75,7 @@ class ReplicaTables:
     def _rows(self, event: SetEvent, subject: TableSubject, decision: Decision) -> Iterator[Item]:
         self._used.add((subject.database, subject.table))
         if decision.verdict.passes:
-            yield from self._need(event, self.rule_filter.rewrite_table(subject.database, subject.table))
+            yield from self._need(event, self._rows_of((subject.database, subject.table)))
 
     def _statement(self, event: SetEvent, statement: Statement, decision: Decision) -> Iterator[Item]:
         if statement.kind.is_database:
@@ -187,8 +187,8 @@ class ReplicaTables:
             if effects.temporary:
                 self._temporary[event.session, name] = _Known(_State.PRESENT, event)
                 continue
-            rows = self.rule_filter.rewrite_table(*_on_source(table, statement))
-            source = _on_source(table, statement)
+            rows = self._rows_of(_on_source(table, statement))
+            source = self._same(_on_source(table, statement))
             self._tables[name] = _Known(_State.PRESENT, event)
             for other in (rows, source):
                 if other != name and other not in self._tables and self._is_new(event, table, statement):
@@ -208,28 +208,28 @@ class ReplicaTables:
                 key = event.session, self._on_replica(table, statement)
                 self._temporary[key] = _Known(_State.ABSENT, event, decision)
                 continue
-            name = self.rule_filter.rewrite_table(*_on_source(table, statement))
+            name = self._rows_of(_on_source(table, statement))
             if name not in self._tables and self._is_new(event, table, statement):
                 self._tables[name] = _Known(_State.ABSENT, event, decision)
         for table in effects.removes:
-            name = self.rule_filter.rewrite_table(*_on_source(table, statement))
+            name = self._rows_of(_on_source(table, statement))
             self._temporary.pop((event.session, self._on_replica(table, statement)), None)
             known = self._tables.pop(name, None)
             if known is not None and known.state is not _State.ABSENT:
                 self._tables[name] = _Known(_State.LEFT, event, decision)
         for old, new in effects.renames:
             self._left_behind(event, _on_source(old, statement), decision)
-            name = self.rule_filter.rewrite_table(*_on_source(new, statement))
+            name = self._rows_of(_on_source(new, statement))
             self._tables.setdefault(name, _Known(_State.ABSENT, event, decision))
         if effects.alters:
             for table in _updated(statement):
-                name = self.rule_filter.rewrite_table(*_on_source(table, statement))
+                name = self._rows_of(_on_source(table, statement))
                 known = self._tables.get(name)
                 if known is None or known.state is _State.PRESENT:
                     self._tables[name] = _Known(_State.ALTERED, event, decision)
 
     def _left_behind(self, event: SetEvent, source: Name, decision: Decision) -> None:
-        name = self.rule_filter.rewrite_table(*source)
+        name = self._rows_of(source)
         known = self._tables.pop(name, None)
         if known is not None and known.state is not _State.ABSENT:
             self._tables[name] = _Known(_State.LEFT, event, decision)
@@ -258,8 +258,21 @@ class ReplicaTables:
         Rewrite rules do not change a database in the text.
         """
         if table.database is not None:
-            return table.database, table.table
-        return self.rule_filter.rewrite_db(statement.current_database or ""), table.table
+            return self._same((table.database, table.table))
+        return self._same((self.rule_filter.rewrite_db(statement.current_database or ""), table.table))
+
+    def _rows_of(self, source: Name) -> Name:
+        """Return the table on the replica that gets the rows of a table of the source."""
+        return self._same(self.rule_filter.rewrite_table(*source))
+
+    def _same(self, name: Name) -> Name:
+        """Return one spelling for all spellings of a table's name that the replica takes for the same."""
+        return spelled(self.rule_filter, name)
+
+
+def spelled(rule_filter: ReplicationFilter, name: Name) -> Name:
+    """Return a table's name in lower case where the replica has lower_case_table_names, and else as it is."""
+    return (name[0].lower(), name[1].lower()) if rule_filter.names.lower_case_table_names else name
 
 
 def _lacks(code: Code, known: _Known, event: SetEvent) -> str:

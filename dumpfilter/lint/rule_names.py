@@ -11,6 +11,7 @@ from dumpfilter.filter.rules import ValueForm
 from dumpfilter.lint.findings import Code
 from dumpfilter.lint.items import Item, few, listed
 from dumpfilter.lint.knowledge import SetEvent, SetKnowledge
+from dumpfilter.lint.replica_tables import spelled
 
 Name = tuple[str, str]
 
@@ -293,7 +294,10 @@ def merged_tables(rule_filter: Filter, knowledge: SetKnowledge) -> Iterator[Item
     sources: dict[Name, list[Name]] = {}
     for name in knowledge.tables:
         if rule_filter.rows_ok(*name):
-            sources.setdefault(rule_filter.rewrite_table(*name), []).append(name)
+            there = spelled(rule_filter, rule_filter.rewrite_table(*name))
+            of_one = sources.setdefault(there, [])
+            if spelled(rule_filter, name) not in [spelled(rule_filter, each) for each in of_one]:
+                of_one.append(name)
     for found, names in sources.items():
         if len(names) > 1:
             yield Item(
