@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.padding import Padding
 from rich.text import Text
 
@@ -39,6 +40,15 @@ def _print(text: Text, console: Console, indent: int = 0) -> None:
         soft_wrap=not wrapped,
         highlight=False,
     )
+
+
+def print_briefly(warnings: Sequence[FilterWarning], console: Console) -> None:
+    """Print one line for each warning, for commands whose output is about something else. Notes are left out."""
+    for warning in warnings:
+        if warning.level is Level.WARNING:
+            console.print(
+                f"[yellow]warning:[/] {escape(visible(warning_line(warning)))}", soft_wrap=True, highlight=False
+            )
 
 
 def warning_line(warning: FilterWarning) -> str:

@@ -78,7 +78,7 @@ _TABLE_FORMS = (ValueForm.TABLE, ValueForm.WILD_TABLE)
 def odd_names(rule_filter: Filter, knowledge: SetKnowledge, names: RuleNames) -> Iterator[Item]:
     """Yield the faults in the names of a classic filter's rules.
 
-    Rules that match no name are faults only when the whole set is known.
+    When only a part of the set is known, a rule without a match is a fault only if its value is no likely name.
     """
     used = {
         decision.rule
@@ -91,6 +91,8 @@ def odd_names(rule_filter: Filter, knowledge: SetKnowledge, names: RuleNames) ->
         if rule not in used and not RuleAlone(rule_filter, rule).matches_any(names):
             if knowledge.is_whole and names.databases:
                 yield _no_match(rule_filter, rule, names)
+            elif not knowledge.is_whole:
+                yield from _unlikely(rule)
         elif rule.kind.form is ValueForm.WILD_TABLE:
             yield from _underscores(rule_filter, rule, names)
 
@@ -132,6 +134,25 @@ def _no_match(rule_filter: Filter, rule: Rule, names: RuleNames) -> Item:
             Code.MISSPELLED, (rule,), f"{missing}, but {close!r} is in it", cure, events=_shown(known[close])
         )
     return Item(Code.NO_MATCH, (rule,), missing, "Check the name, or remove the rule")
+
+
+def _unlikely(rule: Rule) -> Iterator[Item]:
+    """Yield the faults of a rule's value that show without a set: characters that hardly any name has."""
+    value = rule.value
+    is_wild = rule.kind.form is ValueForm.WILD_TABLE
+    if "," in value:
+        options = " ".join(_option(rule, part.strip(_QUOTES)) for part in value.split(",") if part.strip(_QUOTES))
+        what, cure = "a comma does not separate names, but belongs to the name", f"Did you mean {options}?"
+        yield Item(Code.COMMA, (rule,), what, cure)
+    elif value != value.strip(_QUOTES):
+        what = "quotes and spaces belong to the name"
+        yield Item(Code.QUOTES, (rule,), what, f"Did you mean {_option(rule, value.strip(_QUOTES))}?")
+    elif "*" in value or ("%" in value and not is_wild and rule.kind is not RuleKind.REWRITE_DB):
+        what = "a star is no wildcard" if is_wild else "only wild rules have wildcards"
+        kind = _WILD_KINDS.get(rule.kind) or _WILD_OF_DATABASE.get(rule.kind)  # type: ignore[call-overload]
+        pattern = value.replace("*", "%") if "." in value else f"{value.replace('*', '%')}.%"
+        cure = f"Did you mean --{(kind or rule.kind).option}={pattern}?"
+        yield Item(Code.WILDCARD, (rule,), what, cure)
 
 
 _Found = tuple[Code, str, str, SetEvent | None] | None

@@ -214,6 +214,23 @@ def test_names_are_not_judged_by_a_part_of_a_set() -> None:
     assert codes(known, "do-db=shop", "do-db=hr") == []
 
 
+@pytest.mark.parametrize(
+    ("code", "rule"),
+    [
+        ("comma", "do-db=shop,hr"),
+        ("quotes", "do-db='shop'"),
+        ("wildcard", "do-db=shop%"),
+        ("wildcard", "do-table=shop.%"),
+        ("wildcard", "wild-do-table=shop.*"),
+        (None, "do-db=shop"),
+        (None, "wild-do-table=shop.%"),
+        (None, "rewrite-db=a->b"),
+    ],
+)
+def test_unlikely_names_need_no_set(code: str | None, rule: str) -> None:
+    assert codes(knowledge_of([], is_whole=False), rule) == ([code] if code else [])
+
+
 def test_effective_filters_have_no_traps_of_current_databases() -> None:
     rule_filter = EffectiveFilter.from_options(["IGNORE='hr.%'"])
     assert lint(rule_filter, knowledge(*MADE_IN_HR)) == []
