@@ -17,6 +17,7 @@ from dumpfilter.commands.demo import demo_command
 from dumpfilter.commands.explain import explain_command
 from dumpfilter.commands.fetch import fetch_command
 from dumpfilter.commands.inspect import inspect_command
+from dumpfilter.commands.lint import lint_command
 from dumpfilter.commands.manifest import manifest_command
 from dumpfilter.commands.master import master_command
 from dumpfilter.commands.option_groups.option_files import OptionFileCommand
@@ -59,6 +60,7 @@ app.command("package-environment", cls=SubCommand)(package_environment_command)
 app.command("inspect", cls=SubCommand)(inspect_command)
 app.command("binlog", cls=SubCommand)(binlog_command)
 app.command("explain", cls=SubCommand)(explain_command)
+app.command("lint", cls=SubCommand)(lint_command)
 app.command("status", cls=SubCommand)(status_command)
 app.command("sql", cls=SubCommand)(sql_command)
 app.command("password-hash", cls=SubCommand)(password_hash_command)
