@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -165,7 +166,7 @@ def _print_rates(console: Console, found: Inspection) -> None:
         )
 
 
-def _line(sums: npt.NDArray[np.float64]) -> str:
+def _line(sums: npt.NDArray[Any]) -> str:
     highest = float(sums.max()) or 1.0
     heights = np.ceil(sums / highest * (len(_BARS) - 1)).astype(int)
     return "".join(_BARS[height] for height in heights)
