@@ -27,6 +27,7 @@ from dumpfilter.commands.slave import slave_command
 from dumpfilter.commands.split import split_command
 from dumpfilter.commands.sql import sql_command
 from dumpfilter.commands.status import status_command
+from dumpfilter.commands.suggest import suggest_command
 from dumpfilter.commands.topology import topology_app
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.printable import for_terminal
@@ -52,6 +53,7 @@ app.command("split")(split_command)
 app.command("manifest")(manifest_command)
 app.command("purge")(purge_command)
 app.command("bandwidth")(bandwidth_command)
+app.command("suggest")(suggest_command)
 app.command("simulate")(simulate_command)
 app.command("package-environment")(package_environment_command)
 app.command("inspect")(inspect_command)
