@@ -16,6 +16,7 @@ from dumpfilter.commands.demo import demo_command
 from dumpfilter.commands.explain import explain_command
 from dumpfilter.commands.fetch import fetch_command
 from dumpfilter.commands.inspect import inspect_command
+from dumpfilter.commands.lint import lint_command
 from dumpfilter.commands.manifest import manifest_command
 from dumpfilter.commands.master import master_command
 from dumpfilter.commands.option_groups.option_files import OptionFileCommand
@@ -59,6 +60,7 @@ app.command("package-environment")(package_environment_command)
 app.command("inspect")(inspect_command)
 app.command("binlog")(binlog_command)
 app.command("explain")(explain_command)
+app.command("lint")(lint_command)
 app.command("status")(status_command)
 app.command("sql")(sql_command)
 app.command("password-hash")(password_hash_command)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from dumpfilter.report.extra import check_report_extra
 from dumpfilter.report.output import REPORT, RESULTS, written_together
+from dumpfilter.report.parquet import write_tables
 from dumpfilter.simulation.results import Results
-from dumpfilter.simulation.tables import tables
+from dumpfilter.simulation.tables import FORMS, tables
 
 
 def write_results(results: Results, directory: Path, *, page: bool = True) -> None:
@@ -27,5 +26,4 @@ def write_results(results: Results, directory: Path, *, page: bool = True) -> No
             from dumpfilter.simulation.page import render_page
 
             (beside / REPORT).write_text(render_page(results), "utf-8")
-        for name, table in tables(results).items():
-            pq.write_table(table, beside / f"{name}.parquet", compression="zstd")
+        write_tables(FORMS, tables(results), beside)

@@ -67,7 +67,7 @@ def render_report(results: Results) -> str:
             page_parts(data),
             results=results,
             source=results.source,
-            seconds=_seconds(results),
+            seconds=results.source.active_seconds or None,
             no_filter=no_filter,
             master=master,
             saved=no_filter - master,
@@ -87,15 +87,6 @@ def render_report(results: Results) -> str:
             most=plots,
         )
     )
-
-
-def _seconds(results: Results) -> int | None:
-    """Return the seconds between the first and the last event of the binlogs.
-
-    Return None if no event has a time, or if all events have the same time. A rate would then have no meaning.
-    """
-    first, last = results.source.first_time, results.source.last_time
-    return last - first or None if first is not None and last is not None else None
 
 
 def _any_cost(results: Results) -> bool:

@@ -21,6 +21,7 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     TableFigures,
     TableShare,
 )
+from dumpfilter.spark_jobs.bandwidth.totals import totals_of, with_totals
 
 _SCHEMAS = ["shop", "billing", "analytics", "crm", "warehouse", "sessions", "audit", "cms"]
 _NOUNS = [
@@ -78,6 +79,20 @@ def _saving(rule: str, rules: list[str], by_schema: dict[str, int], whole: int, 
     return -by_schema[schema] if sum("do-db" in other for other in rules) > 1 else whole - sent
 
 
+def _source(whole: int, seconds: int) -> SourceFigures:
+    return SourceFigures(
+        files=tuple(f"db1-bin.{i:06}" for i in range(812, 812 + max(1, whole >> 28))),
+        bytes=whole + 600,
+        events=whole // 210,
+        transactions=whole // 900,
+        family="mysql",
+        server_version="8.4.3",
+        first_time=START + 3,
+        last_time=START + seconds - 5,
+        active_seconds=max(seconds - 8, 0),
+    )
+
+
 def made_results(
     *,
     slaves: int = 12,
@@ -86,6 +101,7 @@ def made_results(
     bucket: int = 60,
     rules: bool = True,
     troubles: bool = True,
+    price: float | None = None,
     seed: int = 1,
 ) -> Results:
     """Return results with a few busy tables and a long tail, days and nights, a burst, and slaves of one to a few
@@ -172,20 +188,13 @@ def made_results(
                 cpu_seconds=0.05 + sent / 9e9,
             )
         )
-    return Results(
-        source=SourceFigures(
-            files=tuple(f"db1-bin.{i:06}" for i in range(812, 812 + max(1, whole >> 28))),
-            bytes=whole + 600,
-            events=whole // 210,
-            transactions=whole // 900,
-            family="mysql",
-            server_version="8.4.3",
-            first_time=START + 3,
-            last_time=START + buckets * bucket - 5,
-        ),
+    results = Results(
+        source=_source(whole, buckets * bucket),
         bucket_seconds=bucket,
         bucket_starts=starts,
         slaves=tuple(found),
+        totals=totals_of(found, 0),
+        measured_at=START + buckets * bucket,
         tables=tuple(weighed),
         series=Series(no_filter=tuple(unfiltered), slaves=series),
         cost=MasterCost(
@@ -196,6 +205,7 @@ def made_results(
         skipped=_SKIPPED if troubles else (),
         warnings=_WARNINGS if troubles else (),
     )
+    return with_totals(results, price)
 
 
 def empty_results(slaves: int = 1) -> Results:
@@ -212,6 +222,7 @@ def empty_results(slaves: int = 1) -> Results:
             server_version="11.4.5-MariaDB-log",
             first_time=None,
             last_time=None,
+            active_seconds=0,
         ),
         bucket_seconds=60,
         bucket_starts=(),
@@ -238,6 +249,7 @@ def empty_results(slaves: int = 1) -> Results:
             )
             for name in names
         ),
+        totals=totals_of((), 0),
         tables=(),
         series=Series(no_filter=(), slaves=dict.fromkeys(names, ())),
         cost=MasterCost(scan_seconds=0.0, decide_seconds=0.0, unfiltered_seconds=0.0),
@@ -285,6 +297,7 @@ def with_names(results: Results, names: list[str]) -> Results:
     plain["warnings"] = [names[0]] * len(plain["warnings"])
     plain["source"]["files"] = (names * 9)[: len(plain["source"]["files"])]
     plain["source"]["server_version"] = names[0]
+    plain["remarks"] = [names[0]] * len(plain["remarks"])
     return Results.model_validate(plain)
 
 
