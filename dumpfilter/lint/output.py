@@ -47,7 +47,9 @@ def print_briefly(warnings: Sequence[FilterWarning], console: Console) -> None:
     for warning in warnings:
         if warning.level is Level.WARNING:
             console.print(
-                f"[yellow]warning:[/] {escape(visible(warning_line(warning)))}", soft_wrap=True, highlight=False
+                f"[yellow]warning:[/] {escape(visible(warning_line(warning)))}",
+                soft_wrap=True,
+                highlight=False,
             )
 
 

@@ -141,7 +141,9 @@ def _unlikely(rule: Rule) -> Iterator[Item]:
     value = rule.value
     is_wild = rule.kind.form is ValueForm.WILD_TABLE
     if "," in value:
-        options = " ".join(_option(rule, part.strip(_QUOTES)) for part in value.split(",") if part.strip(_QUOTES))
+        options = " ".join(
+            _option(rule, part.strip(_QUOTES)) for part in value.split(",") if part.strip(_QUOTES)
+        )
         what, cure = "a comma does not separate names, but belongs to the name", f"Did you mean {options}?"
         yield Item(Code.COMMA, (rule,), what, cure)
     elif value != value.strip(_QUOTES):

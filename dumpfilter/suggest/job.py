@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,14 +11,16 @@ from dumpfilter.filter import Filter, FilterSemantics
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.rules import Rule, RuleKind, make_rule
 from dumpfilter.index.subjects import Subjects, TableSubject
+from dumpfilter.lint.knowledge import SetKnowledge
 from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
 from dumpfilter.spark_jobs.spark.jobs import Runner
 from dumpfilter.suggest.candidates import SYSTEM_SCHEMAS, escaped
+from dumpfilter.suggest.check import Check
 from dumpfilter.suggest.measure import GivenFilter, measure
 from dumpfilter.suggest.option_lines import option_line
-from dumpfilter.suggest.results import OnlySchema, Plan, RuleStep, Suggestions, TableWeight
-from dumpfilter.suggest.search import Search, Slave, Step
+from dumpfilter.suggest.results import OnlySchema, Plan, RejectedRule, RuleStep, Suggestions, TableWeight
+from dumpfilter.suggest.search import Found, Search, Slave, Step, with_rule
 from dumpfilter.suggest.traffic import Traffic
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
@@ -46,11 +48,13 @@ def suggest(
     definitions: Sequence[SlaveDefinition],
     run: Runner,
     options: SuggestOptions | None = None,
+    gather: Callable[[], SetKnowledge] | None = None,
 ) -> Suggestions:
     """Return the heaviest tables of a binlog set, and the rules that would save most bytes for each slave and for all.
 
-    Without ``definitions`` the suggestions are for one replica that takes everything. ``run`` runs the tasks. Raises
-    BinlogError with file and position for a damaged binlog, and OptionError for a bad pattern.
+    Without ``definitions`` the suggestions are for one replica that takes everything. ``run`` runs the tasks.
+    ``gather`` reads the set for lint, which rejects rules that would break something. With None no rule is rejected.
+    Raises BinlogError with file and position for a damaged binlog, and OptionError for a bad pattern.
     """
     options = options or SuggestOptions()
     indexed = index_set(source, run, options)
@@ -59,14 +63,15 @@ def suggest(
     measured = measure(indexed, [(no_rules, origin) for origin in origins], run, options, "measuring")
     traffic = Traffic(measured)
     slaves = _grouped(definitions or [NOBODY], traffic)
-    search = Search(traffic, indexed.names, _kept(traffic, indexed, options.keep))
+    check = None if gather is None else Check(gather())
+    search = Search(traffic, indexed.names, _kept(traffic, indexed, options.keep), check)
     plans = [(one, search.plan([one], options.most_rules)) for one in slaves]
-    together = search.plan(slaves, options.most_rules) if len(slaves) > 1 else []
+    together = search.plan(slaves, options.most_rules) if len(slaves) > 1 else Found((), ())
     schemas = [] if definitions else _heaviest_schemas(traffic)
     exact = _Exact(traffic, indexed, run, options)
-    for one, steps in (*plans, *((one, together) for one in slaves)):
-        for n in range(len(steps) + 1):
-            exact.want(_with(one, steps[:n]))
+    for one, plan in (*plans, *((one, together) for one in slaves)):
+        for n in range(len(plan.steps) + 1):
+            exact.want(_with(one, plan.steps[:n]))
     alone = [
         Slave(("",), NOBODY, (make_rule(RuleKind.WILD_DO_TABLE, f"{escaped(schema)}.%"),))
         for schema in schemas
@@ -76,10 +81,11 @@ def suggest(
     exact.compute()
     return Suggestions(
         files=len(indexed.files),
+        checked=check is not None,
         bytes=traffic.bytes(None, None),
         server_version=replace_invalid_utf8(indexed.newest.server_version),
         tables=_tables(traffic, slaves, indexed),
-        plans=tuple(_plan([one], steps, exact, traffic, indexed) for one, steps in plans),
+        plans=tuple(_plan([one], plan, exact, traffic, indexed) for one, plan in plans),
         together=_plan(slaves, together, exact, traffic, indexed) if len(slaves) > 1 else None,
         only_schemas=tuple(
             OnlySchema(
@@ -122,10 +128,11 @@ def _heaviest_schemas(traffic: Traffic) -> list[str]:
 
 
 def _with(slave: Slave, steps: Sequence[Step]) -> Slave:
-    """Return a slave with suggested rules. A rule that the slave has already is left out."""
-    rules = [step.candidate.rule(slave.definition.semantics) for step in steps]
-    new = tuple(rule for rule in rules if not slave.has(rule))
-    return Slave(slave.names, slave.definition, (*slave.added, *new))
+    """Return a slave with those of the suggested rules that help it."""
+    for step in steps:
+        if slave.names in step.helped:
+            slave = with_rule(slave, step.candidate)
+    return slave
 
 
 class _Exact:
@@ -161,8 +168,14 @@ class _Exact:
 
 
 def _plan(
-    slaves: Sequence[Slave], steps: Sequence[Step], exact: _Exact, traffic: Traffic, indexed: IndexedSet
+    slaves: Sequence[Slave],
+    found: Found,
+    exact: _Exact,
+    traffic: Traffic,
+    indexed: IndexedSet,
 ) -> Plan:
+    steps = found.steps
+
     def total(n: int) -> int:
         return sum(len(one.names) * exact.bytes(_with(one, steps[:n])) for one in slaves)
 
@@ -182,11 +195,22 @@ def _plan(
                 rule=str(rule),
                 saving=total(n) - total(n + 1),
                 bytes_after=total(n + 1),
+                slaves=sum(len(names) for names in step.helped),
                 tables_dropped=(step.tables_before - step.tables_after) // shown_as,
             )
             for n, (rule, step) in enumerate(zip(rules, steps, strict=True))
         ),
         option_lines=tuple(option_line(rule) for rule in rules),
+        rejected=tuple(
+            RejectedRule(
+                rule=str(one.candidate.rule(semantics)),
+                saving=one.saving,
+                code=one.fault.code.label,
+                fault=one.fault.what,
+                event=str(one.fault.evidence[0]) if one.fault.evidence else "",
+            )
+            for one in found.rejected
+        ),
     )
 
 

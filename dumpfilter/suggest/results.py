@@ -30,8 +30,24 @@ class RuleStep(_Model):
     """The bytes that the rule saves in addition to the rules before it, added up over the slaves."""
     bytes_after: int
     """The bytes that the slaves are sent with this rule and those before it, added up."""
+    slaves: int
+    """The number of slaves for which the rule saves bytes. The others need not have the rule."""
     tables_dropped: int
     """The tables that a slave no longer gets because of the rule; for all slaves together, added up."""
+
+
+class RejectedRule(_Model):
+    """A rule that would save much, and would break something in this set, as ``dumpfilter lint`` tells."""
+
+    rule: str
+    saving: int
+    """The bytes that the rule would save, added up over the slaves. With compressed transactions it is an estimate."""
+    code: str
+    """The code of the fault in docs/lint.md."""
+    fault: str
+    """The fault, in a sentence."""
+    event: str
+    """The first event that shows the fault: file, position and text. Empty if no event shows it."""
 
 
 class Plan(_Model):
@@ -50,8 +66,8 @@ class Plan(_Model):
     steps: tuple[RuleStep, ...]
     option_lines: tuple[str, ...]
     """The suggested rules as lines of an option file such as ``my.cnf``."""
-    warnings: tuple[str, ...] = ()
-    """The faults that the suggested rules would bring, as ``dumpfilter lint`` tells them."""
+    rejected: tuple[RejectedRule, ...] = ()
+    """The rules that would save much, and would break something, those that save most first."""
 
 
 class OnlySchema(_Model):
@@ -70,6 +86,8 @@ class Suggestions(_Model):
     bytes: int
     """The bytes that a slave without rules is sent."""
     server_version: str
+    checked: bool
+    """Whether lint checked the rules. Without the check no rule is rejected."""
     tables: tuple[TableWeight, ...]
     """The tables by their bytes, the largest first."""
     plans: tuple[Plan, ...]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from dumpfilter.printable import visible
 from dumpfilter.report.text import human_bytes, human_percent, share, shorten
@@ -17,6 +19,7 @@ NO_CLAIM = (
 """The limit of all suggestions, which every output shows."""
 
 _LONGEST_NAMES = 60
+_REJECTED_SHOWN = 2
 
 
 def print_suggestions(found: Suggestions, console: Console, *, top: int) -> None:
@@ -82,8 +85,7 @@ def _print_plan(plan: Plan, console: Console, title: str) -> None:
     console.print()
     console.print(f"[bold]{escape(visible(title))}[/], sent {human_bytes(plan.bytes)} now", soft_wrap=True)
     if not plan.steps:
-        console.print("  no further rule saves 1 % without dropping everything")
-        return
+        console.print("  no further rule saves 1 % without dropping everything, or breaking something")
     for step, line in zip(plan.steps, plan.option_lines, strict=True):
         # A line for my.cnf is never wrapped, so that it can be copied.
         console.print(f"  {escape(visible(line))}", soft_wrap=True, highlight=False)
@@ -92,5 +94,15 @@ def _print_plan(plan: Plan, console: Console, title: str) -> None:
             f"{human_bytes(step.bytes_after)}; drops {step.tables_dropped:,} of {plan.tables:,} tables",
             highlight=False,
         )
-    for warning in plan.warnings:
-        console.print(f"  [yellow]warning:[/] {escape(warning)}", soft_wrap=True, highlight=False)
+        if step.slaves < len(plan.slaves):
+            console.print(
+                f"      for {step.slaves:,} of {len(plan.slaves):,} slaves; the others need no such rule",
+                highlight=False,
+            )
+    for one in plan.rejected[:_REJECTED_SHOWN]:
+        console.print(
+            f"  [yellow]not suggested:[/] {escape(visible(one.rule))}", soft_wrap=True, highlight=False
+        )
+        event = f" ({one.event})" if one.event else ""
+        text = Text(visible(f"would save {human_bytes(one.saving)}. {one.code}: {one.fault}{event}"))
+        console.print(Padding(text, (0, 0, 0, 6)), highlight=False)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import DumpThread
@@ -14,9 +16,11 @@ from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.lint.gather import gather
 from dumpfilter.spark_jobs.spark.jobs import ThreadRunner
 from dumpfilter.suggest.job import NOBODY, SuggestOptions, suggest
 from dumpfilter.suggest.results import Plan, Suggestions
+from dumpfilter.suggest.terminal import print_suggestions
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.support import DATA
 
@@ -97,8 +101,40 @@ def test_the_same_rules_for_all_slaves() -> None:
     rules = []
     for step in found.together.steps:
         rules.append(step.rule)
+        # A rule that does not help a slave changes nothing there, so that every slave may have every rule.
         assert step.bytes_after == sum(_sent(path, one, rules) for one in definitions)
     assert rules[0] == "--replicate-ignore-table=hr.emp"
+    assert found.together.steps[0].slaves == 3
+
+
+def test_a_rule_that_breaks_something_is_rejected() -> None:
+    """With lint, the rules that make a replica stop are named with their fault, and others are suggested."""
+    path = DATA / "oracle" / "mysql-mixed"
+    (without,) = _without_slaves(path).plans
+    found = suggest(path, [], ThreadRunner(1), None, lambda: gather(BinlogSet.open(path)))
+    assert found.checked
+    (plan,) = found.plans
+    rejected = {one.rule: one for one in plan.rejected}
+    assert "--replicate-ignore-db=shop" in {step.rule for step in without.steps}
+    assert rejected["--replicate-ignore-db=shop"].code == "missing-table"
+    assert rejected["--replicate-ignore-db=shop"].event.startswith("bin.000001:")
+    assert not rejected.keys() & {step.rule for step in plan.steps}
+    _check(path, plan, NOBODY)
+
+
+def test_output_at_80_columns() -> None:
+    """The text shows the rules as lines to copy, the rejected rules, and that nothing is claimed about reads."""
+    path = DATA / "oracle" / "mysql-mixed"
+    definitions = [_slave("all"), _slave("hr", "--replicate-do-db=hr")]
+    found = suggest(path, definitions, ThreadRunner(1), None, lambda: gather(BinlogSet.open(path)))
+    out = StringIO()
+    print_suggestions(found, Console(file=out, width=80), top=3)
+    text = out.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    assert "\n  replicate-ignore-table=hr.emp\n" in text
+    assert "not suggested: --replicate-ignore-db=shop" in text
+    assert "A binlog has no SELECTs." in text
+    assert "1 of 2" in text
 
 
 def _without_slaves(path: Path, **options: object) -> Suggestions:
