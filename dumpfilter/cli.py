@@ -30,6 +30,7 @@ from dumpfilter.commands.split import split_command
 from dumpfilter.commands.sql import sql_command
 from dumpfilter.commands.status import status_command
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand
+from dumpfilter.commands.suggest import suggest_command
 from dumpfilter.commands.topology import topology_app
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.printable import for_terminal
@@ -55,6 +56,7 @@ app.command("split", cls=SubCommand)(split_command)
 app.command("manifest", cls=SubCommand)(manifest_command)
 app.command("purge", cls=SubCommand)(purge_command)
 app.command("bandwidth", cls=SubCommand)(bandwidth_command)
+app.command("suggest", cls=SubCommand)(suggest_command)
 app.command("simulate", cls=SubCommand)(simulate_command)
 app.command("package-environment", cls=SubCommand)(package_environment_command)
 app.command("inspect", cls=SubCommand)(inspect_command)
