@@ -1,4 +1,4 @@
-"""The command ``dumpfilter bandwidth``, a Spark job that computes how many bytes each slave would receive."""
+"""The command ``dumpfilter bandwidth``, a job that computes how many bytes each slave would receive."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dumpfilter.commands.option_groups.engine import EngineOptions, JobReadOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import JobBinlogArguments
-from dumpfilter.commands.option_groups.spark import JobReadOptions, SparkOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +25,7 @@ def bandwidth_command(
         typer.Option(help="The slaves and their filters (TOML, see docs/bandwidth.md).", show_default=False),
     ],
     read: JobReadOptions,
-    spark: SparkOptions,
+    engine: EngineOptions,
     output: Annotated[
         Path, typer.Option(help="Directory for report.html, results.json and the Parquet tables.")
     ] = Path("bandwidth"),
@@ -48,20 +48,20 @@ def bandwidth_command(
     """Work out the bytes for each slave: without a filter, with its filter on the slave, and on the master.
 
     One pass over the binlogs for any number of slaves. The figures of the filter on the master are, to the byte, what
-    dumpfilter master sends. The column replica is for a real replica. Needs Java 17 or newer.
+    dumpfilter master sends. The column replica is for a real replica.
 
     Examples:
 
-        dumpfilter bandwidth /var/lib/mysql/binlog.index --slaves slaves.toml
+        dumpfilter bandwidth /var/lib/mysql/binlog.index --slaves slaves.toml --engine local
         dumpfilter bandwidth s3a://backup/binlogs/binlog.index --slaves slaves.toml --output monday --bucket 1
     """
     from rich.console import Console
 
+    from dumpfilter.report.extra import check_report_extra
     from dumpfilter.report.output import REPORT, check_output
     from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
     from dumpfilter.spark_jobs.bandwidth.output import write_results
     from dumpfilter.spark_jobs.ranges.indexing import skipped_part
-    from dumpfilter.spark_jobs.spark.jobs import spark_runner
     from dumpfilter.topology.slaves_file import load_slaves
 
     definitions = load_slaves(slaves)
@@ -71,9 +71,10 @@ def bandwidth_command(
         range_size=read.range_bytes,
         bucket_seconds=bucket,
     )
+    check_report_extra()
     check_output(output, overwrite=overwrite)
     progress = Console(stderr=True)
-    with spark_runner(spark.settings, progress) as runner:
+    with engine.runner(progress, default="spark") as runner:
         results = bandwidth(binlogs.source(), definitions, runner, options)
     write_results(results, output)
     if json:

@@ -20,9 +20,9 @@ from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.spark_jobs.bandwidth.evaluate import Evaluate, FlagsOf, ask, master_cost
 from dumpfilter.spark_jobs.bandwidth.measure import Measured, MeasureRanges, merged
 from dumpfilter.spark_jobs.bandwidth.results import Results, Series, SkippedFile, SourceFigures
+from dumpfilter.spark_jobs.engines.runner import Amount, Runner
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
-from dumpfilter.spark_jobs.ranges.ranges import grouped
-from dumpfilter.spark_jobs.spark.jobs import Runner
+from dumpfilter.spark_jobs.ranges.ranges import amount_of, grouped
 from dumpfilter.spark_jobs.split.ownership import schemas_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
@@ -79,9 +79,13 @@ def bandwidth(
         options.block_size,
     )
     groups = grouped(indexed.ranges, options.range_size)
-    measured = merged(run(measure, groups, "measuring") or [measure([])])
+    measured = merged(run(measure, groups, "measuring", amount=amount_of(indexed.ranges)) or [measure([])])
     flags = run(
-        FlagsOf(measured.tallied.subjects), filters, "asking filters", slices=min(len(filters), _SLICES)
+        FlagsOf(measured.tallied.subjects),
+        filters,
+        "asking filters",
+        slices=min(len(filters), _SLICES),
+        amount=Amount("filters"),
     )
     evaluate = Evaluate(measured, flags, indexed.family)
     everything = evaluate.everything

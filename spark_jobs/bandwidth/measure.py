@@ -1,7 +1,8 @@
-"""The Spark tasks of the bandwidth job. Each measures a part of the binlogs, for all slaves in one pass."""
+"""The tasks of the bandwidth job. Each measures a part of the binlogs, for all slaves in one pass."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -97,7 +98,7 @@ def merged(parts: Sequence[Measured]) -> Measured:
 
 @dataclass(frozen=True)
 class MeasureRanges:
-    """A picklable Spark task that measures some ranges (parts of binlog files) for all filters.
+    """A picklable task that measures some ranges (parts of binlog files) for all filters.
 
     ``filters`` begins with the slaves' own filters, whose number is ``slaves``. Filters without a single rule follow.
     """
@@ -109,14 +110,14 @@ class MeasureRanges:
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()
     fold: bool = False
-    """Whether to add up counts that all filters treat alike, which keeps results of long binlogs small. Every process
+    """Whether to add up counts that all filters treat alike, which keeps results of long binlogs small. Every thread
     must then ask every filter."""
     verify: bool = True
     block_size: int = BLOCK_SIZE
 
     def __call__(self, ranges: Iterable[Range]) -> Measured:
         """Read the ranges and return their measurements. Raises BinlogError with file and position."""
-        state = _process_state(self)
+        state = _thread_state(self)
         found = Measured(state.tally.take())
         for wanted in ranges:
             with open_file(self.files[wanted.file].path) as file:
@@ -126,7 +127,7 @@ class MeasureRanges:
             found.tallied = found.tallied.folded(state.flags_of(found.tallied))
         return found
 
-    def _measure(self, file: BinlogFile, wanted: Range, state: _ProcessState, found: Measured) -> None:
+    def _measure(self, file: BinlogFile, wanted: Range, state: _ThreadState, found: Measured) -> None:
         blocks = blocks_of(
             file, wanted, state.subjects, state.sources, verify=self.verify, block_size=self.block_size
         )
@@ -151,8 +152,8 @@ class MeasureRanges:
 
 
 @dataclass(frozen=True)
-class _ProcessState:
-    """Objects that all tasks of one worker process share, so that a filter is asked only once about each table."""
+class _ThreadState:
+    """Objects that all tasks of one thread share, so that a filter is asked only once about each table."""
 
     job: str
     subjects: Subjects
@@ -175,27 +176,30 @@ class _ProcessState:
         return [flags.array()[places] if flags.is_on else None for flags, _ in self.given]
 
 
-_kept: list[_ProcessState] = []
+class _Kept(threading.local):
+    state: _ThreadState | None = None
 
 
-def _process_state(job: MeasureRanges) -> _ProcessState:
-    if not _kept or _kept[0].job != job.job:
+_kept = _Kept()
+
+
+def _thread_state(job: MeasureRanges) -> _ThreadState:
+    state = _kept.state
+    if state is None or state.job != job.job:
         subjects, sources = Subjects(), SourceNumbers()
         given = [(TableFlags(one, subjects), origin) for one, origin in job.filters]
         none = Filter((), names=NameRules("mysql", lower_case_table_names=0))
-        _kept[:] = [
-            _ProcessState(
-                job.job,
-                subjects,
-                sources,
-                Tally(subjects, sources, filters=given, bucket_seconds=job.bucket_seconds),
-                tuple(given),
-                job.slaves,
-                TableFlags(none, subjects),
-                SchemaOwners(subjects, job.unknown_xa_schemas),
-            )
-        ]
-    return _kept[0]
+        state = _kept.state = _ThreadState(
+            job.job,
+            subjects,
+            sources,
+            Tally(subjects, sources, filters=given, bucket_seconds=job.bucket_seconds),
+            tuple(given),
+            job.slaves,
+            TableFlags(none, subjects),
+            SchemaOwners(subjects, job.unknown_xa_schemas),
+        )
+    return state
 
 
 def _compress(
@@ -233,7 +237,7 @@ def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
     return data[: 2 * CHUNK]
 
 
-def _time(file: BinlogFile, block: Block, state: _ProcessState, turn: int, timing: Timing) -> None:
+def _time(file: BinlogFile, block: Block, state: _ThreadState, turn: int, timing: Timing) -> None:
     """Measure the CPU time to dump a block of events without a filter, and with the filters of a few slaves.
 
     Each range takes other slaves, so that all slaves have measurements in the end.

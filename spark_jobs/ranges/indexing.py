@@ -14,7 +14,8 @@ from typing import Literal
 from dumpfilter.binlog.format import Family, FormatDescription, NameRules
 from dumpfilter.errors import BinlogMissing
 from dumpfilter.index.subjects import Subject
-from dumpfilter.spark_jobs.ranges.files import find_set
+from dumpfilter.spark_jobs.engines.runner import Amount, Runner
+from dumpfilter.spark_jobs.ranges.files import find_set, local_bytes
 from dumpfilter.spark_jobs.ranges.range_index import (
     RANGE_SIZE,
     FileIndex,
@@ -24,8 +25,7 @@ from dumpfilter.spark_jobs.ranges.range_index import (
     look_for_xa,
     ranges_of,
 )
-from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range
-from dumpfilter.spark_jobs.spark.jobs import Runner
+from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, amount_of
 
 OnCorrupt = Literal["stop", "skip"]
 """The treatment of a damaged file. ``stop`` ends the job with an error. ``skip`` leaves out the file from the damage
@@ -143,7 +143,8 @@ def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: R
     """
     paths = find_set(str(source) if isinstance(source, str | Path) else [str(one) for one in source])
     index = partial(_index, files=len(paths), options=options)
-    files = tuple(run(index, list(enumerate(paths)), "indexing"))
+    amount = Amount("files", local_bytes(paths))
+    files = tuple(run(index, list(enumerate(paths)), "indexing", amount=amount))
     if not any(one.format_description for one in files):
         damage = files[0].damage
         assert damage is not None
@@ -152,7 +153,7 @@ def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: R
     if not any(one.has_xa for one in files):
         return IndexedSet(files, tuple(ranges))
     look = partial(_look, paths=tuple(paths), block_size=options.block_size)
-    looks = run(look, ranges, "following XA transactions")
+    looks = run(look, ranges, "following XA transactions", amount=amount_of(ranges))
     ranges, unknown = follow_xa(ranges, looks)
     everything: frozenset[Subject] = frozenset()
     if unknown:
