@@ -61,8 +61,8 @@ def suggest_command(
 
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.lint.progress import gather_with_bar
+    from dumpfilter.spark_jobs.engines.threads import ThreadRunner
     from dumpfilter.spark_jobs.ranges.files import find_set
-    from dumpfilter.spark_jobs.spark.jobs import ThreadRunner
     from dumpfilter.suggest.job import SuggestOptions, suggest
     from dumpfilter.suggest.terminal import print_suggestions
 

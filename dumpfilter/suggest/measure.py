@@ -21,10 +21,10 @@ from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
+from dumpfilter.spark_jobs.engines.runner import Runner
 from dumpfilter.spark_jobs.ranges.files import open_file
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, blocks_of, grouped
-from dumpfilter.spark_jobs.spark.jobs import Runner
 
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
 
