@@ -30,7 +30,8 @@ class Group:
         names = [member.name for member in self.members]
         if len(names) == 1:
             return names[0]
-        start = os.path.commonprefix(names).rstrip(_DIGITS)
+        # The characters that all names share, and not the folders.
+        start = os.path.commonprefix(names).rstrip(_DIGITS)  # noqa: RUF071
         ends = [name.removeprefix(start) for name in names]
         if all(set(end) <= set(_DIGITS) and end for end in ends):
             return f"{names[0]}…{ends[-1]}"
