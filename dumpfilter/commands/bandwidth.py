@@ -74,7 +74,6 @@ def bandwidth_command(
     from rich.console import Console
 
     from dumpfilter.commands.measuring import measured_results
-    from dumpfilter.report.extra import check_report_extra
     from dumpfilter.report.output import REPORT
     from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
     from dumpfilter.spark_jobs.bandwidth.output import write_results
@@ -89,7 +88,6 @@ def bandwidth_command(
         bucket_seconds=bucket,
         price_per_gb=price,
     )
-    check_report_extra()
     progress = Console(stderr=True)
 
     def runner() -> AbstractContextManager[Runner]:
