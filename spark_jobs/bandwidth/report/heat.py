@@ -18,8 +18,8 @@ MOST_ROWS = 30
 COLOURS = 5
 """The number of colours of cells."""
 _MOST_FACTOR = 4
-"""The largest factor between the limits of two colours. A few cells with hardly any bytes would otherwise leave only the
-darkest colours for all others."""
+"""The largest factor between the limits of two colours. Without it a few cells with hardly any bytes would leave only
+the darkest colour for all others."""
 
 
 @dataclass(frozen=True)
