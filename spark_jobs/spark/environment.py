@@ -36,6 +36,9 @@ from dumpfilter.spark_jobs.spark.daemon import PACKAGE, package_folder
 OWN = "dumpfilter"
 """The name of this product as an installed distribution."""
 
+SOURCE_PACKAGE = "pyspark_binlog"
+"""The package by which Spark finds the data source. It lies beside dumpfilter's own folder."""
+
 EXTRA = "spark"
 """The extra that users install for the Spark jobs: ``pip install dumpfilter[spark]``."""
 
@@ -170,10 +173,12 @@ def distribution_files(distribution: importlib.metadata.Distribution) -> Iterato
 
 
 def _copy_own_packages(to: Path) -> None:
-    """Copy the package ``dumpfilter`` with numba's compiled functions. Symbolic links become folders."""
-    shutil.copytree(
-        package_folder(), to / PACKAGE, ignore=shutil.ignore_patterns("tests", "*.pyc", "*.tmp.*")
-    )
+    """Copy the packages of dumpfilter with numba's compiled functions. Symbolic links become folders."""
+    folder = package_folder()
+    for name in (PACKAGE, SOURCE_PACKAGE):
+        shutil.copytree(
+            folder.parent / name, to / name, ignore=shutil.ignore_patterns("tests", "*.pyc", "*.tmp.*")
+        )
 
 
 def _compile_kernels(own: Path) -> None:

@@ -34,6 +34,7 @@ class TestContents:
         assert {PACKAGE, "numba", "numpy", "pyarrow", "zstandard"} <= below
         # The archive has dumpfilter's own files, even if dumpfilter is installed in editable mode.
         assert f"{SITE_PACKAGES}/dumpfilter/spark_jobs/spark/daemon.py" in members
+        assert f"{SITE_PACKAGES}/pyspark_binlog/__init__.py" in members
         assert not any("__editable__" in name for name in members)
 
     def test_what_they_do_not(self, members: dict[str, tarfile.TarInfo]) -> None:
