@@ -32,8 +32,8 @@ def bandwidth_command(
     bucket: Annotated[
         int | None,
         typer.Option(
-            help="Seconds over which bytes are summed, and the width of a peak. Without it a minute, or more where "
-            "the binlogs are long.",
+            help="Seconds over which bytes are summed, and the width of a peak. Without it a minute, less for "
+            "short binlogs, and more for long ones.",
             min=1,
             show_default=False,
         ),

@@ -35,6 +35,11 @@ _LENGTHS = (60, 300, 900, 3600, 6 * 3600, 86_400)
 """The default lengths of a time bucket, seconds. The job takes the shortest length that does not make too many
 buckets."""
 
+_SHORT_LENGTHS = (1, 5, 15)
+_SHORT_BUCKETS = 60
+"""The largest number of buckets of a length in _SHORT_LENGTHS. A bucket of a minute would hide the peaks of binlogs
+that span less than a quarter of an hour, and a peak could be below the average."""
+
 _SLICES = 16
 """The largest number of Spark tasks that ask filters about tables, because each task costs time to start."""
 
@@ -44,7 +49,8 @@ _DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
 
 @dataclass(frozen=True)
 class BandwidthOptions(ReadOptions):
-    """The options of a bandwidth job. Without ``bucket_seconds`` a bucket is a minute, or longer for long binlogs."""
+    """The options of a bandwidth job. Without ``bucket_seconds`` a bucket is a minute. Buckets of short binlogs are
+    shorter, and those of long binlogs are longer."""
 
     bucket_seconds: int | None = None
     price_per_gb: float | None = None
@@ -309,6 +315,9 @@ def _known(kept: MeasuredSet, versions: Sequence[FileVersion | None]) -> list[Me
 def default_bucket_seconds(indexed: IndexedSet) -> int:
     """Return the length of a time bucket for the time that a set spans, seconds."""
     seconds = active_seconds(indexed.times)
+    for length in _SHORT_LENGTHS:
+        if seconds <= length * _SHORT_BUCKETS:
+            return length
     return next((length for length in _LENGTHS if seconds <= length * _MOST_BUCKETS), _LENGTHS[-1])
 
 
