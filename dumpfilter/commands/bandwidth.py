@@ -61,8 +61,8 @@ def bandwidth_command(
     column replica is for a real replica.
 
     The output directory keeps the measurements. The next run with other slaves
-    reads only what is new in the binlogs. With --slave the work runs in this
-    process.
+    reads only what is new in the binlogs. With --slave the engine is local,
+    unless --engine says otherwise.
 
     Examples:
 
