@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_module
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ import typer
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
+from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
 from dumpfilter.errors import OptionError
 
 FOUND = 4
@@ -21,10 +21,7 @@ FOUND = 4
 def lint_command(
     binlogs: BinlogArguments,
     rules: SlaveFilterOptions,
-    slaves: Annotated[
-        Path | None,
-        typer.Option(help="Check the filters of all slaves of this file (TOML, docs/bandwidth.md)."),
-    ] = None,
+    slaves: SlaveSetOptions,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     verify_checksum: VerifyChecksum = True,
 ) -> None:
@@ -49,16 +46,15 @@ def lint_command(
     from dumpfilter.lint.output import print_warnings, warning_as_dict
     from dumpfilter.lint.progress import gather_with_bar
     from dumpfilter.printable import visible
-    from dumpfilter.topology.slaves_file import load_slaves
 
-    if (slaves is not None) == bool(rules.values):
-        raise OptionError("give either rules, such as --replicate-do-db=shop, or --slaves FILE")
+    definitions = slaves.definitions()
+    if bool(definitions) == bool(rules.values):
+        raise OptionError("give either rules, such as --replicate-do-db=shop, or --slaves FILE, or --slave")
     given = FilterOptions(
         rules=tuple(make_rules(rules.values)),
         semantics=rules.semantics,
         lower_case_table_names=rules.lower_case_table_names,
     )
-    definitions = [] if slaves is None else load_slaves(slaves)
     source = BinlogSet.open(binlogs.source())
     with source.file(source.names[-1]) as newest:
         written_by = newest.format_description.names

@@ -7,9 +7,10 @@ from dumpfilter.lint.changes import odd_statements
 from dumpfilter.lint.findings import FilterWarning, Level
 from dumpfilter.lint.items import Item, joined
 from dumpfilter.lint.knowledge import SetKnowledge
+from dumpfilter.lint.remembering import RememberingFilter
 from dumpfilter.lint.replica_tables import ReplicaTables
 from dumpfilter.lint.rule_names import merged_tables, names_of, odd_names
-from dumpfilter.lint.rule_order import void_rules
+from dumpfilter.lint.rule_order import decisions_of, void_rules
 from dumpfilter.lint.statement_reads import statements_that_depend
 from dumpfilter.lint.xa import dropped_xa
 
@@ -27,14 +28,17 @@ def lint(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> list[Filter
 Did you mean --replicate-do-db=shop --replicate-do-db=hr?
     """
     items: list[Item] = []
+    remembering = RememberingFilter(rule_filter)
     if isinstance(rule_filter, Filter):
         names = names_of(rule_filter, knowledge)
-        items += odd_names(rule_filter, knowledge, names)
+        decisions = decisions_of(remembering, knowledge)
+        deciding = {decision.rule for decision in decisions.values()}
+        items += odd_names(rule_filter, knowledge, names, deciding)
         items += merged_tables(rule_filter, knowledge)
-        items += void_rules(rule_filter, knowledge, names)
-    tables = ReplicaTables(rule_filter)
+        items += void_rules(rule_filter, knowledge, names, decisions)
+    tables = ReplicaTables(remembering)
     items += tables.walk(knowledge)
-    items += odd_statements(rule_filter, knowledge, tables.causes, tables.missing)
-    items += statements_that_depend(rule_filter, knowledge)
-    items += dropped_xa(rule_filter, knowledge)
+    items += odd_statements(remembering, knowledge, tables.causes, tables.missing)
+    items += statements_that_depend(remembering, knowledge)
+    items += dropped_xa(remembering, knowledge)
     return sorted(joined(items), key=lambda warning: warning.level is Level.NOTE)

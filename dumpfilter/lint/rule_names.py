@@ -21,6 +21,9 @@ _CLOSE = 0.75
 _MOST_COMPARED = 5000
 """The most names of the set that lint compares with a rule, to find a misspelling."""
 
+_MOST_COMPARISONS = 500_000
+"""The most comparisons of a rule with a name of the set. Later rules of a filter are left out."""
+
 _QUOTES = "'\"`´‘’“” \t"
 _WILD_KINDS = {RuleKind.DO_TABLE: RuleKind.WILD_DO_TABLE, RuleKind.IGNORE_TABLE: RuleKind.WILD_IGNORE_TABLE}
 _TABLE_KINDS = {RuleKind.DO_DB: RuleKind.DO_TABLE, RuleKind.IGNORE_DB: RuleKind.IGNORE_TABLE}
@@ -75,26 +78,26 @@ class RuleAlone:
 _TABLE_FORMS = (ValueForm.TABLE, ValueForm.WILD_TABLE)
 
 
-def odd_names(rule_filter: Filter, knowledge: SetKnowledge, names: RuleNames) -> Iterator[Item]:
+def odd_names(
+    rule_filter: Filter, knowledge: SetKnowledge, names: RuleNames, deciding: set[Rule | None]
+) -> Iterator[Item]:
     """Yield the faults in the names of a classic filter's rules.
 
-    When only a part of the set is known, a rule without a match is a fault only if its value is no likely name.
+    The rules ``deciding`` decide something in the set. When only a part of the set is known, a rule without a match is
+    a fault only if its value is no likely name.
     """
-    used = {
-        decision.rule
-        for decision in (
-            *(rule_filter.decide(event.subject) for event in knowledge.events),
-            *(rule_filter.decide_rows(*table) for table in knowledge.tables),
-        )
-    }
-    for rule in rule_filter.rules:
-        if rule not in used and not RuleAlone(rule_filter, rule).matches_any(names):
+    unused = [rule for rule in rule_filter.rules if rule not in deciding]
+    for rule in compared(unused, names):
+        if not RuleAlone(rule_filter, rule).matches_any(names):
             if knowledge.is_whole and names.databases:
                 yield _no_match(rule_filter, rule, names)
             elif not knowledge.is_whole:
                 yield from _unlikely(rule)
-        elif rule.kind.form is ValueForm.WILD_TABLE:
-            yield from _underscores(rule_filter, rule, names)
+    wild = [
+        rule for rule in rule_filter.rules if rule.kind.form is ValueForm.WILD_TABLE and "_" in rule.value
+    ]
+    for rule in compared(wild, names):
+        yield from _underscores(rule_filter, rule, names)
 
 
 def names_of(rule_filter: Filter, knowledge: SetKnowledge) -> RuleNames:
@@ -307,6 +310,11 @@ def _option(rule: Rule, value: str) -> str:
     if rule.kind is RuleKind.REWRITE_DB:
         return f"--{rule.kind.option}='{value}->{rule.pair[1]}'"
     return f"--{rule.kind.option}={value}"
+
+
+def compared(rules: list[Rule], names: RuleNames) -> list[Rule]:
+    """Return as many of the rules as lint compares with all names of the set, to bound its time."""
+    return rules[: max(1, _MOST_COMPARISONS // (len(names.tables) + len(names.databases) + 1))]
 
 
 def merged_tables(rule_filter: Filter, knowledge: SetKnowledge) -> Iterator[Item]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dumpfilter.filter import Filter, Rule, RuleKind, Step
+from dumpfilter.filter import Decision, Filter, ReplicationFilter, Rule, RuleKind, Step
 from dumpfilter.filter.rules import ValueForm
 from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.lint.findings import Code
 from dumpfilter.lint.items import Item, few, listed
 from dumpfilter.lint.knowledge import SetEvent, SetKnowledge
 from dumpfilter.lint.reasons import escaped
-from dumpfilter.lint.rule_names import Name, RuleAlone, RuleNames
+from dumpfilter.lint.rule_names import Name, RuleAlone, RuleNames, compared
 
 _MOST_DECISIONS = 300_000
 """The most decisions for the search of rules without an effect. No search is made where more are needed."""
@@ -22,16 +22,30 @@ _TABLE_FORMS = (ValueForm.TABLE, ValueForm.WILD_TABLE)
 _BY_DATABASE = (Step.NO_DO_DB, Step.IGNORE_DB)
 
 
-def void_rules(rule_filter: Filter, knowledge: SetKnowledge, names: RuleNames) -> Iterator[Item]:
+Decisions = dict[Subject, Decision]
+"""The decision of a filter about each table and statement of a set."""
+
+
+def decisions_of(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Decisions:
+    """Return a filter's decisions about all tables and statements of a set."""
+    subjects = [event.subject for event in knowledge.events]
+    subjects += [TableSubject(*table) for table in knowledge.tables]
+    return {subject: rule_filter.decide(subject) for subject in dict.fromkeys(subjects)}
+
+
+def void_rules(
+    rule_filter: Filter, knowledge: SetKnowledge, names: RuleNames, decisions: Decisions
+) -> Iterator[Item]:
     """Yield the rules of a classic filter that other rules make void, and the filter that lets nothing pass."""
     yield from _unasked(rule_filter, names)
-    deciding = {rule_filter.decide(event.subject).rule for event in knowledge.events}
-    deciding |= {rule_filter.decide_rows(*table).rule for table in knowledge.tables}
-    for rule in rule_filter.rules:
-        if rule.kind.form in _TABLE_FORMS and rule not in deciding:
-            yield from _preceded(rule_filter, rule, names)
-    yield from _without_effect(rule_filter, knowledge, deciding)
-    yield from _nothing_passes(rule_filter, knowledge)
+    deciding = {decision.rule for decision in decisions.values()}
+    undecided = [
+        rule for rule in rule_filter.rules if rule.kind.form in _TABLE_FORMS and rule not in deciding
+    ]
+    for rule in compared(undecided, names):
+        yield from _preceded(rule_filter, rule, names)
+    yield from _without_effect(rule_filter, decisions, deciding)
+    yield from _nothing_passes(rule_filter, knowledge, decisions)
 
 
 def _unasked(rule_filter: Filter, names: RuleNames) -> Iterator[Item]:
@@ -108,28 +122,22 @@ def _blocked(rule_filter: Filter, rule: Rule, matched: list[Name], names: RuleNa
     )
 
 
-def _without_effect(
-    rule_filter: Filter, knowledge: SetKnowledge, deciding: set[Rule | None]
-) -> Iterator[Item]:
+def _without_effect(rule_filter: Filter, decisions: Decisions, deciding: set[Rule | None]) -> Iterator[Item]:
     """Yield the rules without which every event of the set is decided alike, although they decide some events."""
-    subjects = _subjects(knowledge)
     has_table_do = any(rule.kind in _TABLE_DO for rule in rule_filter.rules)
     candidates = [
         rule
         for rule in rule_filter.rules
         if rule in deciding and rule.kind.form in _TABLE_FORMS and (has_table_do or rule.kind not in _DO)
     ]
-    if len(candidates) * len(subjects) > _MOST_DECISIONS or len(rule_filter.rules) < 2:
+    if len(candidates) * len(decisions) > _MOST_DECISIONS or len(rule_filter.rules) < 2:
         return
-    verdicts = [rule_filter.verdict(subject) for subject in subjects]
     for rule in candidates:
         rest = [each for each in rule_filter.rules if each != rule]
         if rule.kind in _DO and not any(each.kind in _TABLE_DO for each in rest):
             continue
         without = Filter(rest, names=rule_filter.names)
-        if all(
-            without.verdict(subject) is verdict for subject, verdict in zip(subjects, verdicts, strict=True)
-        ):
+        if all(without.verdict(subject) is decision.verdict for subject, decision in decisions.items()):
             yield Item(
                 Code.NO_EFFECT,
                 (rule,),
@@ -138,9 +146,8 @@ def _without_effect(
             )
 
 
-def _nothing_passes(rule_filter: Filter, knowledge: SetKnowledge) -> Iterator[Item]:
-    subjects = _subjects(knowledge)
-    if not subjects or not knowledge.is_whole or any(rule_filter.verdict(each).passes for each in subjects):
+def _nothing_passes(rule_filter: Filter, knowledge: SetKnowledge, decisions: Decisions) -> Iterator[Item]:
+    if not decisions or not knowledge.is_whole or any(each.verdict.passes for each in decisions.values()):
         return
     rules = [rule for rule in rule_filter.rules if rule.kind is not RuleKind.REWRITE_DB]
     yield Item(
@@ -150,11 +157,6 @@ def _nothing_passes(rule_filter: Filter, knowledge: SetKnowledge) -> Iterator[It
         "Check the names in the rules",
         events=tuple(knowledge.events[:1]),
     )
-
-
-def _subjects(knowledge: SetKnowledge) -> list[Subject]:
-    tables = [TableSubject(*table) for table in knowledge.tables]
-    return list(dict.fromkeys([*(event.subject for event in knowledge.events), *tables]))
 
 
 def _listed(names: list[Name]) -> str:

@@ -22,7 +22,7 @@ def write_results(results: Results, directory: Path, *, page: bool = True) -> No
     with written_together(directory) as beside:
         (beside / RESULTS).write_text(results.model_dump_json(indent=1) + "\n", "utf-8")
         if page:
-            # Jinja and plotly take long to load, and not everybody has them.
+            # Jinja takes long to load, and not everybody has it.
             from dumpfilter.simulation.page import render_page
 
             (beside / REPORT).write_text(render_page(results), "utf-8")
