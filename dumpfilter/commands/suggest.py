@@ -61,8 +61,8 @@ def suggest_command(
 
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.lint.progress import gather_with_bar
+    from dumpfilter.spark_jobs.engines.threads import ThreadRunner
     from dumpfilter.spark_jobs.ranges.files import find_set
-    from dumpfilter.spark_jobs.spark.jobs import ThreadRunner
     from dumpfilter.suggest.job import SuggestOptions, suggest
     from dumpfilter.suggest.terminal import print_suggestions
 
@@ -78,7 +78,7 @@ def suggest_command(
     found = suggest(
         source,
         definitions,
-        ThreadRunner(),
+        ThreadRunner(console=progress),
         options,
         (lambda: gather_with_bar(BinlogSet.open(paths), progress, verify=verify_checksum))
         if can_lint

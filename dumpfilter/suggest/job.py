@@ -13,8 +13,8 @@ from dumpfilter.filter.rules import Rule, RuleKind, make_rule
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.lint.knowledge import SetKnowledge
 from dumpfilter.printable import replace_invalid_utf8
+from dumpfilter.spark_jobs.engines.runner import Runner
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
-from dumpfilter.spark_jobs.spark.jobs import Runner
 from dumpfilter.suggest.candidates import SYSTEM_SCHEMAS, escaped
 from dumpfilter.suggest.check import Check
 from dumpfilter.suggest.measure import GivenFilter, measure
