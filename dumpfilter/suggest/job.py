@@ -79,12 +79,13 @@ def suggest(
     for one in alone:
         exact.want(one)
     exact.compute()
+    tables = _tables(traffic, slaves, indexed)
     return Suggestions(
         files=len(indexed.files),
         checked=check is not None,
         bytes=traffic.bytes(None, None),
         server_version=replace_invalid_utf8(indexed.newest.server_version),
-        tables=_tables(traffic, slaves, indexed),
+        tables=tables,
         plans=tuple(_plan([one], plan, exact, traffic, indexed) for one, plan in plans),
         together=_plan(slaves, together, exact, traffic, indexed) if len(slaves) > 1 else None,
         only_schemas=tuple(
@@ -95,7 +96,7 @@ def suggest(
             )
             for schema, one in zip(schemas, alone, strict=True)
         ),
-        without_reader=_without_reader(traffic, slaves, indexed),
+        without_reader=sum(one.bytes for one in tables if not one.slaves),
         warnings=(*indexed.warnings(), *indexed.told_of_xa("sent to every slave")),
     )
 
@@ -228,7 +229,3 @@ def _tables(traffic: Traffic, slaves: Sequence[Slave], indexed: IndexedSet) -> t
         )
         for name, nbytes in everything.items()
     )
-
-
-def _without_reader(traffic: Traffic, slaves: Sequence[Slave], indexed: IndexedSet) -> int:
-    return sum(one.bytes for one in _tables(traffic, slaves, indexed) if not one.slaves)

@@ -17,7 +17,7 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.lint.gather import gather
-from dumpfilter.spark_jobs.spark.jobs import ThreadRunner
+from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.suggest.job import NOBODY, SuggestOptions, suggest
 from dumpfilter.suggest.results import Plan, Suggestions
 from dumpfilter.suggest.terminal import print_suggestions
