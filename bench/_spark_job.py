@@ -26,7 +26,8 @@ from dumpfilter.links.shape import LinkShape
 from dumpfilter.simulation.plan import plan_slaves
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.simulate import Options, simulate
-from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
+from dumpfilter.spark_jobs.bandwidth.job import bandwidth
+from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.simulation.evaluation import evaluator
 from dumpfilter.spark_jobs.simulation.traffic import read_traffic
 from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context

@@ -117,6 +117,10 @@ class ConnectionLost(DumpfilterError):
     exit_code = 3
 
 
+class NotAMaster(ConnectionLost):
+    """An error about an address at which another server answers than a dumpfilter master. The text names both."""
+
+
 class LinkError(DumpfilterError):
     """An error about a link of a topology: an unknown name, an impossible shape, or a process of links that ended."""
 

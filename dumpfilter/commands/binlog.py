@@ -25,12 +25,14 @@ def binlog_command(
 
     Examples:
 
-        dumpfilter binlog /var/lib/mysql/binlog.index --do-db=shop | mysql --binary-mode
+        dumpfilter binlog /var/lib/mysql/binlog.index --do-db=shop \
+            | mysql --binary-mode
 
         dumpfilter binlog binlog.000007 binlog.000008 --start-position=4711 \
             --stop-datetime='2026-11-21 13:00:00' --ignore-statement-kind=drop-table
 
-        dumpfilter binlog /var/lib/mysql --clever --do-table=shop.orders --raw --output orders
+        dumpfilter binlog /var/lib/mysql --clever --do-table=shop.orders \
+            --raw --output orders
     """
     from rich.console import Console
 
@@ -56,6 +58,7 @@ def binlog_command(
         include_gtids=selection.include_gtids,
         exclude_gtids=selection.exclude_gtids,
         skip_gtids=output.skip_gtids,
+        may_fail=output.may_fail,
         local_load=output.local_load,
         verify=verify_checksum,
     )

@@ -173,9 +173,13 @@ def _work_out(console: Console, source: Path, output: Path, reports: dict[str, d
 def _print_slaves(
     console: Console, reports: dict[str, dict[str, Any]], output: Path, files: BinlogSet
 ) -> bool:
+    # The filters stand above the table, so that the table has room on a terminal of 80 columns.
+    for slave in SLAVES:
+        console.print(
+            f"  {slave.name}: {' '.join(slave.options) or '(none: receives everything)'}", soft_wrap=True
+        )
     table = Table(title="What the master's filter saved", title_justify="left", title_style="bold")
     table.add_column("slave", no_wrap=True)
-    table.add_column("filter", overflow="fold")
     for name in ("read", "sent", "saved"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("position", no_wrap=True)
@@ -196,7 +200,6 @@ def _print_slaves(
         held &= holds
         table.add_row(
             slave.name,
-            "\n".join(slave.options) or "(none: receives everything)",
             f"{counts['bytes_read']:,}",
             f"{counts['bytes_sent']:,}",
             f"{100 * saved:.1f} %",
@@ -206,7 +209,7 @@ def _print_slaves(
     console.print(table)
     console.print(f"GTID set of every slave: {everything['gtid_set'] or 'none'}", soft_wrap=True)
     console.print(
-        "law: the summary (rows by table, digests of their images, statements by database), position and GTID set\n"
+        "law: the summary (rows by table, digests of their images, statements by database), position and GTID set "
         "equal those of the slave that received everything, with this slave's filter over its relay log."
     )
     return held

@@ -1,4 +1,4 @@
-"""The check that the libraries of reports are installed. They belong to the extra ``report``."""
+"""The check that the library of reports is installed. It belongs to the extra ``report``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.util
 
 from dumpfilter.errors import ExtraMissing
 
-_MODULES = ("jinja2", "plotly")
+_MODULES = ("jinja2",)
 
 
 def check_report_extra() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,8 @@ _SAMPLES = 1 << 20
 """The most bytes of one range (a part of a binlog file) to compress as samples, because compression is slow."""
 _WHOLE = ""
 """The dictionary key of samples of the whole binlog stream. Other keys are names of schemas."""
+MOST_UNITS = 4_000_000
+"""The most units (entries of the tally) of all tasks together that the driver holds. A unit takes 72 bytes."""
 _TIMED = 2
 """The number of slaves whose dump is timed in each range. Timing all slaves would take too long."""
 
@@ -108,23 +111,36 @@ class MeasureRanges:
     slaves: int
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()
-    fold: bool = False
-    """Whether to add up counts that all filters treat alike, which keeps results of long binlogs small. Every process
-    must then ask every filter."""
+    most_units: int = MOST_UNITS
+    """The number of units (entries of the tally) above which the task adds up counts that all filters treat alike.
+
+    The results that travel to the driver stay small. But they hold for these filters only, and every process must ask
+    every filter."""
     verify: bool = True
     block_size: int = BLOCK_SIZE
 
-    def __call__(self, ranges: Iterable[Range]) -> Measured:
-        """Read the ranges and return their measurements. Raises BinlogError with file and position."""
+    def __call__(self, ranges: Iterable[Range]) -> dict[int, Measured]:
+        """Read the ranges, and return the measurements of each file by its number. Raises BinlogError with file and
+        position."""
         state = _process_state(self)
-        found = Measured(state.tally.take())
-        for wanted in ranges:
-            with open_file(self.files[wanted.file].path) as file:
-                self._measure(file, wanted, state, found)
-        found.tallied = state.tally.take()
-        if self.fold:
-            found.tallied = found.tallied.folded(state.flags_of(found.tallied))
-        return found
+        state.tally.take()
+        by_file: dict[int, Measured] = {}
+        for number, some in itertools.groupby(ranges, lambda one: one.file):
+            found = by_file[number] = Measured(state.tally.take())
+            with open_file(self.files[number].path) as file:
+                for wanted in some:
+                    self._measure(file, wanted, state, found)
+            found.tallied = state.tally.take()
+        if sum(len(found.tallied.condition) for found in by_file.values()) > self.most_units:
+            for found in by_file.values():
+                found.tallied = found.tallied.folded(state.flags_of(found.tallied))
+        return by_file
+
+    def nothing(self) -> Measured:
+        """Return the measurements of a file without transactions."""
+        return Measured(
+            Tally(Subjects(), SourceNumbers(), filters=(), bucket_seconds=self.bucket_seconds).take()
+        )
 
     def _measure(self, file: BinlogFile, wanted: Range, state: _ProcessState, found: Measured) -> None:
         blocks = blocks_of(
@@ -188,7 +204,7 @@ def _process_state(job: MeasureRanges) -> _ProcessState:
                 job.job,
                 subjects,
                 sources,
-                Tally(subjects, sources, filters=given, bucket_seconds=job.bucket_seconds),
+                Tally(subjects, sources, filters=given, bucket_seconds=job.bucket_seconds, any_origin=True),
                 tuple(given),
                 job.slaves,
                 TableFlags(none, subjects),

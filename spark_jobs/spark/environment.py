@@ -42,9 +42,9 @@ SOURCE_PACKAGE = "pyspark_binlog"
 EXTRA = "spark"
 """The extra that users install for the Spark jobs: ``pip install dumpfilter[spark]``."""
 
-NOT_PACKED = frozenset({"pyspark", "py4j", "jinja2", "plotly"})
+NOT_PACKED = frozenset({"pyspark", "py4j", "jinja2"})
 """The packages that are left out of the archive. PySpark and py4j come with the workers' Spark. Only the driver uses
-jinja2 and plotly, which render the bandwidth report."""
+jinja2, which renders the bandwidth report."""
 
 LEFT_OUT = frozenset({"__pycache__", "tests"})
 """The directories of packages that are left out of the archive, because no job reads them."""

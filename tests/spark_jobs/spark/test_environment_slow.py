@@ -40,7 +40,7 @@ class TestContents:
     def test_what_they_do_not(self, members: dict[str, tarfile.TarInfo]) -> None:
         below = {name.removeprefix(f"{SITE_PACKAGES}/").split("/")[0] for name in members}
         assert (
-            not {"pyspark", "py4j", "plotly", "pytest", "_pytest", "mypy", "pip", "ruff", "hypothesis"}
+            not {"pyspark", "py4j", "jinja2", "pytest", "_pytest", "mypy", "pip", "ruff", "hypothesis"}
             & below
         )
         assert not any("/tests/" in name or name.endswith(".pyc") for name in members)
