@@ -17,6 +17,7 @@ from dumpfilter.commands.demo import demo_command
 from dumpfilter.commands.explain import explain_command
 from dumpfilter.commands.fetch import fetch_command
 from dumpfilter.commands.inspect import inspect_command
+from dumpfilter.commands.lint import lint_command
 from dumpfilter.commands.manifest import manifest_command
 from dumpfilter.commands.master import master_command
 from dumpfilter.commands.option_groups.option_files import OptionFileCommand
@@ -29,6 +30,7 @@ from dumpfilter.commands.split import split_command
 from dumpfilter.commands.sql import sql_command
 from dumpfilter.commands.status import status_command
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand
+from dumpfilter.commands.suggest import suggest_command
 from dumpfilter.commands.topology import topology_app
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.printable import for_terminal
@@ -54,11 +56,13 @@ app.command("split", cls=SubCommand)(split_command)
 app.command("manifest", cls=SubCommand)(manifest_command)
 app.command("purge", cls=SubCommand)(purge_command)
 app.command("bandwidth", cls=SubCommand)(bandwidth_command)
+app.command("suggest", cls=SubCommand)(suggest_command)
 app.command("simulate", cls=SubCommand)(simulate_command)
 app.command("package-environment", cls=SubCommand)(package_environment_command)
 app.command("inspect", cls=SubCommand)(inspect_command)
 app.command("binlog", cls=SubCommand)(binlog_command)
 app.command("explain", cls=SubCommand)(explain_command)
+app.command("lint", cls=SubCommand)(lint_command)
 app.command("status", cls=SubCommand)(status_command)
 app.command("sql", cls=SubCommand)(sql_command)
 app.command("password-hash", cls=SubCommand)(password_hash_command)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dumpfilter.commands.option_groups.engine import EngineOptions, JobReadOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import JobBinlogArguments
 from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
-from dumpfilter.commands.option_groups.spark import JobReadOptions, SparkOptions
 
 if TYPE_CHECKING:
-    from dumpfilter.spark_jobs.spark.jobs import Runner
+    from dumpfilter.spark_jobs.engines.runner import Runner
 
 
 @with_option_groups
@@ -22,7 +22,7 @@ def bandwidth_command(
     binlogs: JobBinlogArguments,
     slaves: SlaveSetOptions,
     read: JobReadOptions,
-    spark: SparkOptions,
+    engine: EngineOptions,
     output: Annotated[
         Path,
         typer.Option(
@@ -93,9 +93,7 @@ def bandwidth_command(
     progress = Console(stderr=True)
 
     def runner() -> AbstractContextManager[Runner]:
-        from dumpfilter.spark_jobs.spark.jobs import run_here, spark_runner
-
-        return nullcontext(run_here) if slaves.is_what_if else spark_runner(spark.settings, progress)
+        return engine.runner(progress, default="local" if slaves.is_what_if else "spark")
 
     source = binlogs.source()
     results, measured = measured_results(

@@ -65,6 +65,7 @@ def explain_command(
     from dumpfilter.filter.factory import FilterOptions
     from dumpfilter.filter.rules import make_rules
     from dumpfilter.index.fileset import BinlogSet
+    from dumpfilter.lint.output import print_briefly
 
     if bool(binlogs.binlogs) == bool(statement.strip()):
         raise OptionError("name a binlog set or a statement (--statement), one of the two")
@@ -103,6 +104,7 @@ def explain_command(
             _print_json(output.set_as_dict(whole, filters))
         else:
             output.print_set(whole, filters, console, top=top)
+            print_briefly(whole.warnings, Console(stderr=True))
         return
     found = explain_events(source, filters, verify=verify_checksum)
     if json:

@@ -80,14 +80,21 @@ class KnownTable:
     layouts: dict[tuple[int, bytes, bytes | None], int] = field(default_factory=dict)
     header_lengths: dict[int, int] = field(default_factory=dict)
     """The length of the body before the rows, for each type of rows events that have no extra data."""
+    image_columns: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
+    """The numbers of the columns that the before-image and the after-image have, by layout."""
     by_header: dict[tuple[int, bytes], int] = field(default_factory=dict)
     """The layouts by the events' type and by the bytes between the table id and the rows."""
 
 
 class LayoutTable:
-    """The layouts met so far. Each has a number, by which the compiled code finds its columns."""
+    """The layouts met so far. Each has a number, by which the compiled code finds its columns.
 
-    def __init__(self) -> None:
+    With ``fill_unchanged``, a JSON value that a partial update leaves unchanged is that of the before-image. Otherwise
+    the value is an empty list of changes.
+    """
+
+    def __init__(self, *, fill_unchanged: bool = True) -> None:
+        self._fill_unchanged = fill_unchanged
         self.tables: dict[TableKey, KnownTable] = {}
         self._columns: list[tuple[Form, int, int, str, ToText]] = []
         self._labels: list[bytes] = []
@@ -134,7 +141,7 @@ class LayoutTable:
         after = first if rows.kind == "insert" else []
         if rows.kind == "update":
             after = _present(rows.columns_after or b"", known.plan)
-        place = {column: k for k, column in enumerate(before)}
+        place = {column: k for k, column in enumerate(before)} if self._fill_unchanged else {}
         sizes = known.plan.sizes.tolist()
         json = [k for k, column in enumerate(known.table.columns) if column.type == T.JSON]
         partial = rows.type == EventType.PARTIAL_UPDATE_ROWS
@@ -150,6 +157,7 @@ class LayoutTable:
         ]
         self._before_at.append(len(self._before))
         self._after_at.append(len(self._after))
+        known.image_columns[len(self._images)] = (before, after)
         self._images.append({"insert": AFTER, "delete": BEFORE, "update": BEFORE | AFTER}[rows.kind])
         self._partial.append((len(json) + 7) // 8 if partial else -1)
         self._arrays = None

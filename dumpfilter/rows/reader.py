@@ -13,7 +13,8 @@ from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, ROWS, STMT_END_F, Eve
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.rows import ROWS_HEADER_LENGTH_V0, TableMap, decode_rows_header, decode_table_map
 from dumpfilter.errors import BinlogCorrupt, BinlogError
-from dumpfilter.rows import _cell_kernels as K
+from dumpfilter.rows._cell_kernels import columns_of_cells
+from dumpfilter.rows.cells import RowsError, find_cells
 from dumpfilter.rows.layouts import AFTER, BEFORE, LayoutTable, TableKey
 from dumpfilter.rows.texts import CellError, cell_texts
 
@@ -26,10 +27,6 @@ or null for NULL. A column that the row image lacks has no entry.
 
 _MOST_COLUMNS = 1 << 18
 """The number of columns, of all tables and layouts, at which the reader forgets them. A column takes some 200 bytes."""
-_FEWEST_ROWS = 256
-_LIKELY_ROW = 48
-"""The size of a row, bytes, from which the first size of the arrays is guessed."""
-
 _ENDS = GTIDS | {EventType.XID}
 """The events after which no Table_map event is in force."""
 _WATCHED: npt.NDArray[np.bool_] = np.isin(np.arange(256), [EventType.TABLE_MAP, *ROWS, *_ENDS])
@@ -192,8 +189,14 @@ class RowImageReader:
         data = events.all_data()
         layouts, columns = self._layouts.arrays()
         layout_of = np.array(events.layout, np.int64)
-        found = _find_cells(events, data, layout_of, layouts, position)
-        event = np.array(events.event, np.int64)[found.row_event]
+        of_event = np.array(events.event, np.int64)
+        try:
+            found = find_cells(
+                data, np.array(events.start, np.int64), np.array(events.end, np.int64), layout_of, layouts
+            )
+        except RowsError as error:
+            raise _at(error.error, int(position[of_event[error.event]])) from error.error
+        event = of_event[found.row_event]
         images = layouts.images[layout_of[found.row_event]]
         maps = []
         for bit, cells, layout_at, columns_of in (
@@ -201,7 +204,7 @@ class RowImageReader:
             (AFTER, found.after, layouts.after, columns.after),
         ):
             column = np.empty(cells.start.size, np.int64)
-            K.columns_of_cells(found.row_event, layout_of, layout_at, columns_of, cells.row, column)
+            columns_of_cells(found.row_event, layout_of, layout_at, columns_of, cells.row, column)
             try:
                 items = cell_texts(data, cells, column, self._layouts.forms())
             except CellError as error:
@@ -213,64 +216,12 @@ class RowImageReader:
         return ChangedRows(event, *maps)
 
 
-class _Found(NamedTuple):
-    row_event: Int64
-    """The number of each row's event in the list of events to decode."""
-    before: K.Cells
-    after: K.Cells
-
-
 def _id_length(fd: FormatDescription) -> int:
     return 4 if fd.post_header_length(EventType.TABLE_MAP) == ROWS_HEADER_LENGTH_V0 else 6
 
 
 def _at(error: BinlogError, position: int) -> BinlogError:
     return type(error)(error.what, file=error.file, position=position)
-
-
-_PROBLEMS = {
-    K.CUT: "the rows data end inside a row",
-    K.EMPTY_ROW: "there are rows data for rows without columns",
-    K.BAD_VALUE_OPTIONS: "an update has unknown value_options",
-}
-
-
-def _find_cells(
-    events: _RowsEvents, data: Bytes, layout_of: Int64, layouts: K.Layouts, position: Int64
-) -> _Found:
-    starts, ends = np.array(events.start, np.int64), np.array(events.end, np.int64)
-    likely = _FEWEST_ROWS + int((ends - starts).sum()) // _LIKELY_ROW
-    row_event = np.empty(likely, np.int64)
-    before, after = _more_cells(None, likely), _more_cells(None, likely)
-    e = rows = 0
-    at = int(starts[0]) if starts.size else 0
-    while True:
-        code, e, at, rows = K.find_cells(
-            data, starts, ends, layout_of, layouts, before, after, row_event, e, at, rows
-        )
-        if code == K.DONE:
-            break
-        if code != K.FULL:
-            raise BinlogCorrupt(f"rows event: {_PROBLEMS[code]}", position=int(position[events.event[e]]))
-        row_event = np.concatenate((row_event, np.empty_like(row_event)))
-        before, after = _more_cells(before, likely), _more_cells(after, likely)
-    return _Found(row_event[:rows], _cut(before, rows), _cut(after, rows))
-
-
-def _more_cells(cells: K.Cells | None, rows: int) -> K.Cells:
-    if cells is None:
-        row = np.zeros(rows + 1, np.int64)
-        return K.Cells(row, np.empty(4 * rows, np.int64), np.empty(4 * rows, np.int64))
-    return K.Cells(
-        np.concatenate((cells.row, np.empty(cells.row.size - 1, np.int64))),
-        np.concatenate((cells.start, np.empty_like(cells.start))),
-        np.concatenate((cells.length, np.empty_like(cells.length))),
-    )
-
-
-def _cut(cells: K.Cells, rows: int) -> K.Cells:
-    count = int(cells.row[rows])
-    return K.Cells(cells.row[: rows + 1], cells.start[:count], cells.length[:count])
 
 
 def _maps(has: npt.NDArray[np.bool_], row: Int64, keys: pa.Array, items: pa.Array) -> pa.MapArray:

@@ -73,6 +73,8 @@ class Column:
     """The number of the column's collation; None when the binlog does not tell."""
     values: tuple[bytes, ...] = ()
     """The names of the values of an ENUM or SET, in the column's character set; empty when the binlog does not tell."""
+    dimensions: int | None = None
+    """The most dimensions of a VECTOR; None when the binlog does not tell."""
     visible: bool = True
     """Whether ``SELECT *`` shows the column."""
 
@@ -236,8 +238,16 @@ def _names_of_values(kind: int) -> Callable[[Table, Cursor], Table]:
     return read
 
 
+def _dimensions(table: Table, reader: Cursor) -> Table:
+    numbers = _numbers_of(table, frozenset({T.VECTOR}))
+    found = [reader.packed("the dimensions of a vector") for _ in numbers]
+    return replace(
+        table, columns=_changed(table, numbers, lambda k, column: replace(column, dimensions=found[k]))
+    )
+
+
 def _unused(table: Table, reader: Cursor) -> Table:
-    # Row images do not depend on the types of geometries and on the dimensions of vectors.
+    # Row images do not depend on the types of geometries.
     reader.take(reader.left, "")
     return table
 
@@ -285,5 +295,5 @@ _READERS: dict[_Field, Callable[[Table, Cursor], Table]] = {
     _Field.ENUM_AND_SET_DEFAULT_CHARSET: _default_charset(_ENUMS_AND_SETS),
     _Field.ENUM_AND_SET_COLUMN_CHARSET: _column_charset(_ENUMS_AND_SETS),
     _Field.COLUMN_VISIBILITY: _visibility,
-    _Field.VECTOR_DIMENSIONALITY: _unused,
+    _Field.VECTOR_DIMENSIONALITY: _dimensions,
 }

@@ -9,6 +9,7 @@ import pyarrow as pa
 from dumpfilter.errors import BinlogError, BinlogUnsupported
 from dumpfilter.rows import _text_kernels as K
 from dumpfilter.rows._cell_kernels import NULL, Cells
+from dumpfilter.rows.cells import changes_length
 from dumpfilter.rows.layouts import ColumnForms
 from dumpfilter.rows.values import changed_json
 
@@ -65,7 +66,7 @@ def _converted(data: npt.NDArray[np.uint8], cells: Cells, k: int, column: int, c
     start, length = int(cells.start[k]), int(cells.length[k])
     try:
         if length < NULL:
-            return changed_json(name, data[start : start + NULL - 1 - length].tobytes()).encode()
+            return changed_json(name, data[start : start + changes_length(length)].tobytes()).encode()
         return convert(data[start : start + length].tobytes()).encode("utf-8", "replace")
     except BinlogError as error:
         raise CellError(k, error) from error

@@ -19,6 +19,7 @@ from dumpfilter.errors import OptionError
 from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.spark_jobs.bandwidth.evaluate import Evaluate, ask, master_cost
+from dumpfilter.spark_jobs.bandwidth.filter_warnings import filter_warnings
 from dumpfilter.spark_jobs.bandwidth.measured_set import (
     BandwidthOptions,
     MeasuredSet,
@@ -29,7 +30,7 @@ from dumpfilter.spark_jobs.bandwidth.measured_set import (
 )
 from dumpfilter.spark_jobs.bandwidth.results import Results, Series, SkippedFile, SourceFigures
 from dumpfilter.spark_jobs.bandwidth.totals import totals_of, with_totals
-from dumpfilter.spark_jobs.spark.jobs import Runner, run_here
+from dumpfilter.spark_jobs.engines.runner import Runner, run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 
@@ -131,7 +132,14 @@ def evaluate_slaves(
             for one in indexed.files
             if one.damage is not None
         ),
-        warnings=tuple(indexed.told_of_xa("sent to every slave")),
+        warnings=(
+            *indexed.told_of_xa("sent to every slave"),
+            *filter_warnings(
+                ((one.name, given[0]) for one, given in zip(slaves, filters, strict=False)),
+                measured.tallied.subjects,
+                is_whole=all(one.damage is None for one in indexed.files),
+            ),
+        ),
     )
     return with_totals(results, price_per_gb)
 

@@ -20,11 +20,11 @@ from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.spark_jobs.bandwidth.evaluate import ask
 from dumpfilter.spark_jobs.bandwidth.measure import MOST_UNITS, GivenFilter, Measured, MeasureRanges, merged
+from dumpfilter.spark_jobs.engines.runner import Amount, Runner
 from dumpfilter.spark_jobs.ranges.file_versions import FileVersion, versions_of
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_paths, paths_of
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
-from dumpfilter.spark_jobs.ranges.ranges import grouped
-from dumpfilter.spark_jobs.spark.jobs import Runner
+from dumpfilter.spark_jobs.ranges.ranges import amount_of, grouped
 from dumpfilter.spark_jobs.split.ownership import schemas_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
@@ -170,7 +170,13 @@ def ask_filters(
 
     ``run`` runs the tasks.
     """
-    return run(FlagsOf(subjects), filters, "asking filters", slices=min(len(filters), _SLICES))
+    return run(
+        FlagsOf(subjects),
+        filters,
+        "asking filters",
+        slices=min(len(filters), _SLICES),
+        amount=Amount("filters"),
+    )
 
 
 def measure_set(
@@ -220,7 +226,7 @@ def _measured(
         options.block_size,
     )
     parts: dict[int, list[Measured]] = {}
-    for of_group in run(measure, groups, "measuring"):
+    for of_group in run(measure, groups, "measuring", amount=amount_of(indexed.ranges)):
         for number, part in of_group.items():
             parts.setdefault(number, []).append(part)
     files = tuple(

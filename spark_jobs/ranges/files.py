@@ -123,6 +123,20 @@ def file_name(path: str) -> str:
     return posixpath.basename(path)
 
 
+def local_bytes(paths: Sequence[str]) -> int | None:
+    """Return the total size of files on this machine, bytes. None if a file is remote or its size cannot be read."""
+    total = 0
+    for one in paths:
+        path = _local(one)
+        if path is None:
+            return None
+        try:
+            total += os.path.getsize(path)
+        except OSError:  # The task that reads the file reports the error.
+            return None
+    return total
+
+
 def _local(path: str) -> str | None:
     if not _SCHEME.match(path):
         return path
