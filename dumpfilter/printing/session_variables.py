@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
+from dumpfilter.binlog.collations import charset_name, collation_name
 from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F, EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.query import QueryEvent
-from dumpfilter.printing.collations import charset_name, collation_name
 from dumpfilter.printing.literals import quoted_name, quoted_text
 
 _NOT_AUTOCOMMIT = 1 << 19
