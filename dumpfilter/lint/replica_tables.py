@@ -155,7 +155,7 @@ class ReplicaTables:
                 known,
                 event,
                 f"{_verb(known)} of {{names}} is dropped, and later rows pass. The replica keeps the old columns: its "
-                "rows differ, or it stops with error 1677",
+                "rows differ, or it stops with error 1677 or 13146 (another type)",
                 ".".join(name),
             )
 
@@ -287,11 +287,14 @@ def _lacks(code: Code, known: _Known, event: SetEvent) -> str:
     if code is Code.FOREIGN_KEY:
         use = "a statement with a foreign key to the table passes. The replica stops with an error about the key"
     elif isinstance(event.subject, TableSubject):
-        use = "rows of the table pass. The replica stops with error 1146 (the table does not exist)"
+        use = "rows of the table pass. The replica stops with error 1146 (no such table)"
     elif event.effects.removes:
         use = "a statement that drops the table passes. The replica stops with error 1051 (unknown table)"
     else:
-        use = "statements that need the table pass. The replica stops with error 1146 (the table does not exist)"
+        use = (
+            "statements that need the table pass. The replica stops with error 1146 (no such table), or 1049 (no such "
+            "database)"
+        )
     return f"{_verb(known)} of {{names}} is dropped, and {use}"
 
 
