@@ -28,10 +28,12 @@ from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.simulate import Options, simulate
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
+from dumpfilter.spark_jobs.engines.runner import Runner
+from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.spark_jobs.simulation.evaluation import evaluator
 from dumpfilter.spark_jobs.simulation.traffic import read_traffic
 from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context
-from dumpfilter.spark_jobs.spark.jobs import Runner, SparkRunner, ThreadRunner
+from dumpfilter.spark_jobs.spark.jobs import SparkRunner
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from dumpfilter.workload.generate import generate, schema_names

@@ -10,6 +10,9 @@ import socket
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
+from dumpfilter.binlog.compressed_sizes import uncompressed_sizes
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
 from dumpfilter.binlog.reader import iter_events
@@ -59,6 +62,13 @@ def warm_up(directory: Path) -> None:
         tally.add(segment, reader.file.read)
         by_transaction.add(segment, reader.data, reader.data_offset, reader.file.read)
         rebase_array(reader.data[:0].copy(), 4, checksum=True)
+        uncompressed_sizes(
+            reader.data,
+            segment.offset - segment.start,
+            segment.size,
+            np.full_like(segment.type, EventType.QUERY_COMPRESSED),
+            segment.format_description,
+        )
         restore(reader.data.copy(), segment.size, segment.offset, True)
         RowCounter().count(
             reader.data,

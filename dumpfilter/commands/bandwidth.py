@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dumpfilter.commands.option_groups.engine import EngineOptions, JobReadOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import JobBinlogArguments
 from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
-from dumpfilter.commands.option_groups.spark import JobReadOptions, SparkOptions
 
 if TYPE_CHECKING:
-    from dumpfilter.spark_jobs.spark.jobs import Runner
+    from dumpfilter.spark_jobs.engines.runner import Runner
 
 
 @with_option_groups
@@ -22,7 +22,7 @@ def bandwidth_command(
     binlogs: JobBinlogArguments,
     slaves: SlaveSetOptions,
     read: JobReadOptions,
-    spark: SparkOptions,
+    engine: EngineOptions,
     output: Annotated[
         Path,
         typer.Option(
@@ -32,8 +32,8 @@ def bandwidth_command(
     bucket: Annotated[
         int | None,
         typer.Option(
-            help="Seconds over which bytes are summed, and the width of a peak. Without it a minute, or more where "
-            "the binlogs are long.",
+            help="Seconds over which bytes are summed, and the width of a peak. Without it a minute, less for "
+            "short binlogs, and more for long ones.",
             min=1,
             show_default=False,
         ),
@@ -61,8 +61,8 @@ def bandwidth_command(
     column replica is for a real replica.
 
     The output directory keeps the measurements. The next run with other slaves
-    reads only what is new in the binlogs. With --slave the work runs in this
-    process.
+    reads only what is new in the binlogs. With --slave the engine is local,
+    unless --engine says otherwise.
 
     Examples:
 
@@ -74,7 +74,6 @@ def bandwidth_command(
     from rich.console import Console
 
     from dumpfilter.commands.measuring import measured_results
-    from dumpfilter.report.extra import check_report_extra
     from dumpfilter.report.output import REPORT
     from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
     from dumpfilter.spark_jobs.bandwidth.output import write_results
@@ -89,13 +88,10 @@ def bandwidth_command(
         bucket_seconds=bucket,
         price_per_gb=price,
     )
-    check_report_extra()
     progress = Console(stderr=True)
 
     def runner() -> AbstractContextManager[Runner]:
-        from dumpfilter.spark_jobs.spark.jobs import run_here, spark_runner
-
-        return nullcontext(run_here) if slaves.is_what_if else spark_runner(spark.settings, progress)
+        return engine.runner(progress, default="local" if slaves.is_what_if else "spark")
 
     source = binlogs.source()
     results, measured = measured_results(

@@ -51,7 +51,8 @@ def explain_command(
 
         dumpfilter explain /var/lib/mysql/binlog.index --replicate-do-db=shop
 
-        dumpfilter explain /var/lib/mysql/binlog.index --replicate-wild-ignore-table='shop.tmp%' --events
+        dumpfilter explain /var/lib/mysql/binlog.index \
+            --replicate-wild-ignore-table='shop.tmp%' --events
 
         dumpfilter explain --replicate-do-table=shop.orders \
             --statement "UPDATE orders SET total = 1" --use shop

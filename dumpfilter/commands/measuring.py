@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions, MeasuredSet
     from dumpfilter.spark_jobs.bandwidth.results import Results
-    from dumpfilter.spark_jobs.spark.jobs import Runner
+    from dumpfilter.spark_jobs.engines.runner import Runner
     from dumpfilter.topology.slaves_file import SlaveDefinition
 
 

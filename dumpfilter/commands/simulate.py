@@ -6,14 +6,14 @@ The traffic of each transaction is read in one pass over the binlogs, on threads
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from dumpfilter.commands.option_groups.engine import JobReadOptions, LocalEngineOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.scenarios import ScenarioOptions
-from dumpfilter.commands.option_groups.spark import JobReadOptions, SparkOptions
-from dumpfilter.commands.simulating import planned, read_origins, runner_of
+from dumpfilter.commands.simulating import planned, read_origins
 
 
 @with_option_groups
@@ -41,16 +41,13 @@ def simulate_command(
             show_default=False,
         ),
     ] = None,
-    engine: Annotated[
-        Literal["local", "spark"], typer.Option(help="Read the binlogs in this process, or on Spark.")
-    ] = "local",
     scenarios: ScenarioOptions,
     read: JobReadOptions,
-    spark: SparkOptions,
+    engine: LocalEngineOptions,
     output: Annotated[
         Path, typer.Option(help="Directory for report.html, results.json and the Parquet tables.")
     ] = Path("simulation"),
-    report: Annotated[bool, typer.Option(help="Write report.html, which needs dumpfilter\\[report].")] = True,
+    report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the results of other inputs.")
     ] = False,
@@ -72,18 +69,15 @@ def simulate_command(
     from rich.console import Console
 
     from dumpfilter.commands.results import show_results
-    from dumpfilter.report.extra import check_report_extra
     from dumpfilter.report.output import check_output
     from dumpfilter.simulation.simulate import simulate
     from dumpfilter.spark_jobs.simulation.evaluation import evaluator
 
     given = planned(topology, slaves, binlog or [])
     options = scenarios.options(given.plan.links)
-    if report:
-        check_report_extra()
     check_output(output, overwrite=overwrite)
     progress = Console(stderr=True)
-    with runner_of(engine, spark, progress) as run:
+    with engine.runner(progress, default="local") as run:
         traffics = read_origins(given, run, read, {setting.variant for setting in options.settings})
         results = simulate(given.plan, traffics, options, evaluator(run), speeds=given.speeds)
     show_results(results, output, progress, page=report, json=json)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dumpfilter.commands.option_groups.inputs import fetched
 from dumpfilter.errors import OptionError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from dumpfilter.commands.option_groups.spark import JobReadOptions, SparkOptions
+    from dumpfilter.commands.option_groups.engine import JobReadOptions
     from dumpfilter.simulation.plan import Plan
     from dumpfilter.simulation.results import Variant
     from dumpfilter.simulation.traffic import SetTraffic
-    from dumpfilter.spark_jobs.spark.jobs import Runner
+    from dumpfilter.spark_jobs.engines.runner import Runner
 
 
 class Planned(NamedTuple):
@@ -45,15 +42,6 @@ def planned(topology: str | None, slaves: Path | None, binlogs: Sequence[str]) -
     model = topology_from(topology or "")
     plan = plan_topology(model)
     return Planned(plan, speeds_of(model), binlog_sets(plan, model, binlogs))
-
-
-def runner_of(
-    engine: Literal["local", "spark"], spark: SparkOptions, progress: Console
-) -> AbstractContextManager[Runner]:
-    """Return what runs the tasks of a simulation, as a context that ends Spark."""
-    from dumpfilter.spark_jobs.spark.jobs import ThreadRunner, spark_runner
-
-    return spark_runner(spark.settings, progress) if engine == "spark" else nullcontext(ThreadRunner())
 
 
 def read_origins(

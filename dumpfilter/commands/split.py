@@ -1,4 +1,4 @@
-"""The command ``dumpfilter split``, a Spark job.
+"""The command ``dumpfilter split``, a job on threads of this process or on Spark.
 
 It divides a binlog set into one set for each schema, or for each filter of a specification file.
 """
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from dumpfilter.commands.option_groups.engine import EngineOptions, JobReadOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import JobBinlogArguments
-from dumpfilter.commands.option_groups.spark import JobReadOptions, SparkOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +30,7 @@ def split_command(
         ),
     ],
     read: JobReadOptions,
-    spark: SparkOptions,
+    engine: EngineOptions,
     specification: Annotated[
         Path | None,
         typer.Option(
@@ -52,21 +52,21 @@ def split_command(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the manifest instead of a table.")] = False,
 ) -> None:
-    """Split a binlog set: NAME-bin.000001 … and NAME-bin.index for each schema or named binlog.
+    r"""Split a binlog set: NAME-bin.000001 … and NAME-bin.index for each schema or named binlog.
 
     Each is a valid binlog set for dumpfilter master or mysqlbinlog. A transaction over several is in each, with what
     belongs there. Events of no schema (accounts, FLUSH) are in @rest-bin. A split that was killed goes on when the
-    same command runs again. Needs Java 17 or newer.
+    same command runs again.
 
     Examples:
 
-        dumpfilter split /var/lib/mysql/binlog.index --output /backup/by-schema
-        dumpfilter split binlog.index --output parts --specification parts.toml --max-binlog-size 100M
+        dumpfilter split binlog.index --output by-schema --engine local
+        dumpfilter split binlog.index --output parts \
+            --specification parts.toml --max-binlog-size 100M
     """
     from rich.console import Console
 
     from dumpfilter.options.sizes import parse_size
-    from dumpfilter.spark_jobs.spark.jobs import spark_runner
     from dumpfilter.spark_jobs.split.job import SplitOptions, split
     from dumpfilter.spark_jobs.split.specification import BY_SCHEMA, load_specification
 
@@ -80,7 +80,7 @@ def split_command(
         range_size=read.range_bytes,
     )
     progress = Console(stderr=True)
-    with spark_runner(spark.settings, progress) as runner:
+    with engine.runner(progress, default="spark") as runner:
         result = split(binlogs.source(), output, runner, options)
     if json:
         typer.echo(result.manifest.model_dump_json(indent=1))

@@ -24,8 +24,8 @@ from dumpfilter.simulation.plan import Plan, kind_of, plan_topology
 from dumpfilter.simulation.results import NodeDescription, Results, Run, Setting, SourceFigures, Variant
 from dumpfilter.simulation.simulate import Options, simulate
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
+from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.spark_jobs.simulation.traffic import read_traffic
-from dumpfilter.spark_jobs.spark.jobs import ThreadRunner
 from dumpfilter.testbed import Testbed, TestbedError, TestbedNode, up
 from dumpfilter.testbed.node import Feed
 from dumpfilter.testbed.own_nodes import Master, Slave

@@ -30,7 +30,7 @@ from dumpfilter.spark_jobs.bandwidth.measured_set import (
 )
 from dumpfilter.spark_jobs.bandwidth.results import Results, Series, SkippedFile, SourceFigures
 from dumpfilter.spark_jobs.bandwidth.totals import totals_of, with_totals
-from dumpfilter.spark_jobs.spark.jobs import Runner, run_here
+from dumpfilter.spark_jobs.engines.runner import Runner, run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 

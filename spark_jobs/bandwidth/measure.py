@@ -1,8 +1,9 @@
-"""The Spark tasks of the bandwidth job. Each measures a part of the binlogs, for all slaves in one pass."""
+"""The tasks of the bandwidth job. Each measures a part of the binlogs, for all slaves in one pass."""
 
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -100,7 +101,7 @@ def merged(parts: Sequence[Measured]) -> Measured:
 
 @dataclass(frozen=True)
 class MeasureRanges:
-    """A picklable Spark task that measures some ranges (parts of binlog files) for all filters.
+    """A picklable task that measures some ranges (parts of binlog files) for all filters.
 
     ``filters`` begins with the slaves' own filters, whose number is ``slaves``. Filters without a single rule follow.
     """
@@ -114,7 +115,7 @@ class MeasureRanges:
     most_units: int = MOST_UNITS
     """The number of units (entries of the tally) above which the task adds up counts that all filters treat alike.
 
-    The results that travel to the driver stay small. But they hold for these filters only, and every process must ask
+    The results that travel to the driver stay small. But they hold for these filters only, and every thread must ask
     every filter."""
     verify: bool = True
     block_size: int = BLOCK_SIZE
@@ -122,7 +123,7 @@ class MeasureRanges:
     def __call__(self, ranges: Iterable[Range]) -> dict[int, Measured]:
         """Read the ranges, and return the measurements of each file by its number. Raises BinlogError with file and
         position."""
-        state = _process_state(self)
+        state = _thread_state(self)
         state.tally.take()
         by_file: dict[int, Measured] = {}
         for number, some in itertools.groupby(ranges, lambda one: one.file):
@@ -142,7 +143,7 @@ class MeasureRanges:
             Tally(Subjects(), SourceNumbers(), filters=(), bucket_seconds=self.bucket_seconds).take()
         )
 
-    def _measure(self, file: BinlogFile, wanted: Range, state: _ProcessState, found: Measured) -> None:
+    def _measure(self, file: BinlogFile, wanted: Range, state: _ThreadState, found: Measured) -> None:
         blocks = blocks_of(
             file, wanted, state.subjects, state.sources, verify=self.verify, block_size=self.block_size
         )
@@ -167,8 +168,8 @@ class MeasureRanges:
 
 
 @dataclass(frozen=True)
-class _ProcessState:
-    """Objects that all tasks of one worker process share, so that a filter is asked only once about each table."""
+class _ThreadState:
+    """Objects that all tasks of one thread share, so that a filter is asked only once about each table."""
 
     job: str
     subjects: Subjects
@@ -191,27 +192,30 @@ class _ProcessState:
         return [flags.array()[places] if flags.is_on else None for flags, _ in self.given]
 
 
-_kept: list[_ProcessState] = []
+class _Kept(threading.local):
+    state: _ThreadState | None = None
 
 
-def _process_state(job: MeasureRanges) -> _ProcessState:
-    if not _kept or _kept[0].job != job.job:
+_kept = _Kept()
+
+
+def _thread_state(job: MeasureRanges) -> _ThreadState:
+    state = _kept.state
+    if state is None or state.job != job.job:
         subjects, sources = Subjects(), SourceNumbers()
         given = [(TableFlags(one, subjects), origin) for one, origin in job.filters]
         none = Filter((), names=NameRules("mysql", lower_case_table_names=0))
-        _kept[:] = [
-            _ProcessState(
-                job.job,
-                subjects,
-                sources,
-                Tally(subjects, sources, filters=given, bucket_seconds=job.bucket_seconds, any_origin=True),
-                tuple(given),
-                job.slaves,
-                TableFlags(none, subjects),
-                SchemaOwners(subjects, job.unknown_xa_schemas),
-            )
-        ]
-    return _kept[0]
+        state = _kept.state = _ThreadState(
+            job.job,
+            subjects,
+            sources,
+            Tally(subjects, sources, filters=given, bucket_seconds=job.bucket_seconds, any_origin=True),
+            tuple(given),
+            job.slaves,
+            TableFlags(none, subjects),
+            SchemaOwners(subjects, job.unknown_xa_schemas),
+        )
+    return state
 
 
 def _compress(
@@ -249,7 +253,7 @@ def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
     return data[: 2 * CHUNK]
 
 
-def _time(file: BinlogFile, block: Block, state: _ProcessState, turn: int, timing: Timing) -> None:
+def _time(file: BinlogFile, block: Block, state: _ThreadState, turn: int, timing: Timing) -> None:
     """Measure the CPU time to dump a block of events without a filter, and with the filters of a few slaves.
 
     Each range takes other slaves, so that all slaves have measurements in the end.

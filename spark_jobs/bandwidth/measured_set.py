@@ -20,11 +20,11 @@ from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.spark_jobs.bandwidth.evaluate import ask
 from dumpfilter.spark_jobs.bandwidth.measure import MOST_UNITS, GivenFilter, Measured, MeasureRanges, merged
+from dumpfilter.spark_jobs.engines.runner import Amount, Runner
 from dumpfilter.spark_jobs.ranges.file_versions import FileVersion, versions_of
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_paths, paths_of
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
-from dumpfilter.spark_jobs.ranges.ranges import grouped
-from dumpfilter.spark_jobs.spark.jobs import Runner
+from dumpfilter.spark_jobs.ranges.ranges import amount_of, grouped
 from dumpfilter.spark_jobs.split.ownership import schemas_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
@@ -35,6 +35,11 @@ _LENGTHS = (60, 300, 900, 3600, 6 * 3600, 86_400)
 """The default lengths of a time bucket, seconds. The job takes the shortest length that does not make too many
 buckets."""
 
+_SHORT_LENGTHS = (1, 5, 15)
+_SHORT_BUCKETS = 60
+"""The largest number of buckets of a length in _SHORT_LENGTHS. A bucket of a minute would hide the peaks of binlogs
+that span less than a quarter of an hour, and a peak could be below the average."""
+
 _SLICES = 16
 """The largest number of Spark tasks that ask filters about tables, because each task costs time to start."""
 
@@ -44,7 +49,8 @@ _DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
 
 @dataclass(frozen=True)
 class BandwidthOptions(ReadOptions):
-    """The options of a bandwidth job. Without ``bucket_seconds`` a bucket is a minute, or longer for long binlogs."""
+    """The options of a bandwidth job. Without ``bucket_seconds`` a bucket is a minute. Buckets of short binlogs are
+    shorter, and those of long binlogs are longer."""
 
     bucket_seconds: int | None = None
     price_per_gb: float | None = None
@@ -170,7 +176,13 @@ def ask_filters(
 
     ``run`` runs the tasks.
     """
-    return run(FlagsOf(subjects), filters, "asking filters", slices=min(len(filters), _SLICES))
+    return run(
+        FlagsOf(subjects),
+        filters,
+        "asking filters",
+        slices=min(len(filters), _SLICES),
+        amount=Amount("filters"),
+    )
 
 
 def measure_set(
@@ -220,7 +232,7 @@ def _measured(
         options.block_size,
     )
     parts: dict[int, list[Measured]] = {}
-    for of_group in run(measure, groups, "measuring"):
+    for of_group in run(measure, groups, "measuring", amount=amount_of(indexed.ranges)):
         for number, part in of_group.items():
             parts.setdefault(number, []).append(part)
     files = tuple(
@@ -303,6 +315,9 @@ def _known(kept: MeasuredSet, versions: Sequence[FileVersion | None]) -> list[Me
 def default_bucket_seconds(indexed: IndexedSet) -> int:
     """Return the length of a time bucket for the time that a set spans, seconds."""
     seconds = active_seconds(indexed.times)
+    for length in _SHORT_LENGTHS:
+        if seconds <= length * _SHORT_BUCKETS:
+            return length
     return next((length for length in _LENGTHS if seconds <= length * _MOST_BUCKETS), _LENGTHS[-1])
 
 

@@ -16,7 +16,8 @@ from dumpfilter.binlog.format import Family, FormatDescription, NameRules
 from dumpfilter.errors import BinlogMissing
 from dumpfilter.index.subjects import Subject
 from dumpfilter.index.time_spans import TimeSpans, joined
-from dumpfilter.spark_jobs.ranges.files import find_set
+from dumpfilter.spark_jobs.engines.runner import Amount, Runner
+from dumpfilter.spark_jobs.ranges.files import find_set, local_bytes
 from dumpfilter.spark_jobs.ranges.range_index import (
     RANGE_SIZE,
     FileIndex,
@@ -26,8 +27,7 @@ from dumpfilter.spark_jobs.ranges.range_index import (
     look_for_xa,
     ranges_of,
 )
-from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range
-from dumpfilter.spark_jobs.spark.jobs import Runner
+from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, amount_of
 
 NONE_KNOWN: Mapping[int, FileIndex] = MappingProxyType({})
 """An empty mapping that cannot be changed, for a set without known files."""
@@ -168,7 +168,9 @@ def index_paths(
     """
     index = partial(_index, files=len(paths), options=options)
     new = [(number, path) for number, path in enumerate(paths) if number not in known]
-    found = dict(zip((number for number, _ in new), run(index, new, "indexing"), strict=True)) | {
+    amount = Amount("files", local_bytes([path for _, path in new]))
+    read = run(index, new, "indexing", amount=amount)
+    found = dict(zip((number for number, _ in new), read, strict=True)) | {
         number: replace(one, number=number, bounds=()) for number, one in known.items()
     }
     files = tuple(found[number] for number in range(len(paths)))
@@ -180,7 +182,7 @@ def index_paths(
     if known or not any(one.has_xa for one in files):
         return IndexedSet(files, tuple(ranges))
     look = partial(_look, paths=tuple(paths), block_size=options.block_size)
-    looks = run(look, ranges, "following XA transactions")
+    looks = run(look, ranges, "following XA transactions", amount=amount_of(ranges))
     ranges, unknown = follow_xa(ranges, looks)
     everything: frozenset[Subject] = frozenset()
     if unknown:

@@ -26,6 +26,7 @@ from dumpfilter.index.fileset import BinlogFile, SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import TimeSpans, joined, spans_of
+from dumpfilter.spark_jobs.engines.steps import step
 from dumpfilter.spark_jobs.ranges.files import open_file
 from dumpfilter.spark_jobs.ranges.ranges import (
     BLOCK_SIZE,
@@ -180,6 +181,7 @@ class _Pass:
             if segment.type[0] == EventType.FORMAT_DESCRIPTION:
                 _same_format(reader.scanner.format_description, fd, file.name, segment.start)
             self._take(segment)
+            step(segment.end - segment.start)
         reader.check_end(last=last)
 
     def _take(self, segment: Segment) -> None:

@@ -7,6 +7,7 @@ machine.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.xa import ALWAYS, Prepared
+from dumpfilter.spark_jobs.engines.runner import Amount
+from dumpfilter.spark_jobs.engines.steps import step
 
 BLOCK_SIZE = 16 << 20
 """The number of bytes that a Spark task reads and scans at a time, 16 MiB.
@@ -62,6 +65,11 @@ class Range:
     prepared: tuple[tuple[Xid, Held], ...] = ()
     """The XA transactions that end in the range and are prepared in an earlier range, with their tables and
     statements."""
+
+
+def amount_of(ranges: Sequence[Range]) -> Amount:
+    """Return the amount of work that a pass over these ranges is."""
+    return Amount("parts", sum(one.end - one.start for one in ranges))
 
 
 MOST_GROUPS = 512
@@ -182,6 +190,7 @@ def _blocks(
             buffer = np.empty(needed, np.uint8)
             continue
         yield Block(segment, data)
+        step(segment.end - position)
         position = segment.end
 
 
@@ -189,13 +198,14 @@ _free: list[npt.NDArray[np.uint8]] = []
 """Memory buffers that are not in use and wait for the next block. Fresh memory from the kernel would cost a page fault
 for each page, which takes as long as the scan of the block."""
 
-_MOST_FREE = 4
-"""The largest number of unused memory buffers that the process keeps for later blocks."""
+_MOST_FREE = 2 * max(2, len(os.sched_getaffinity(0)))
+"""The largest number of unused memory buffers that the process keeps for later blocks. A task uses at most two, and
+the local engine runs a task on each processor."""
 
 
 @contextmanager
 def memory(size: int) -> Iterator[npt.NDArray[np.uint8]]:
-    """Lend a uint8 buffer of at least ``size`` bytes for the duration of a ``with`` block, and keep it for later calls.
+    """Lend a uint8 buffer of ``size`` bytes for the duration of a ``with`` block, and keep its memory for later calls.
 
     The buffer has arbitrary content at the beginning.
     """
@@ -206,7 +216,8 @@ def memory(size: int) -> Iterator[npt.NDArray[np.uint8]]:
     if buffer.size < size:
         buffer = np.empty(size, np.uint8)
     try:
-        yield buffer
+        # A caller reads blocks of the buffer's size, which must not depend on the buffers that earlier calls left.
+        yield buffer[:size]
     finally:
         if len(_free) < _MOST_FREE:
             _free.append(buffer)

@@ -11,7 +11,8 @@ from typing import Any, Protocol, TypeVar, cast
 
 from dumpfilter.simulation.simulate import Runner as Evaluator
 from dumpfilter.simulation.simulate import Schedules
-from dumpfilter.spark_jobs.spark.jobs import Runner, Shared, SparkRunner
+from dumpfilter.spark_jobs.engines.runner import Runner
+from dumpfilter.spark_jobs.spark.jobs import Shared, SparkRunner
 
 A = TypeVar("A")
 B = TypeVar("B")

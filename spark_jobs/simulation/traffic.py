@@ -27,11 +27,11 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
+from dumpfilter.spark_jobs.engines.runner import Runner
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
-from dumpfilter.spark_jobs.ranges.ranges import grouped
+from dumpfilter.spark_jobs.ranges.ranges import amount_of, grouped
 from dumpfilter.spark_jobs.simulation.measure import Counted, CountRanges
 from dumpfilter.spark_jobs.simulation.samples import Samples
-from dumpfilter.spark_jobs.spark.jobs import Runner
 from dumpfilter.spark_jobs.split.names import REST
 
 _SECOND = int(MICROSECONDS)
@@ -87,7 +87,7 @@ def read_traffic(
         options.block_size,
     )
     groups = grouped(indexed.ranges, options.range_size)
-    counted = run(count, groups, "counting transactions") or [count([])]
+    counted = run(count, groups, "counting transactions", amount=amount_of(indexed.ranges)) or [count([])]
     return set_traffic(indexed, counted, len(filters), options)
 
 

@@ -86,7 +86,8 @@ def check_java() -> str:
     return java
 
 
-_CURE = "Install one (Debian, Ubuntu: apt-get install default-jre-headless) or let JAVA_HOME point to it"
+_WITHOUT = "or use --engine local, which needs neither Spark nor Java"
+_CURE = f"Install one (Debian, Ubuntu: apt-get install default-jre-headless), let JAVA_HOME point to it, {_WITHOUT}"
 
 
 def under_spark_submit() -> bool:
@@ -124,7 +125,9 @@ def driver_address(master: str, timeout: float = REACH_TIMEOUT) -> str | None:
     for address in master.removeprefix("spark://").split(","):
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise OptionError(f"--master {master}: a standalone master is spark://host:port, often port 7077")
+            raise OptionError(
+                f"--spark-master {master}: a standalone master is spark://host:port, often port 7077"
+            )
         try:
             with socket.create_connection((host.strip("[]"), int(port)), timeout) as connection:
                 return str(connection.getsockname()[0])
@@ -217,7 +220,7 @@ def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
     try:
         import pyspark
     except ImportError:
-        raise SparkMissing("PySpark is not installed: pip install 'dumpfilter[spark]'") from None
+        raise SparkMissing(f"PySpark is not installed: pip install 'dumpfilter[spark]', {_WITHOUT}") from None
     # The end of a job closes connections to Java, and py4j would log a traceback for each of them.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if under_spark_submit():

@@ -23,9 +23,10 @@ from typing import Literal
 from dumpfilter.binlog.writer import writing
 from dumpfilter.errors import BinlogError
 from dumpfilter.printable import replace_invalid_utf8
+from dumpfilter.spark_jobs.engines.runner import Runner, slices_for
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set, skipped_part
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
-from dumpfilter.spark_jobs.spark.jobs import Runner, slices_for
+from dumpfilter.spark_jobs.ranges.ranges import amount_of
 from dumpfilter.spark_jobs.split.finish import finish_set, sync_ranges
 from dumpfilter.spark_jobs.split.output import OutputDirectory
 from dumpfilter.spark_jobs.split.ownership import schemas_among
@@ -76,9 +77,9 @@ def split(
     """Split a binlog set into the directory ``output``.
 
     ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` runs the
-    tasks, such as a :class:`~dumpfilter.spark_jobs.spark.jobs.SparkRunner`. Nothing is written if an earlier run of the
-    same job has written the directory. Raises BinlogError with file and position, TransactionSpans, or OutputError.
-    After an error the output directory is unchanged.
+    tasks, such as a :class:`~dumpfilter.spark_jobs.engines.threads.ThreadRunner`. Nothing is written if an earlier run
+    of the same job has written the directory. Raises BinlogError with file and position, TransactionSpans, or
+    OutputError. After an error the output directory is unchanged.
     """
     options = options or SplitOptions()
     indexed = index_set(source, run, options)
@@ -101,9 +102,10 @@ def split(
             options.verify_ranges,
             options.block_size,
         )
-        run(plan, ranges, "deciding", slices=slices)
+        run(plan, ranges, "deciding", slices=slices, amount=amount_of(ranges))
         placing, cut, unassigned = _place(indexed, staging, options)
-        run(WriteRange(files, staging, _boot_id()), ranges, "writing", slices=slices)
+        write = WriteRange(files, staging, _boot_id())
+        run(write, ranges, "writing", slices=slices, amount=amount_of(ranges))
         sets = [
             finish_set(name, found, staging, files, options.specification)
             for name, found in sorted(placing.outputs.items())

@@ -10,9 +10,9 @@ of an output as a value, so that the driver can raise an error of the same type.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
+import threading
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,6 +29,7 @@ from dumpfilter.binlog.writer import rebase_array, writing
 from dumpfilter.dump.chunk import ChunkPlan, render_into
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.spark_jobs.engines.steps import step
 from dumpfilter.spark_jobs.ranges.files import open_file
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, blocks_of, memory
@@ -134,7 +135,7 @@ class PlanRange:
             return
         with open_file(self.files[wanted.file].path) as file:
             family = file.format_description.family
-            state = _process_state(
+            state = _thread_state(
                 self.specification, self.names._replace(family=family), self.unknown_xa_schemas
             )
             assigner, maker = Assigner(state.owners), PlanMaker(state.owners.names)
@@ -150,10 +151,10 @@ class PlanRange:
 
 
 @dataclass(frozen=True)
-class _ProcessState:
-    """The subjects (tables and statements), GTID sources and owners that this worker process has seen.
+class _ThreadState:
+    """The subjects (tables and statements), GTID sources and owners that this thread has seen.
 
-    All ranges that the process reads share the state, so each filter is asked about a table only once in the process.
+    All ranges that the thread reads share the state, so each filter is asked about a table only once in the thread.
     """
 
     subjects: Subjects
@@ -161,13 +162,26 @@ class _ProcessState:
     owners: Owners
 
 
-@functools.lru_cache(maxsize=1)
-def _process_state(
+class _Kept(threading.local):
+    key: tuple[Specification, NameRules, tuple[str, ...]] | None = None
+    state: _ThreadState | None = None
+
+
+_kept = _Kept()
+
+
+def _thread_state(
     specification: Specification, names: NameRules, unknown_xa_schemas: tuple[str, ...]
-) -> _ProcessState:
-    # A worker process works on one range at a time, so the ranges can share one state without a lock.
-    subjects = Subjects()
-    return _ProcessState(subjects, SourceNumbers(), specification.owners(subjects, names, unknown_xa_schemas))
+) -> _ThreadState:
+    # A thread works on one range at a time, so the ranges can share one state without a lock.
+    key = (specification, names, unknown_xa_schemas)
+    state = _kept.state
+    if state is None or _kept.key != key:
+        subjects = Subjects()
+        owners = specification.owners(subjects, names, unknown_xa_schemas)
+        state = _ThreadState(subjects, SourceNumbers(), owners)
+        _kept.key, _kept.state = key, state
+    return state
 
 
 @dataclass(frozen=True)
@@ -239,6 +253,7 @@ def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, n
         for share in plan.shares.tolist():
             start, end = plan.blocks[share[S_BLOCK]].tolist()
             if loaded != share[S_BLOCK]:
+                step(end - start)
                 file.read_whole(buffer[: end - start], start)
                 loaded = share[S_BLOCK]
             runs = plan.runs[run : run + share[S_RUNS]]

@@ -9,8 +9,8 @@ import pytest
 
 from dumpfilter.experiment.growth import Growth
 from dumpfilter.experiment.logged import read_log
+from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.spark_jobs.simulation.traffic import read_traffic
-from dumpfilter.spark_jobs.spark.jobs import ThreadRunner
 from dumpfilter.workload.generate import GeneratedSet, Style, generate
 
 

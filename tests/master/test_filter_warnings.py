@@ -41,9 +41,10 @@ def test_the_master_knows_what_it_has_scanned(server: MasterServer, client: Clie
     table = MasterConsole(server.service).table("dumpfilter", "filter_warnings")
     assert table is not None
     rows = [dict(zip([column.name for column in table.columns], row, strict=True)) for row in table.rows]
-    assert [
-        row["code"] for row in rows if row["server_id"] == 102
-    ] == ["unwanted-statement", "lost-statement"]
+    assert [row["code"] for row in rows if row["server_id"] == 102] == [
+        "unwanted-statement",
+        "lost-statement",
+    ]
     (slave,) = client.stub.Status(pb.StatusRequest(slave_id=again.slave_id)).slaves
     assert list(slave.filter_warnings) == list(again.filter_warnings)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.spark_jobs.spark.jobs import Runner, run_here
+from dumpfilter.spark_jobs.engines.runner import TASKS, Amount, Runner, run_here
 from dumpfilter.spark_jobs.split.job import SplitOptions, SplitResult, split
 from dumpfilter.split_set.manifest import Manifest
 
@@ -62,7 +62,12 @@ def split_here(
 
 
 def shuffled(
-    function: Callable[[Any], Any], tasks: Sequence[Any], label: str, *, slices: int | None = None
+    function: Callable[[Any], Any],
+    tasks: Sequence[Any],
+    label: str,
+    *,
+    slices: int | None = None,
+    amount: Amount = TASKS,
 ) -> list[Any]:
     """Run the tasks in another order, as tasks may end in any order on a cluster."""
     order = list(range(len(tasks)))

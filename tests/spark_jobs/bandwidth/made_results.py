@@ -79,6 +79,33 @@ def _saving(rule: str, rules: list[str], by_schema: dict[str, int], whole: int, 
     return -by_schema[schema] if sum("do-db" in other for other in rules) > 1 else whole - sent
 
 
+def _tables(names: list[tuple[str, str]], sizes: np.ndarray) -> list[TableFigures]:
+    """Return the tables with these sizes, and the traffic of no table, the largest first."""
+    weighed = sorted(
+        (
+            TableFigures(
+                name=f"{schema}.{table}",
+                database=schema,
+                table=table,
+                bytes=int(size),
+                events=int(size) // 210,
+                transactions=int(size) // 900,
+            )
+            for (schema, table), size in zip(dict.fromkeys(names), sizes, strict=False)
+        ),
+        key=lambda t: -t.bytes,
+    )
+    rest = TableFigures(
+        name="(no table)",
+        database=None,
+        table=None,
+        bytes=int(sizes.sum()) // 40 + 1,
+        events=900,
+        transactions=0,
+    )
+    return sorted([*weighed, rest], key=lambda t: -t.bytes)
+
+
 def _source(whole: int, seconds: int) -> SourceFigures:
     return SourceFigures(
         files=tuple(f"db1-bin.{i:06}" for i in range(812, 812 + max(1, whole >> 28))),
@@ -116,29 +143,7 @@ def made_results(
         )
         for i in range(tables)
     ]
-    weighed = sorted(
-        (
-            TableFigures(
-                name=f"{schema}.{table}",
-                database=schema,
-                table=table,
-                bytes=int(size),
-                events=int(size) // 210,
-                transactions=int(size) // 900,
-            )
-            for (schema, table), size in zip(dict.fromkeys(names), sizes, strict=False)
-        ),
-        key=lambda t: -t.bytes,
-    )
-    rest = TableFigures(
-        name="(no table)",
-        database=None,
-        table=None,
-        bytes=int(sizes.sum()) // 40 + 1,
-        events=900,
-        transactions=0,
-    )
-    weighed = sorted([*weighed, rest], key=lambda t: -t.bytes)
+    weighed = _tables(names, sizes)
     whole = sum(t.bytes for t in weighed)
 
     buckets = max(1, round(hours * 3600 / bucket))
@@ -206,6 +211,24 @@ def made_results(
         warnings=_WARNINGS if troubles else (),
     )
     return with_totals(results, price)
+
+
+def with_equal_slaves(results: Results, count: int) -> Results:
+    """Return the results with ``count`` equal slaves in place of each slave."""
+    slaves = []
+    series = {}
+    for slave in results.slaves:
+        for number in range(1, count + 1):
+            name = f"{slave.name}-{number}"
+            slaves.append(slave.model_copy(update={"name": name, "server_id": 1000 + len(slaves)}))
+            series[name] = results.series.slaves[slave.name]
+    made = results.model_copy(
+        update={
+            "slaves": tuple(slaves),
+            "series": results.series.model_copy(update={"slaves": series}),
+        }
+    )
+    return with_totals(made, results.price_per_gb)
 
 
 def empty_results(slaves: int = 1) -> Results:

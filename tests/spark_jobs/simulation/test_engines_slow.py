@@ -14,9 +14,11 @@ from dumpfilter.simulation.plan import Plan, plan_slaves
 from dumpfilter.simulation.results import Results, Setting, Variant
 from dumpfilter.simulation.route import Appliers
 from dumpfilter.simulation.simulate import Options, Search, simulate
+from dumpfilter.spark_jobs.engines.runner import Runner, run_here
+from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.spark_jobs.simulation.evaluation import evaluator
 from dumpfilter.spark_jobs.simulation.traffic import TrafficOptions, read_traffic
-from dumpfilter.spark_jobs.spark.jobs import Runner, SparkRunner, ThreadRunner, run_here
+from dumpfilter.spark_jobs.spark.jobs import SparkRunner
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from dumpfilter.workload.generate import generate, schema_names
 from tests.support import RECORDED_SETS, binlogs_in, recording_id

@@ -13,8 +13,9 @@ from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.bandwidth.results import Results
+from dumpfilter.spark_jobs.engines.runner import run_here
+from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.spark_jobs.simulation.traffic import Made, TrafficOptions, read_traffic
-from dumpfilter.spark_jobs.spark.jobs import ThreadRunner, run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from dumpfilter.workload.generate import GeneratedSet, generate, schema_names
 from tests.spark_jobs.here import shuffled

@@ -1,60 +1,14 @@
-"""Running tasks: results in order, and the first error of the product as itself."""
+"""The runner of tasks on Spark, as far as it works without Spark."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from dumpfilter.errors import BinlogCorrupt, BinlogError
-from dumpfilter.spark_jobs.spark.jobs import Runner, SparkRunner, run_here, slices_for
-
-
-@pytest.fixture
-def run() -> Runner:
-    return run_here
-
-
-def _square(number: int) -> int:
-    return number * number
-
-
-def _corrupt(number: int) -> int:
-    if number > 2:
-        raise BinlogCorrupt("an event's length is 7", file="bin.000001", position=number)
-    return number
-
-
-def _unreadable(number: int) -> int:
-    raise PermissionError(13, "Permission denied", "/data/bin.000001")
-
-
-@pytest.mark.parametrize("slices", [None, 1, 3, 100])
-def test_results_come_in_the_tasks_order(run: Runner, slices: int | None) -> None:
-    assert run(_square, range(10), "squaring", slices=slices) == [number * number for number in range(10)]
-
-
-def test_the_first_error_in_order_travels_as_itself(run: Runner) -> None:
-    with pytest.raises(BinlogCorrupt, match="an event's length is 7") as caught:
-        run(_corrupt, [1, 2, 3, 4, 5], "checking")
-    assert (caught.value.file, caught.value.position) == ("bin.000001", 3)
-
-
-def test_an_error_of_the_system_names_the_file(run: Runner) -> None:
-    with pytest.raises(BinlogError, match=r"/data/bin\.000001: cannot be read: Permission denied"):
-        run(_unreadable, [1], "reading")
+from dumpfilter.spark_jobs.spark.jobs import SparkRunner
 
 
 def test_no_spark_for_no_tasks() -> None:
     def never() -> Any:
         raise AssertionError
 
-    assert SparkRunner(never)(_square, [], "nothing") == []
-
-
-@pytest.mark.parametrize(
-    ("nbytes", "each", "tasks", "expected"),
-    [(0, 10, 5, 1), (100, 10, 5, 5), (100, 10, 50, 10), (101, 10, 50, 11)],
-)
-def test_slices(nbytes: int, each: int, tasks: int, expected: int) -> None:
-    assert slices_for(nbytes, each, tasks) == expected
+    assert SparkRunner(never)(abs, [], "nothing") == []

@@ -1,4 +1,4 @@
-"""Running tasks on Spark: all tests of test_jobs.py, waves of tasks, and Spark's own errors."""
+"""Running tasks on Spark: the tests of all engines, waves of tasks, and Spark's own errors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from dumpfilter.errors import BinlogCorrupt
-from dumpfilter.spark_jobs.spark.jobs import Runner, SparkFailed, SparkRunner
-from tests.spark_jobs.spark.test_jobs import (
+from dumpfilter.spark_jobs.engines.runner import Runner
+from dumpfilter.spark_jobs.spark.jobs import SparkFailed, SparkRunner
+from tests.spark_jobs.engines.test_runner import (
     test_an_error_of_the_system_names_the_file,
     test_results_come_in_the_tasks_order,
     test_the_first_error_in_order_travels_as_itself,

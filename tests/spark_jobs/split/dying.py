@@ -10,7 +10,7 @@ from multiprocessing import forkserver, process, util
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.spark_jobs.spark.jobs import run_here
+from dumpfilter.spark_jobs.engines.runner import run_here
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
 from dumpfilter.split_set.manifest import MANIFEST, Manifest
 from dumpfilter.workload.generate import generate

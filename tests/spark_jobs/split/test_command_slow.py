@@ -23,7 +23,7 @@ from tests.spark_jobs.walking import ORACLE
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run ``dumpfilter split`` on one core, in this process."""
-    command = ["dumpfilter", "split", *map(str, arguments), "--master", "local[1]"]
+    command = ["dumpfilter", "split", *map(str, arguments), "--spark-master", "local[1]"]
     out, err = io.StringIO(), io.StringIO()
     code = 0
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
@@ -52,6 +52,7 @@ def test_without_java_it_says_what_to_install(
     assert done.returncode == 2
     assert "which needs Java 17 or newer" in said(done)
     assert "apt-get install default-jre-headless" in said(done)
+    assert "or use --engine local" in said(done)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -63,6 +64,12 @@ def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SparkMissing, match="is Java 8, Spark needs 17"):
         check_java()
+
+
+def test_an_option_of_spark_needs_spark(tmp_path: Path) -> None:
+    done = run(ORACLE / "mysql-row", "--output", tmp_path / "out", "--engine", "local")
+    assert done.returncode == 2
+    assert "--spark-master is an option of Spark, and the work runs here: add --engine spark" in said(done)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dumpfilter.errors import OutputError
-from dumpfilter.spark_jobs.spark.jobs import run_here
+from dumpfilter.spark_jobs.engines.runner import run_here
 from dumpfilter.spark_jobs.split.job import split
 from tests.spark_jobs.split.dying import (
     check_alone,
@@ -89,9 +89,7 @@ def test_killed_while_it_replaces_another(source: Path, whole: dict[str, bytes],
 def test_only_one_writes_at_a_time(source: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
     output = tmp_path / "out"
 
-    def run(
-        function: Callable[[Any], Any], tasks: Sequence[Any], label: str, *, slices: int | None = None
-    ) -> Any:
+    def run(function: Callable[[Any], Any], tasks: Sequence[Any], label: str, **given: Any) -> Any:
         if label == "writing":
             with pytest.raises(OutputError, match="another split is writing to it"):
                 split(source, output, run_here, options())
@@ -111,7 +109,7 @@ def surroundings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def _command(source: Path, output: Path, surroundings: dict[str, str]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "dumpfilter", "split", str(source), "--output", str(output)]
-    command += ["--master", "local[2]", "--range-size", "1", "--max-binlog-size", "50000"]
+    command += ["--spark-master", "local[2]", "--range-size", "1", "--max-binlog-size", "50000"]
     return subprocess.Popen(
         command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=surroundings
     )

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from pyspark import TaskContext
 
-from dumpfilter.spark_jobs.spark.jobs import SparkFailed, SparkRunner, run_here
+from dumpfilter.spark_jobs.engines.runner import run_here
+from dumpfilter.spark_jobs.spark.jobs import SparkFailed, SparkRunner
 from dumpfilter.spark_jobs.split.job import split
 from tests.spark_jobs.split.dying import (
     check_alone,
@@ -85,9 +86,7 @@ def _die_in_write(number: int, how: Callable[[], None]) -> None:
 def test_failing_tasks(spark: Any, source: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
     runner = SparkRunner(lambda: spark.sparkContext)
 
-    def run(
-        function: Callable[[Any], Any], tasks: Sequence[Any], label: str, *, slices: int | None = None
-    ) -> Any:
+    def run(function: Callable[[Any], Any], tasks: Sequence[Any], label: str, **given: Any) -> Any:
         return runner(Failing(function), tasks, label, slices=len(tasks))
 
     split(source, tmp_path / "out", run, options())
@@ -100,9 +99,7 @@ def test_tasks_that_run_twice_at_once(
     """With speculation Spark runs a task twice and uses the first result."""
     runner = SparkRunner(lambda: spark.sparkContext)
 
-    def run(
-        function: Callable[[Any], Any], tasks: Sequence[Any], label: str, *, slices: int | None = None
-    ) -> Any:
+    def run(function: Callable[[Any], Any], tasks: Sequence[Any], label: str, **given: Any) -> Any:
         doubled = [task for task in tasks for _ in range(2)]
         return runner(function, doubled, label, slices=len(doubled))[::2]
 
@@ -113,12 +110,10 @@ def test_tasks_that_run_twice_at_once(
 def test_tasks_that_always_fail(spark: Any, source: Path, tmp_path: Path) -> None:
     runner = SparkRunner(lambda: spark.sparkContext)
 
-    def run(
-        function: Callable[[Any], Any], tasks: Sequence[Any], label: str, *, slices: int | None = None
-    ) -> Any:
+    def run(function: Callable[[Any], Any], tasks: Sequence[Any], label: str, **given: Any) -> Any:
         if label == "writing":
             return runner(_never, tasks[:1], label)
-        return runner(function, tasks, label, slices=slices)
+        return runner(function, tasks, label, **given)
 
     with pytest.raises(SparkFailed, match="the Spark job failed: RuntimeError: a task that fails"):
         split(source, tmp_path / "out", run, options())

@@ -1,0 +1,102 @@
+"""The progress bar of a job's tasks, which looks the same for all engines."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from dumpfilter.spark_jobs.engines.runner import Amount
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_REFRESH = 0.2
+"""The seconds between two updates of the progress bar."""
+
+
+class Reached(NamedTuple):
+    """How far a job has come."""
+
+    tasks: int
+    """The number of completed tasks."""
+    nbytes: int | None = None
+    """The bytes read so far. None: the engine does not tell them, and they are estimated from the tasks."""
+
+
+@contextmanager
+def progress_bar(
+    console: Console | None, label: str, total: int, amount: Amount, reached: Callable[[], Reached]
+) -> Iterator[None]:
+    """Show the progress of a job during the body of a ``with`` statement, if ``console`` is a terminal.
+
+    ``total`` is the number of tasks. A thread calls ``reached`` again and again. An error of ``reached`` leaves the bar
+    as it is.
+    """
+    if console is None or not console.is_terminal:
+        yield
+        return
+    over = threading.Event()
+    thread = threading.Thread(
+        target=_follow, args=(console, label, total, amount, reached, over), name="progress", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _follow(
+    console: Console,
+    label: str,
+    total: int,
+    amount: Amount,
+    reached: Callable[[], Reached],
+    over: threading.Event,
+) -> None:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        TextColumn("{task.fields[told]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, expand=True) as bar:
+        whole = float(amount.nbytes or total or 1)
+        task = bar.add_task(label, total=whole, told=told_of(Reached(0, 0), total, amount))
+        while not over.wait(_REFRESH):
+            # Spark or the job may have ended in the meantime, which the job itself reports.
+            with suppress(Exception):
+                now = reached()
+                done = _bytes_of(now, total, amount) if amount.nbytes else now.tasks
+                bar.update(task, completed=min(float(done), whole), told=told_of(now, total, amount))
+
+
+def told_of(reached: Reached, total: int, amount: Amount) -> str:
+    """Return the words beside the bar.
+
+    >>> told_of(Reached(3), 5, Amount("files", 2 << 30))
+    '3 of 5 files, 1.2 of 2.0 GiB'
+    >>> told_of(Reached(3), 5, Amount())
+    '3 of 5 tasks'
+    """
+    told = f"{min(reached.tasks, total):,} of {total:,} {amount.unit}"
+    if not amount.nbytes:
+        return told
+    power = min(max((amount.nbytes.bit_length() - 1) // 10, 0), 4)
+    size = 1 << 10 * power
+    done = min(_bytes_of(reached, total, amount), amount.nbytes)
+    digits = 1 if power else 0
+    names = ("bytes", "KiB", "MiB", "GiB", "TiB")
+    return f"{told}, {done / size:,.{digits}f} of {amount.nbytes / size:,.{digits}f} {names[power]}"
+
+
+def _bytes_of(reached: Reached, total: int, amount: Amount) -> int:
+    if reached.nbytes is not None:
+        return reached.nbytes
+    return (amount.nbytes or 0) * min(reached.tasks, total) // max(total, 1)

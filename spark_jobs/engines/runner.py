@@ -1,0 +1,82 @@
+"""The common parts of all engines: the form of a runner of tasks, and errors that keep their types.
+
+A job is a picklable function and a list of tasks. If the function raises a DumpfilterError, for example for a damaged
+binlog, the job ends with this error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from dumpfilter.errors import BinlogError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Amount:
+    """The amount of work that a progress bar shows."""
+
+    unit: str = "tasks"
+    """The noun for the tasks, in the plural, such as "files"."""
+    nbytes: int | None = None
+    """The bytes that all tasks together read. None: unknown."""
+
+
+TASKS = Amount()
+"""The amount of work of tasks about which nothing is known but their number."""
+
+
+class Runner(Protocol):
+    """A function that calls ``function`` with each of ``tasks``, on Spark or here, and returns the list of results.
+
+    ``label`` describes the work to the user, and ``amount`` says how much work it is. ``slices`` is the number of Spark
+    tasks among which the work is divided (None: one for each of ``tasks``). The results are in the order of ``tasks``.
+    If some tasks raise a DumpfilterError, the first one in this order is raised.
+    """
+
+    def __call__(
+        self,
+        function: Callable[[T], R],
+        tasks: Sequence[T],
+        label: str,
+        *,
+        slices: int | None = None,
+        amount: Amount = TASKS,
+    ) -> list[R]: ...
+
+
+def run_here(
+    function: Callable[[T], R],
+    tasks: Sequence[T],
+    label: str,
+    *,
+    slices: int | None = None,
+    amount: Amount = TASKS,
+) -> list[R]:
+    """Call ``function`` with each task in this process, one after the other, without Spark. Return the results.
+
+    This function is a :class:`Runner`. ``label``, ``slices`` and ``amount`` have no effect.
+    """
+    return [translated(function, task) for task in tasks]
+
+
+def slices_for(nbytes: int, each: int, tasks: int) -> int:
+    """Return into how many Spark tasks to divide ``tasks`` pieces of work that together read ``nbytes`` bytes.
+
+    A Spark task should read about ``each`` bytes, because the start of a Spark task has a fixed cost.
+    """
+    return max(1, min(tasks, -(-nbytes // each)))
+
+
+def translated(function: Callable[[T], R], task: T) -> R:
+    """Call ``function`` with a task, and return its result. An OSError becomes a BinlogError that names the file."""
+    try:
+        return function(task)
+    except OSError as error:
+        # The function dumpfilter.binlog.writer.writing turns errors of output files into OutputError. Any OSError left
+        # comes from reading a binlog.
+        raise BinlogError(f"cannot be read: {error.strerror or error}", file=error.filename) from None

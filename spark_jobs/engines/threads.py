@@ -1,0 +1,130 @@
+"""Running tasks in threads of this process, without Spark and Java."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from dumpfilter.errors import DumpfilterError
+from dumpfilter.spark_jobs.engines.progress import Reached, progress_bar
+from dumpfilter.spark_jobs.engines.runner import TASKS, Amount, translated
+from dumpfilter.spark_jobs.engines.steps import Stopped, Work, steps_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class MemoryShort(DumpfilterError):
+    """An error raised when this process cannot get the memory that a task needs."""
+
+
+class ThreadRunner:
+    """A callable that runs tasks in threads of this process, without Spark.
+
+    The class is a :class:`~dumpfilter.spark_jobs.engines.runner.Runner`. The tasks should spend their time in compiled
+    code, which runs in parallel. ``threads`` is the number of threads, by default one for each processor that this
+    process may use. ``console`` shows the progress when it is a terminal.
+    """
+
+    def __init__(self, threads: int | None = None, console: Console | None = None) -> None:
+        self._threads = threads or len(os.sched_getaffinity(0))
+        self._console = console
+
+    def __call__(
+        self,
+        function: Callable[[T], R],
+        tasks: Sequence[T],
+        label: str,
+        *,
+        slices: int | None = None,
+        amount: Amount = TASKS,
+    ) -> list[R]:
+        """Call ``function`` with each task, and return the results in order. ``slices`` has no effect.
+
+        After an error or Ctrl-C no further task begins, and running tasks end at their next step.
+        """
+        if not tasks:
+            return []
+        job = _Job(function, tasks)
+        threads = min(self._threads, len(tasks))
+        with (
+            progress_bar(self._console, label, len(tasks), amount, job.reached),
+            ThreadPoolExecutor(threads, "task") as pool,
+        ):
+            running = [pool.submit(job.work_off) for _ in range(threads)]
+            try:
+                wait(running, return_when=FIRST_EXCEPTION)
+            except BaseException:
+                job.stop()
+                raise
+        for one in running:
+            one.result()
+        return job.results()
+
+
+class _Job(Generic[T, R]):
+    """The tasks of one job, which several threads take one after the other."""
+
+    def __init__(self, function: Callable[[T], R], tasks: Sequence[T]) -> None:
+        self._function = function
+        self._tasks = tasks
+        self._work = Work()
+        self._lock = threading.Lock()
+        self._next = 0
+        self._end = len(tasks)
+        """The number of the first task that need not begin. The first error lowers it to the number of its task."""
+        self._done: dict[int, R] = {}
+        self._failed: tuple[int, Exception] | None = None
+
+    def reached(self) -> Reached:
+        """Return how far the job has come."""
+        return Reached(len(self._done), self._work.done)
+
+    def stop(self) -> None:
+        """Let no further task begin, and end the running tasks at their next step."""
+        with self._lock:
+            self._end = 0
+        self._work.stop()
+
+    def work_off(self) -> None:
+        """Take one task after the other until no task is left."""
+        with steps_of(self._work):
+            while (number := self._take()) is not None:
+                try:
+                    self._done[number] = translated(self._function, self._tasks[number])
+                except Stopped:
+                    return
+                except MemoryError:
+                    short = MemoryShort(
+                        "this process cannot get enough memory for its tasks: give a smaller --range-size, or let it "
+                        "run on fewer processors (taskset)"
+                    )
+                    self._fail(number, short)
+                except Exception as error:
+                    self._fail(number, error)
+
+    def results(self) -> list[R]:
+        """Return the results in the order of the tasks. Raises the error of the first task that failed."""
+        if self._failed is not None:
+            raise self._failed[1]
+        return [self._done[number] for number in range(len(self._tasks))]
+
+    def _take(self) -> int | None:
+        with self._lock:
+            if self._next >= self._end:
+                return None
+            self._next += 1
+            return self._next - 1
+
+    def _fail(self, number: int, error: Exception) -> None:
+        # Tasks before this one go on, since the error of an earlier task is the one to report.
+        with self._lock:
+            self._end = min(self._end, number)
+            if self._failed is None or number < self._failed[0]:
+                self._failed = (number, error)

@@ -1,0 +1,56 @@
+"""Running tasks: results in order, and the first error of the product as itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from dumpfilter.errors import BinlogCorrupt, BinlogError
+from dumpfilter.spark_jobs.engines.runner import Runner, run_here, slices_for
+from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+
+
+@pytest.fixture(params=["here", "threads"])
+def run(request: pytest.FixtureRequest) -> Runner:
+    return run_here if request.param == "here" else ThreadRunner(3)
+
+
+def _square(number: int) -> int:
+    return number * number
+
+
+def _corrupt(number: int) -> int:
+    if number > 2:
+        raise BinlogCorrupt("an event's length is 7", file="bin.000001", position=number)
+    return number
+
+
+def _unreadable(number: int) -> int:
+    raise PermissionError(13, "Permission denied", "/data/bin.000001")
+
+
+@pytest.mark.parametrize("slices", [None, 1, 3, 100])
+def test_results_come_in_the_tasks_order(run: Runner, slices: int | None) -> None:
+    assert run(_square, range(10), "squaring", slices=slices) == [number * number for number in range(10)]
+
+
+def test_the_first_error_in_order_travels_as_itself(run: Runner) -> None:
+    with pytest.raises(BinlogCorrupt, match="an event's length is 7") as caught:
+        run(_corrupt, [1, 2, 3, 4, 5], "checking")
+    assert (caught.value.file, caught.value.position) == ("bin.000001", 3)
+
+
+def test_an_error_of_the_system_names_the_file(run: Runner) -> None:
+    with pytest.raises(BinlogError, match=r"/data/bin\.000001: cannot be read: Permission denied"):
+        run(_unreadable, [1], "reading")
+
+
+def test_no_tasks_have_no_results(run: Runner) -> None:
+    assert run(_square, [], "nothing") == []
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "each", "tasks", "expected"),
+    [(0, 10, 5, 1), (100, 10, 5, 5), (100, 10, 50, 10), (101, 10, 50, 11)],
+)
+def test_slices(nbytes: int, each: int, tasks: int, expected: int) -> None:
+    assert slices_for(nbytes, each, tasks) == expected

@@ -1,0 +1,106 @@
+"""Tasks in threads: at the same time, with progress, and an end soon after an error or Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.spark_jobs.engines.runner import Amount
+from dumpfilter.spark_jobs.engines.steps import step
+from dumpfilter.spark_jobs.engines.threads import MemoryShort, ThreadRunner
+
+DEADLINE = 60.0
+"""Seconds to wait for another thread."""
+
+
+def test_tasks_run_at_the_same_time() -> None:
+    together = threading.Barrier(3)
+    ThreadRunner(3)(lambda _: together.wait(DEADLINE), range(6), "meeting")
+
+
+def test_after_an_error_no_later_task_begins() -> None:
+    begun = []
+
+    def task(number: int) -> None:
+        begun.append(number)
+        if number == 2:
+            raise BinlogCorrupt("no")
+
+    with pytest.raises(BinlogCorrupt):
+        ThreadRunner(1)(task, range(10), "checking")
+    assert begun == [0, 1, 2]
+
+
+def test_an_earlier_task_ends_before_a_later_error_is_raised() -> None:
+    failed = threading.Event()
+
+    def task(number: int) -> None:
+        if number:
+            failed.set()
+            raise BinlogCorrupt("the later one")
+        assert failed.wait(DEADLINE)
+        raise BinlogCorrupt("the earlier one")
+
+    with pytest.raises(BinlogCorrupt, match="the earlier one"):
+        ThreadRunner(2)(task, range(2), "checking")
+
+
+def test_a_bug_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        ThreadRunner(2)(lambda number: 1 // number, [1, 0], "dividing")
+
+
+def test_short_memory_has_a_cure() -> None:
+    def task(number: int) -> None:
+        raise MemoryError
+
+    with pytest.raises(MemoryShort, match="--range-size"):
+        ThreadRunner(2)(task, [1], "filling")
+
+
+def test_ctrl_c_ends_running_tasks_at_their_next_step() -> None:
+    running = threading.Barrier(2)
+    begun = []
+
+    def task(number: int) -> None:
+        begun.append(number)
+        if running.wait(DEADLINE) == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1 << 40):
+            step(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        ThreadRunner(2)(task, range(100), "waiting")
+    assert len(begun) == 2
+    assert not [one for one in threading.enumerate() if one.name.startswith("task")]
+
+
+def test_steps_count_for_nobody_outside_a_job() -> None:
+    step(1)
+
+
+def test_the_bar_shows_tasks_and_bytes() -> None:
+    shown = StringIO()
+
+    def task(number: int) -> None:
+        step(1 << 20)
+        if number == 2:
+            # The bar's thread writes as long as the job runs.
+            while "2 of 3 files, 3.0 of 3.0 MiB" not in shown.getvalue():
+                step(0)
+
+    console = Console(file=shown, force_terminal=True, width=80)
+    ThreadRunner(1, console)(task, range(3), "indexing", amount=Amount("files", 3 << 20))
+    assert "indexing" in shown.getvalue()
+
+
+def test_no_bar_without_a_terminal() -> None:
+    shown = StringIO()
+    ThreadRunner(2, Console(file=shown))(step, [1, 2], "reading")
+    assert shown.getvalue() == ""
