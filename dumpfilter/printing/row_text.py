@@ -292,11 +292,13 @@ def _json(data: bytes) -> bytes:
 
 
 def _float(data: bytes) -> bytes:
-    return b"%-20g" % struct.unpack("<f", data)
+    value: float = struct.unpack("<f", data)[0]
+    return b"%-20g" % value
 
 
 def _double(data: bytes) -> bytes:
-    return b"%.20g" % struct.unpack("<d", data)
+    value: float = struct.unpack("<d", data)[0]
+    return b"%.20g" % value
 
 
 def _vector(data: bytes) -> bytes:
