@@ -7,7 +7,7 @@ import sys
 import typer
 
 from dumpfilter.commands.option_groups.binlog_filter import BinlogFilterOptions
-from dumpfilter.commands.option_groups.binlog_output import BinlogOutputOptions
+from dumpfilter.commands.option_groups.binlog_output import Base64Output, BinlogOutputOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
 from dumpfilter.commands.option_groups.selection import SelectionOptions
@@ -30,6 +30,9 @@ def binlog_command(
 
         dumpfilter binlog binlog.000007 binlog.000008 --start-position=4711 \
             --stop-datetime='2026-11-21 13:00:00' --ignore-statement-kind=drop-table
+
+        dumpfilter binlog binlog.000007 -vv --base64-output=decode-rows \
+            --do-table=shop.orders | less
 
         dumpfilter binlog /var/lib/mysql --clever --do-table=shop.orders \
             --raw --output orders
@@ -59,6 +62,8 @@ def binlog_command(
         exclude_gtids=selection.exclude_gtids,
         skip_gtids=output.skip_gtids,
         may_fail=output.may_fail,
+        verbosity=output.verbose,
+        row_events=output.base64_output is not Base64Output.DECODE_ROWS,
         local_load=output.local_load,
         verify=verify_checksum,
     )

@@ -57,6 +57,10 @@ class BinlogOptions:
     skip_gtids: bool = True
     local_load: Path | None = None
     verify: bool = True
+    verbosity: int = 0
+    """The amount of the rows that is printed as comments: 0 nothing, 1 the rows, 2 the rows with their types."""
+    row_events: bool = True
+    """Whether BINLOG statements with the rows are printed."""
     may_fail: MayFail = MayFail.SAFE
     """The form of printed statements that would fail on the target because of the filter, or that are undecided."""
 
@@ -104,6 +108,8 @@ def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log:
         may_fail=options.may_fail if work.is_filtered else MayFail.PRINT,
         lower_case=bool(options.filter.lower_case_table_names),
         kinds=options.filter.kind_filter(),
+        verbosity=options.verbosity,
+        row_events=options.row_events,
     )
     begun = False
     with work.progress("printing", quiet=out.isatty()) as advance:

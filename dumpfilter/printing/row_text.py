@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from tempfile import SpooledTemporaryFile
 
 import numpy as np
 
 from dumpfilter.binlog import row_image as T
+from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.decimals import decimal_text
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.rows import RowsHeader, TableMap
+from dumpfilter.binlog.rows import RowsHeader, TableMap, is_pre_ga
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.printing.literals import quoted_name
 from dumpfilter.rows import Column, EventRows, Row, Value
@@ -22,6 +24,10 @@ from dumpfilter.rows.json_binary import changes_expression, json_changes, json_v
 from dumpfilter.rows.table import char_length
 
 ToSql = Callable[[bytes], bytes]
+
+_SPOOLED = 16 << 20
+"""The most bytes of lines of one statement that stay in memory. More bytes go to a temporary file."""
+_PIECE = 1 << 20
 
 TYPES = 2
 """The verbosity from which on each value has its column's type and metadata behind it."""
@@ -78,6 +84,46 @@ def _escapes(special: dict[int, bytes]) -> list[bytes]:
 
 _ESCAPES: dict[Family, list[bytes]] = {"mysql": _escapes(_MYSQL_ESCAPES), "mariadb": _escapes({})}
 """The bytes that each byte of a string is printed as. MariaDB escapes neither quotes nor backslashes."""
+
+
+class StatementRows:
+    """The lines for the rows of one statement, collected until its end, as the servers' programs print them."""
+
+    def __init__(self, verbosity: int) -> None:
+        self._text = RowText(verbosity)
+        self._maps: dict[int, TableMap] = {}
+        self._lines: SpooledTemporaryFile[bytes] | None = None
+
+    def map(self, table: TableMap) -> None:
+        """Take a table map of the statement. Its names are those to print."""
+        self._maps[table.table_id] = table
+
+    def add(self, rows: RowsHeader, body: bytes | memoryview, family: Family) -> None:
+        """Collect the lines for the rows of an event. Raises BinlogError for malformed rows."""
+        if rows.is_dummy:
+            return
+        table = self._maps.get(rows.table_id)
+        if table is None:
+            raise BinlogCorrupt(
+                f"rows event: no Table_map event tells the columns of table id {rows.table_id}"
+            )
+        if self._lines is None:
+            self._lines = SpooledTemporaryFile(max_size=_SPOOLED)  # noqa: SIM115 (closed by flush)
+        if is_pre_ga(rows.type):
+            self._lines.write(b"### rows of a server before MySQL 5.1.18, which cannot be told apart\n")
+        else:
+            self._lines.writelines(self._text.lines(table, rows, rows_data(rows, body), family))
+
+    def flush(self, write: Callable[[bytes], object]) -> None:
+        """Print the lines collected so far, and forget the statement's table maps."""
+        self._maps.clear()
+        if self._lines is None:
+            return
+        with self._lines as lines:
+            self._lines = None
+            lines.seek(0)
+            while piece := lines.read(_PIECE):
+                write(piece)
 
 
 class RowText:

@@ -50,6 +50,7 @@ from dumpfilter.printing.harmless import AS_IT_IS, Harmless
 from dumpfilter.printing.literals import quoted_name, quoted_text, user_variable
 from dumpfilter.printing.load_files import LoadFiles
 from dumpfilter.printing.may_fail import MayFail
+from dumpfilter.printing.row_text import StatementRows
 from dumpfilter.printing.session_variables import USE, Session, server_version
 from dumpfilter.printing.target import Key, Target, named
 
@@ -78,6 +79,8 @@ class TextPrinter:
         warn: a function that gets a warning, with file and position, when the printed text cannot repeat an event.
         may_fail: the form of statements that would fail on the target because of the filter, or that are undecided.
         lower_case: whether the target compares the names of databases and tables without case.
+        verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with their types.
+        row_events: whether BINLOG statements with the rows are printed. Without them the text does not repeat the rows.
         kinds: the filter by kinds of statement. The target is expected to have the effects of the kinds that it drops.
     """
 
@@ -92,6 +95,8 @@ class TextPrinter:
         may_fail: MayFail = MayFail.PRINT,
         lower_case: bool = False,
         kinds: KindFilter | None = None,
+        verbosity: int = 0,
+        row_events: bool = True,
     ) -> None:
         self._write = write
         self._may_fail = may_fail
@@ -112,6 +117,8 @@ class TextPrinter:
         self._offset = 0
         self._fd: FormatDescription | None = None
         self._session: Session | None = None
+        self._row_text = StatementRows(verbosity) if verbosity else None
+        self._row_events = row_events
         self._rows: SpooledTemporaryFile[bytes] | None = None
         self._last_rows: bytes | None = None
         """The last event of the BINLOG statement that is being collected. It ends the statement if a later one is left
@@ -239,8 +246,9 @@ class TextPrinter:
         # format description event that announces tables info. The printed text has no Query events, so the format
         # description event is printed without the announcement.
         plain = announce_tables_info(fd, False) if has_tables_info(fd) else fd
-        self._write(b"BINLOG '\n" + encodebytes(plain.raw) + b"'" + DELIMITER + b"\n")
-        if fd.family == "mysql" and self._skip_gtids:
+        if self._row_events:
+            self._write(b"BINLOG '\n" + encodebytes(plain.raw) + b"'" + DELIMITER + b"\n")
+        if self._row_events and fd.family == "mysql" and self._skip_gtids:
             # MySQL refuses statements after a BINLOG statement with a format description event, until GTID_NEXT is set.
             self._setting(_AUTOMATIC)
 
@@ -251,6 +259,8 @@ class TextPrinter:
             table = decode_table_map(body, length)
             self._tail(f"{_name(table.database)}.{_name(table.table)} mapped to number {table.table_id}")
             database = self._rewrite_db(table.database)
+            if self._row_text is not None:
+                self._row_text.map(replace(table, database=database))
             self._left_out_rows.pop(table.table_id, None)
             if self._harmless is not None:
                 missing = self._harmless.missing_table(database, table.table)
@@ -263,6 +273,8 @@ class TextPrinter:
             rows = decode_rows_header(header.type, body, fd.post_header_length(header.type) or None)
             ends = rows.statement_ends
             self._tail(f"table id {rows.table_id}" + (" flags: STMT_END_F" if ends else ""))
+            if self._row_text is not None:
+                self._row_text.add(rows, body, fd.family)
             if rows.table_id in self._left_out_rows:
                 self._rows_not_run(rows.table_id, ends=ends)
                 return
@@ -271,6 +283,10 @@ class TextPrinter:
                 header = header._replace(type=T(header.type).opened)
         self._run_xa_start()
         self._end_context()
+        if not self._row_events:
+            if ends:
+                self._flush_rows()
+            return
         if self._rows is None:
             self._rows = SpooledTemporaryFile(max_size=_SPOOLED)  # noqa: SIM115 (closed by _flush_rows)
         assert self._fd is not None
@@ -305,16 +321,17 @@ class TextPrinter:
 
     def _flush_rows(self) -> None:
         # As in mysqlbinlog, all table maps and row events of one statement go into one BINLOG statement.
-        if self._rows is None:
-            return
-        self._flush_last_rows()
-        with self._rows as pieces:
-            self._rows = None
-            pieces.seek(0)
-            self._write(b"BINLOG '\n")
-            while piece := pieces.read(1 << 20):
-                self._write(piece)
-            self._write(b"'" + DELIMITER + b"\n")
+        if self._rows is not None:
+            self._flush_last_rows()
+            with self._rows as pieces:
+                self._rows = None
+                pieces.seek(0)
+                self._write(b"BINLOG '\n")
+                while piece := pieces.read(1 << 20):
+                    self._write(piece)
+                self._write(b"'" + DELIMITER + b"\n")
+        if self._row_text is not None:
+            self._row_text.flush(self._write)
 
     def _flush_last_rows(self) -> None:
         if self._last_rows is not None and self._rows is not None:

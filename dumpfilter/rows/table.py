@@ -49,6 +49,7 @@ TEXTS = frozenset(
         T.BLOB,
         T.MEDIUM_BLOB,
         T.LONG_BLOB,
+        T.VECTOR,
         T.VARCHAR_COMPRESSED,
         T.BLOB_COMPRESSED,
     }
