@@ -39,7 +39,9 @@ _SAMPLES = 1 << 20
 _WHOLE = ""
 """The dictionary key of samples of the whole binlog stream. Other keys are names of schemas."""
 _TIMED = 2
-"""The number of slaves whose dump is timed in each range. Timing all slaves would take too long."""
+"""The number of slaves whose dump is timed in one range. Timing all slaves would take too long."""
+_TIMED_RANGES = 8
+"""The first ranges time the dumps of all slaves. Of the later ranges one in so many times the dumps of some."""
 
 
 @dataclass
@@ -60,6 +62,15 @@ class Timing:
         """Add the CPU times and the numbers of events and bytes of another measurement."""
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
+
+
+@dataclass
+class _Samples:
+    """The measurements of a task but for its tally."""
+
+    schema_bytes: dict[str, int] = field(default_factory=dict)
+    samples: dict[str, tuple[int, int]] = field(default_factory=dict)
+    timing: Timing = field(default_factory=Timing)
 
 
 @dataclass
@@ -118,16 +129,16 @@ class MeasureRanges:
     def __call__(self, ranges: Iterable[Range]) -> Measured:
         """Read the ranges and return their measurements. Raises BinlogError with file and position."""
         state = _thread_state(self)
-        found = Measured(state.tally.take())
+        samples = _Samples()
         for wanted in ranges:
             with open_file(self.files[wanted.file].path) as file:
-                self._measure(file, wanted, state, found)
-        found.tallied = state.tally.take()
+                self._measure(file, wanted, state, samples)
+        tallied = state.tally.take()
         if self.fold:
-            found.tallied = found.tallied.folded(state.flags_of(found.tallied))
-        return found
+            tallied = tallied.folded(state.flags_of(tallied))
+        return Measured(tallied, samples.schema_bytes, samples.samples, samples.timing)
 
-    def _measure(self, file: BinlogFile, wanted: Range, state: _ThreadState, found: Measured) -> None:
+    def _measure(self, file: BinlogFile, wanted: Range, state: _ThreadState, found: _Samples) -> None:
         blocks = blocks_of(
             file, wanted, state.subjects, state.sources, verify=self.verify, block_size=self.block_size
         )
@@ -148,7 +159,8 @@ class MeasureRanges:
             if first:
                 first = False
                 _compress(file, block, shares, state.owners, wanted.number, found)
-                _time(file, block, state, wanted.number, found.timing)
+                if wanted.number < state.slaves or wanted.number % _TIMED_RANGES == 0:
+                    _time(file, block, state, wanted.number, found.timing)
 
 
 @dataclass(frozen=True)
@@ -203,7 +215,7 @@ def _thread_state(job: MeasureRanges) -> _ThreadState:
 
 
 def _compress(
-    file: BinlogFile, block: Block, shares: Sequence[Share], owners: Owners, turn: int, found: Measured
+    file: BinlogFile, block: Block, shares: Sequence[Share], owners: Owners, turn: int, found: _Samples
 ) -> None:
     """Compress samples of a block of events, for each schema separately, to estimate compression ratios.
 
