@@ -27,8 +27,9 @@ def lint_command(
 ) -> None:
     """Warn of filter rules that do not do what they seem to do with a binlog set.
 
-    Each warning has a code, the rule, the cure, and an event of the set that shows the fault. docs/lint.md lists the
-    codes. The exit code is 4 when there is a warning, and 0 when there are only notes or nothing.
+    Each warning has a code, the rule, the cure, and an event of the set that
+    shows the fault. docs/lint.md lists the codes. The exit code is 4 when there
+    is a warning, and 0 when there are only notes or nothing.
 
     Examples:
 
@@ -37,6 +38,7 @@ def lint_command(
         dumpfilter lint /var/lib/mysql/binlog.index --slaves slaves.toml
     """
     from rich.console import Console
+    from rich.text import Text
 
     from dumpfilter.filter.factory import FilterOptions
     from dumpfilter.filter.rules import make_rules
@@ -74,13 +76,13 @@ def lint_command(
         ]
         typer.echo(json_module.dumps({"filters": listed, "is_whole": knowledge.is_whole}, indent=1))
     else:
-        console = Console()
+        console = Console(highlight=False)
         for name, warnings in found.items():
             if name:
-                console.print(f"[bold]{visible(name)}[/]: {len(warnings) or 'no'} warnings", highlight=False)
+                console.print(Text(visible(name), style="bold"), *(["no warnings"] if not warnings else []))
             print_warnings(warnings, console)
-        if not any(found.values()):
-            console.print("no warnings", highlight=False)
+        if not definitions and not any(found.values()):
+            console.print("no warnings")
         if not knowledge.is_whole:
             console.print(
                 "The set has more changes of definitions than lint looks at. Later ones were left out."

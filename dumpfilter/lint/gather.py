@@ -133,15 +133,11 @@ class Gatherer:
         query = texts.query(number)
         if query is None:
             return
+        if defines and self._is_repeated(owner, query):
+            return
         effects = effects_of(query, texts.fd.family) if defines or reads else NO_EFFECTS
         event = SetEvent(subject, texts.evidence(number, _shown(query)), effects, query.thread_id)
         if defines:
-            key = hash((owner, query.text))
-            self._repeated[key] += 1
-            if self._repeated[key] > _MOST_REPEATED:
-                return
-            if len(self._repeated) > _MOST_TEXTS:
-                self._repeated.clear()
             self._forget(event)
             self.knowledge.events.append(event)
             self.knowledge.name(event)
@@ -150,6 +146,14 @@ class Gatherer:
         if effects.reads not in known:
             known.add(effects.reads)
             self._keep(owner, event)
+
+    def _is_repeated(self, owner: int, query: QueryEvent) -> bool:
+        """Tell whether the set has had a change of definitions with this text often enough."""
+        if len(self._repeated) > _MOST_TEXTS:
+            self._repeated.clear()
+        key = hash((owner, query.text))
+        self._repeated[key] += 1
+        return self._repeated[key] > _MOST_REPEATED
 
     def _keep(self, owner: int, event: SetEvent) -> None:
         self._met.add(owner)

@@ -31,7 +31,7 @@ class Trap(NamedTuple):
     errno: int
     """The error at which the replica stops; 0 for a replica whose data differ."""
     mysql_errno: int | None = None
-    """The same for MySQL, where it is another one."""
+    """The error number at which MySQL stops, if it differs."""
 
 
 MAKE = "CREATE DATABASE shop; CREATE DATABASE hr; CREATE DATABASE logs; "
