@@ -1,26 +1,16 @@
-"""The options for the output of ``dumpfilter binlog``: text for a client program, or a binlog set."""
+"""The options of ``dumpfilter binlog`` for a binlog set as its output."""
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dumpfilter.commands.option_groups.binlog_text import PANEL, BinlogTextOptions
 from dumpfilter.commands.option_groups.group import OptionGroup
 from dumpfilter.errors import OptionError
-from dumpfilter.printing.may_fail import MayFail
-
-PANEL = "Output"
-
-
-class Base64Output(enum.Enum):
-    """The values of ``--base64-output``."""
-
-    AUTO = "auto"
-    DECODE_ROWS = "decode-rows"
 
 
 @dataclass(frozen=True)
@@ -63,54 +53,12 @@ class BinlogOutputOptions(OptionGroup):
             rich_help_panel=PANEL,
         ),
     ] = False
-    verbose: Annotated[
-        int,
-        typer.Option(
-            "--verbose",
-            "-v",
-            count=True,
-            metavar="",
-            show_default=False,
-            help="Print the changed rows as comments (### INSERT INTO …). -vv adds the columns' types.",
-            rich_help_panel=PANEL,
-        ),
-    ] = 0
-    base64_output: Annotated[
-        Base64Output,
-        typer.Option(
-            help="'auto' prints the BINLOG statements that repeat the rows. 'decode-rows' leaves them out: with -v for "
-            "reading, not for running.",
-            rich_help_panel=PANEL,
-        ),
-    ] = Base64Output.AUTO
-    skip_gtids: Annotated[
-        bool,
-        typer.Option(
-            "--skip-gtids/--no-skip-gtids",
-            help="Write GTIDs as comments, or as settings, which keep the transactions' GTIDs on the target.",
-            rich_help_panel=PANEL,
-        ),
-    ] = True
-    may_fail: Annotated[
-        MayFail,
-        typer.Option(
-            help="Statements that would fail where the text is run, since the filter dropped what they need, or "
-            "that the filter cannot decide about. safe: comments where they must fail, IF EXISTS where the binlogs "
-            "do not tell. comment: always comments. print: as they are.",
-            rich_help_panel=PANEL,
-        ),
-    ] = MayFail.SAFE
-    local_load: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory for the files of LOAD DATA. Without it a new temporary directory.",
-            metavar="DIR",
-            rich_help_panel=PANEL,
-        ),
-    ] = None
 
-    def check(self) -> None:
-        """Check that the options fit together. Raises OptionError, for example for ``--raw`` without ``--output``."""
+    def check(self, text: BinlogTextOptions) -> None:
+        """Check that the options fit together, also with those for text.
+
+        Raises OptionError, for example for ``--raw`` without ``--output``.
+        """
         if self.raw and self.output is None:
             raise OptionError("--raw: name a directory for the set with --output=DIR")
         for_raw = {
@@ -119,16 +67,9 @@ class BinlogOutputOptions(OptionGroup):
             "--overwrite": self.overwrite,
             "--binlog-with-tables-info": self.binlog_with_tables_info,
         }
-        for_text = {
-            "--no-skip-gtids": not self.skip_gtids,
-            "--verbose": self.verbose > 0,
-            "--base64-output": self.base64_output is not Base64Output.AUTO,
-            "--may-fail": self.may_fail is not MayFail.SAFE,
-            "--local-load": self.local_load is not None,
-        }
         for name, given in for_raw.items():
             if given and not self.raw:
                 raise OptionError(f"{name} goes with --raw; text goes to standard output")
-        for name, given in for_text.items():
-            if given and self.raw:
+        for name in text.given:
+            if self.raw:
                 raise OptionError(f"{name} is about text and does not go with --raw")
