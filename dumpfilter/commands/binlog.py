@@ -8,7 +8,7 @@ import typer
 
 from dumpfilter.commands.option_groups.binlog_filter import BinlogFilterOptions
 from dumpfilter.commands.option_groups.binlog_output import BinlogOutputOptions
-from dumpfilter.commands.option_groups.binlog_text import Base64Output, BinlogTextOptions
+from dumpfilter.commands.option_groups.binlog_rows import BinlogRowOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
 from dumpfilter.commands.option_groups.selection import SelectionOptions
@@ -20,7 +20,7 @@ def binlog_command(
     rules: BinlogFilterOptions,
     selection: SelectionOptions,
     output: BinlogOutputOptions,
-    text: BinlogTextOptions,
+    rows: BinlogRowOptions,
     verify_checksum: VerifyChecksum = True,
 ) -> None:
     r"""Print what passes a filter as text to run again, as mysqlbinlog does, or write it as a binlog set.
@@ -46,7 +46,8 @@ def binlog_command(
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.printing.print_set import BinlogOptions, print_binlog, rules_of, write_binlog
 
-    output.check(text)
+    output.check()
+    rows.check(raw=output.raw)
     options = BinlogOptions(
         filter=FilterOptions(
             rules=tuple(rules_of(rules.values, rules.worklog_values)),
@@ -62,11 +63,11 @@ def binlog_command(
         stop_datetime=selection.stop_datetime,
         include_gtids=selection.include_gtids,
         exclude_gtids=selection.exclude_gtids,
-        skip_gtids=text.skip_gtids,
-        may_fail=text.may_fail,
-        verbosity=text.verbose,
-        row_events=text.base64_output is not Base64Output.DECODE_ROWS,
-        local_load=text.local_load,
+        skip_gtids=output.skip_gtids,
+        may_fail=output.may_fail,
+        verbosity=rows.verbose,
+        row_events=rows.row_events,
+        local_load=output.local_load,
         verify=verify_checksum,
     )
     files = BinlogSet.open(binlogs.source())

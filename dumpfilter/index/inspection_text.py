@@ -40,10 +40,7 @@ def render_inspection(found: Inspection, console: Console, *, top: int = TOP) ->
     ``top`` is the most tables, transactions and statements to list.
     """
     total = sum(size for _, size in found.files)
-    console.print(
-        f"[bold]{len(found.files)} binlog files[/], {found.files[0][0]} to {found.files[-1][0]}, {total:,} bytes, "
-        f"written by {found.server_version}"
-    )
+    console.print(f"[bold]{_files(found)}, {total:,} bytes, written by {found.server_version}")
     if found.first_time is not None and found.last_time is not None:
         console.print(f"time: {_time(found.first_time)} to {_time(found.last_time)}")
     if found.largest_step_back >= _NOTED_STEP:
@@ -73,6 +70,15 @@ def render_inspection(found: Inspection, console: Console, *, top: int = TOP) ->
     _print_large(console, "Largest transactions", found.largest_transactions[:top], compressed=compressed)
     _print_large(console, "Largest statements", found.largest_statements[:top], compressed=compressed)
     _print_rates(console, found)
+
+
+def _files(found: Inspection) -> str:
+    names = [escape(visible(name)) for name, _ in found.files]
+    return (
+        f"1 binlog file[/], {names[0]}"
+        if len(names) == 1
+        else f"{len(names)} binlog files[/], {names[0]} to {names[-1]}"
+    )
 
 
 def _print_compression(found: Inspection, console: Console, total: int) -> None:

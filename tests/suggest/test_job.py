@@ -11,6 +11,7 @@ from rich.console import Console
 
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import DumpThread
+from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
@@ -169,6 +170,12 @@ def test_kept_tables_stay() -> None:
     (plan,) = found.plans
     assert plan.steps
     assert not any("hr" in step.rule for step in plan.steps)
+    assert found.warnings == ()
+    assert _without_slaves(DATA / "oracle" / "mysql-row", keep=("none.%",)).warnings == (
+        "--keep=none.%: no table of this set matches",
+    )
+    with pytest.raises(OptionError, match=r"--keep=hr: .* write --keep='hr[.]%'"):
+        _without_slaves(DATA / "oracle" / "mysql-row", keep=("hr",))
 
 
 def test_tables_without_a_reader() -> None:

@@ -1,4 +1,4 @@
-"""The options of ``dumpfilter binlog`` for a binlog set as its output."""
+"""The options for the output of ``dumpfilter binlog``: text for a client program, or a binlog set."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
-from dumpfilter.commands.option_groups.binlog_text import PANEL, BinlogTextOptions
 from dumpfilter.commands.option_groups.group import OptionGroup
 from dumpfilter.errors import OptionError
+from dumpfilter.printing.may_fail import MayFail
+
+PANEL = "Output"
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,34 @@ class BinlogOutputOptions(OptionGroup):
             rich_help_panel=PANEL,
         ),
     ] = False
+    skip_gtids: Annotated[
+        bool,
+        typer.Option(
+            "--skip-gtids/--no-skip-gtids",
+            help="Write GTIDs as comments, or as settings, which keep the transactions' GTIDs on the target.",
+            rich_help_panel=PANEL,
+        ),
+    ] = True
+    may_fail: Annotated[
+        MayFail,
+        typer.Option(
+            help="Statements that would fail where the text is run, since the filter dropped what they need, or "
+            "that the filter cannot decide about. safe: comments where they must fail, IF EXISTS where the binlogs "
+            "do not tell. comment: always comments. print: as they are.",
+            rich_help_panel=PANEL,
+        ),
+    ] = MayFail.SAFE
+    local_load: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory for the files of LOAD DATA. Without it a new temporary directory.",
+            metavar="DIR",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
 
-    def check(self, text: BinlogTextOptions) -> None:
-        """Check that the options fit together, also with those for text.
-
-        Raises OptionError, for example for ``--raw`` without ``--output``.
-        """
+    def check(self) -> None:
+        """Check that the options fit together. Raises OptionError, for example for ``--raw`` without ``--output``."""
         if self.raw and self.output is None:
             raise OptionError("--raw: name a directory for the set with --output=DIR")
         for_raw = {
@@ -67,9 +91,14 @@ class BinlogOutputOptions(OptionGroup):
             "--overwrite": self.overwrite,
             "--binlog-with-tables-info": self.binlog_with_tables_info,
         }
+        for_text = {
+            "--no-skip-gtids": not self.skip_gtids,
+            "--may-fail": self.may_fail is not MayFail.SAFE,
+            "--local-load": self.local_load is not None,
+        }
         for name, given in for_raw.items():
             if given and not self.raw:
                 raise OptionError(f"{name} goes with --raw; text goes to standard output")
-        for name in text.given:
-            if self.raw:
+        for name, given in for_text.items():
+            if given and self.raw:
                 raise OptionError(f"{name} is about text and does not go with --raw")
