@@ -15,6 +15,7 @@ from dumpfilter.commands.bandwidth import bandwidth_command
 from dumpfilter.commands.binlog import binlog_command
 from dumpfilter.commands.demo import demo_command
 from dumpfilter.commands.explain import explain_command
+from dumpfilter.commands.export import export_command
 from dumpfilter.commands.fetch import fetch_command
 from dumpfilter.commands.inspect import inspect_command
 from dumpfilter.commands.lint import lint_command
@@ -61,6 +62,7 @@ app.command("simulate", cls=SubCommand)(simulate_command)
 app.command("package-environment", cls=SubCommand)(package_environment_command)
 app.command("inspect", cls=SubCommand)(inspect_command)
 app.command("binlog", cls=SubCommand)(binlog_command)
+app.command("export", cls=SubCommand)(export_command)
 app.command("explain", cls=SubCommand)(explain_command)
 app.command("lint", cls=SubCommand)(lint_command)
 app.command("status", cls=SubCommand)(status_command)

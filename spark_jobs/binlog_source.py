@@ -122,7 +122,7 @@ class BinlogReader(DataSourceReader):
                 PUSHDOWN,
                 PUSHDOWN,
             )
-        return found
+        return [InputPartition(one) for one in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the events of one part of a file as Arrow batches. Spark calls this in a task.
@@ -130,10 +130,11 @@ class BinlogReader(DataSourceReader):
         Raises BinlogError for a damaged file. With ``onCorrupt=skip`` the part ends before the damage instead, with a
         warning in the log.
         """
-        if not isinstance(partition, FileRange):
+        wanted = partition.value
+        if not isinstance(wanted, FileRange):
             return  # Spark passes an empty InputPartition when the query has nothing to read.
         try:
-            yield from read_batches(partition, self._options, self._columns, self._predicates)
+            yield from read_batches(wanted, self._options, self._columns, self._predicates)
         except BinlogError as error:
             if not self._options.skip_corrupt or isinstance(error, BinlogUnreadable):
                 raise short(error) from None

@@ -32,8 +32,8 @@ def bandwidth_command(
     bucket: Annotated[
         int | None,
         typer.Option(
-            help="Seconds over which bytes are summed, and the width of a peak. Without it a minute, or more where "
-            "the binlogs are long.",
+            help="Seconds over which bytes are summed, and the width of a peak. Without it a minute, less for "
+            "short binlogs, and more for long ones.",
             min=1,
             show_default=False,
         ),
@@ -61,8 +61,8 @@ def bandwidth_command(
     column replica is for a real replica.
 
     The output directory keeps the measurements. The next run with other slaves
-    reads only what is new in the binlogs. With --slave the work runs in this
-    process.
+    reads only what is new in the binlogs. With --slave the engine is local,
+    unless --engine says otherwise.
 
     Examples:
 
@@ -74,7 +74,6 @@ def bandwidth_command(
     from rich.console import Console
 
     from dumpfilter.commands.measuring import measured_results
-    from dumpfilter.report.extra import check_report_extra
     from dumpfilter.report.output import REPORT
     from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
     from dumpfilter.spark_jobs.bandwidth.output import write_results
@@ -89,7 +88,6 @@ def bandwidth_command(
         bucket_seconds=bucket,
         price_per_gb=price,
     )
-    check_report_extra()
     progress = Console(stderr=True)
 
     def runner() -> AbstractContextManager[Runner]:

@@ -78,7 +78,7 @@ def suggest_command(
     found = suggest(
         source,
         definitions,
-        ThreadRunner(),
+        ThreadRunner(console=progress),
         options,
         (lambda: gather_with_bar(BinlogSet.open(paths), progress, verify=verify_checksum))
         if can_lint

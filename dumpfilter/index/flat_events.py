@@ -32,6 +32,8 @@ class FlatEvents:
 
     The shares of one payload add up to its size in the file.
     """
+    inside: Ints
+    """For an event of a compressed transaction its offset in the uncompressed bytes; -1 for other events."""
     first_of_transaction: Ints
     """For each transaction of the segment, the index of its first event in these columns."""
 
@@ -50,7 +52,14 @@ def flat_events(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int)
     role = segment.role & np.uint8(R.ROLE_MASK)
     if not payloads:
         return FlatEvents(
-            np.arange(n), segment.type, role, segment.subject, sizes, segment.size, segment.txn_event[:-1]
+            np.arange(n),
+            segment.type,
+            role,
+            segment.subject,
+            sizes,
+            segment.size,
+            np.full(n, -1),
+            segment.txn_event[:-1],
         )
     repeats = np.ones(n, np.int64)
     repeats[[event for event, _ in payloads]] = [len(inner.size) for _, inner in payloads]
@@ -74,6 +83,7 @@ def flat_events(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int)
         merged(segment.subject, [inner.subject for inner in inner_segments]),  # type: ignore[arg-type]
         merged(sizes, [inner.size for inner in inner_segments]),  # type: ignore[arg-type]
         merged(segment.size, stored),  # type: ignore[arg-type]
+        merged(np.full(n, -1), [inner.offset for inner in inner_segments]),  # type: ignore[arg-type]
         first[segment.txn_event[:-1]],
     )
 

@@ -32,6 +32,7 @@ from dumpfilter.index.largest import Large, Largest
 from dumpfilter.index.previous_gtids import previous_gtids
 from dumpfilter.index.rates import Bucket, Rates
 from dumpfilter.index.segment import Segment
+from dumpfilter.index.statement_texts import statement_text
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
 STATEMENTS = "(statements)"
@@ -102,6 +103,8 @@ class LargeObject:
     events: int
     tables: list[str]
     """The names of the tables and schemas, ``schema.table``, those with most bytes first."""
+    text: str
+    """The beginning of a statement's text; empty for a transaction, and where the binlog has no text."""
     kinds: list[str]
     """The kinds of the statements, such as INSERT, and the changes of the rows events, such as "insert rows"."""
 
@@ -266,7 +269,7 @@ def inspect_set(
         for reader, segment in binlogs.segments(work.subjects, work.sources, verify=verify):
             work.add(reader, segment)
             bar.advance(task, segment.end - segment.start)
-    work.finish()
+    work.finish(binlogs)
     return found
 
 
@@ -340,19 +343,22 @@ class Inspector:
         compression.bytes += int(flat.stored[packed].sum())
         compression.uncompressed += int(flat.size[packed].sum())
 
-    def finish(self) -> None:
-        """Write the sums into the result."""
+    def finish(self, binlogs: BinlogSet | None = None) -> None:
+        """Write the sums into the result. The texts of large statements are read from ``binlogs``, if it is given."""
         found, sums = self._found, self._sums
         found.gtids, found.dropped_gtids = str(self._gtids), str(self._dropped)
         found.events = _by_name(sums.by_type)
         found.events_inside = _by_name(sums.inside)
         found.tables = _tables(self.subjects, sums)
         found.largest_transactions = [self._large(one) for one in self._largest.transactions]
-        found.largest_statements = [self._large(one) for one in self._largest.statements]
+        found.largest_statements = [
+            self._large(one, "" if binlogs is None else _text_of(binlogs, one))
+            for one in self._largest.statements
+        ]
         found.bucket_seconds, found.rates = self._rates.seconds, self._rates.buckets()
         found.steps_back, found.largest_step_back = self._rates.backward, self._rates.largest_step_back
 
-    def _large(self, one: Large) -> LargeObject:
+    def _large(self, one: Large, text: str = "") -> LargeObject:
         subjects = one.subjects(self.subjects)
         kinds = [each.kind.value for each in subjects if not isinstance(each, TableSubject)]
         return LargeObject(
@@ -363,6 +369,7 @@ class Inspector:
             bytes=one.stored,
             uncompressed=one.size,
             events=one.events,
+            text=text,
             tables=list(dict.fromkeys(name for each in subjects for name in _names(each))),
             kinds=[*dict.fromkeys(kinds), *(f"{change} rows" for change in sorted(one.changes))],
         )
@@ -376,6 +383,10 @@ _IS_PACKED[[kind for kind in EventType if kind.kind.compressed and kind != Event
     True
 )
 """Whether MariaDB compresses the rows or the statement of an event type, by the type's number."""
+
+
+def _text_of(binlogs: BinlogSet, one: Large) -> str:
+    return statement_text(binlogs, one.file, one.position, one.inside if one.inside >= 0 else None)
 
 
 def _announced_size(reader: SegmentReader, segment: Segment, event: int) -> int:

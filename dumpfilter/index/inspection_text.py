@@ -13,7 +13,7 @@ from rich.table import Table
 
 from dumpfilter.index.inspection import TOP, Inspection, LargeObject, Volume
 from dumpfilter.index.rates import main_span
-from dumpfilter.printable import visible
+from dumpfilter.printable import printable, visible
 
 _BARS = " ▁▂▃▄▅▆▇█"
 """The characters of a line that shows rates, by height."""
@@ -27,6 +27,9 @@ _NICE = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 
 _NOTED_STEP = 60
 """The seconds by which a timestamp must go back to be mentioned. Transactions in parallel make smaller steps."""
 
+_TEXT_SHOWN = 38
+"""The most characters of a statement's text to show. A GTID of MySQL above the text has as many or more."""
+
 _TABLES_SHOWN = 3
 """The most tables to name for one large transaction or statement."""
 
@@ -37,10 +40,7 @@ def render_inspection(found: Inspection, console: Console, *, top: int = TOP) ->
     ``top`` is the most tables, transactions and statements to list.
     """
     total = sum(size for _, size in found.files)
-    console.print(
-        f"[bold]{len(found.files)} binlog files[/], {found.files[0][0]} to {found.files[-1][0]}, {total:,} bytes, "
-        f"written by {found.server_version}"
-    )
+    console.print(f"[bold]{_files(found)}, {total:,} bytes, written by {found.server_version}")
     if found.first_time is not None and found.last_time is not None:
         console.print(f"time: {_time(found.first_time)} to {_time(found.last_time)}")
     if found.largest_step_back >= _NOTED_STEP:
@@ -70,6 +70,15 @@ def render_inspection(found: Inspection, console: Console, *, top: int = TOP) ->
     _print_large(console, "Largest transactions", found.largest_transactions[:top], compressed=compressed)
     _print_large(console, "Largest statements", found.largest_statements[:top], compressed=compressed)
     _print_rates(console, found)
+
+
+def _files(found: Inspection) -> str:
+    names = [escape(visible(name)) for name, _ in found.files]
+    return (
+        f"1 binlog file[/], {names[0]}"
+        if len(names) == 1
+        else f"{len(names)} binlog files[/], {names[0]} to {names[-1]}"
+    )
 
 
 def _print_compression(found: Inspection, console: Console, total: int) -> None:
@@ -122,7 +131,9 @@ def _print_large(console: Console, title: str, rows: list[LargeObject], *, compr
     if not rows:
         return
     # A GTID of MySQL takes 40 columns, so that the headings of the other columns are short.
-    table = _new_table(f"{title}, by size without compression" if compressed else title, "place", "changes")
+    table = _new_table(f"{title}, by size without compression" if compressed else title)
+    for name in ("place", "changes"):
+        table.add_column(name, overflow="fold")
     table.add_column("size" if compressed else "bytes", justify="right", no_wrap=True)
     if compressed:
         table.add_column("in file", justify="right", no_wrap=True)
@@ -130,9 +141,11 @@ def _print_large(console: Console, title: str, rows: list[LargeObject], *, compr
         names = [escape(visible(name)) for name in one.tables[:_TABLES_SHOWN]]
         if len(one.tables) > _TABLES_SHOWN:
             names.append(f"and {len(one.tables) - _TABLES_SHOWN:,} more")
-        where = "\n".join(filter(None, (f"{one.file}:{one.position}", one.gtid)))
+        where = escape("\n".join(filter(None, (f"{one.file}:{one.position}", one.gtid))))
+        if one.text:
+            where += f"\n[dim]{escape(printable(' '.join(one.text.split()), _TEXT_SHOWN))}[/]"
         sizes = [f"{one.uncompressed:,}", *([f"{one.bytes:,}"] if compressed else [])]
-        table.add_row(escape(where), "\n".join([", ".join(one.kinds), *names]).strip(), *sizes)
+        table.add_row(where, "\n".join([", ".join(one.kinds), *names]).strip(), *sizes)
     console.print(table)
 
 

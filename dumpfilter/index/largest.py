@@ -31,6 +31,8 @@ class Large:
     position: int
     """The position of the first event in the file. For a statement of a compressed transaction it is the position of
     the Transaction_payload event."""
+    inside: int
+    """For a part of a compressed transaction, the offset of the first event in the uncompressed bytes; otherwise -1."""
     gtid: str
     """The transaction's GTID; empty without a GTID."""
     time: int
@@ -173,6 +175,7 @@ class Largest:
         return Large(
             file=segment.file,
             position=int(segment.offset[event]),
+            inside=int(flat.inside[first]),
             gtid=self._gtid(segment, txn),
             time=int(segment.time[last]),
             size=int(flat.size[first:end].sum()),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dumpfilter.dump.tallied import flags_of
+from dumpfilter.errors import OptionError
 from dumpfilter.filter import Filter, FilterSemantics
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.rules import Rule, RuleKind, make_rule
@@ -63,8 +64,9 @@ def suggest(
     measured = measure(indexed, [(no_rules, origin) for origin in origins], run, options, "measuring")
     traffic = Traffic(measured)
     slaves = _grouped(definitions or [NOBODY], traffic)
+    kept, unmatched = _kept(traffic, indexed, options.keep)
     check = None if gather is None else Check(gather())
-    search = Search(traffic, indexed.names, _kept(traffic, indexed, options.keep), check)
+    search = Search(traffic, indexed.names, kept, check)
     plans = [(one, search.plan([one], options.most_rules)) for one in slaves]
     together = search.plan(slaves, options.most_rules) if len(slaves) > 1 else Found((), ())
     schemas = [] if definitions else _heaviest_schemas(traffic)
@@ -79,12 +81,13 @@ def suggest(
     for one in alone:
         exact.want(one)
     exact.compute()
+    tables = _tables(traffic, slaves, indexed)
     return Suggestions(
         files=len(indexed.files),
         checked=check is not None,
         bytes=traffic.bytes(None, None),
         server_version=replace_invalid_utf8(indexed.newest.server_version),
-        tables=_tables(traffic, slaves, indexed),
+        tables=tables,
         plans=tuple(_plan([one], plan, exact, traffic, indexed) for one, plan in plans),
         together=_plan(slaves, together, exact, traffic, indexed) if len(slaves) > 1 else None,
         only_schemas=tuple(
@@ -95,8 +98,8 @@ def suggest(
             )
             for schema, one in zip(schemas, alone, strict=True)
         ),
-        without_reader=_without_reader(traffic, slaves, indexed),
-        warnings=(*indexed.warnings(), *indexed.told_of_xa("sent to every slave")),
+        without_reader=sum(one.bytes for one in tables if not one.slaves),
+        warnings=(*unmatched, *indexed.warnings(), *indexed.told_of_xa("sent to every slave")),
     )
 
 
@@ -109,12 +112,28 @@ def _grouped(definitions: Sequence[SlaveDefinition], traffic: Traffic) -> list[S
     return [Slave(tuple(one.name for one in group), group[0]) for group in groups.values()]
 
 
-def _kept(traffic: Traffic, indexed: IndexedSet, patterns: Sequence[str]) -> list[TableSubject]:
-    if not patterns:
-        return []
-    rules = [make_rule(RuleKind.WILD_DO_TABLE, pattern) for pattern in patterns]
-    flags = TableFlags(Filter(rules, names=indexed.names), Subjects())
-    return [table for table in traffic.tables if flags.bits(table) & FILTER_BINLOG_SEND_F]
+def _kept(
+    traffic: Traffic, indexed: IndexedSet, patterns: Sequence[str]
+) -> tuple[list[TableSubject], list[str]]:
+    """Return the tables that the patterns of ``--keep`` match, and warnings about patterns that match none.
+
+    Raises OptionError for a pattern without a dot.
+    """
+    found: dict[TableSubject, None] = {}
+    warnings = []
+    for pattern in patterns:
+        if "." not in pattern:
+            raise OptionError(
+                f"--keep={pattern}: it is not in the form db_pattern.table_pattern; write --keep='{pattern}.%' for all "
+                "tables of a database"
+            )
+        rule = make_rule(RuleKind.WILD_DO_TABLE, pattern)
+        flags = TableFlags(Filter((rule,), names=indexed.names), Subjects())
+        matched = [table for table in traffic.tables if flags.bits(table) & FILTER_BINLOG_SEND_F]
+        found.update(dict.fromkeys(matched))
+        if not matched:
+            warnings.append(f"--keep={pattern}: no table of this set matches")
+    return list(found), warnings
 
 
 def _heaviest_schemas(traffic: Traffic) -> list[str]:
@@ -228,7 +247,3 @@ def _tables(traffic: Traffic, slaves: Sequence[Slave], indexed: IndexedSet) -> t
         )
         for name, nbytes in everything.items()
     )
-
-
-def _without_reader(traffic: Traffic, slaves: Sequence[Slave], indexed: IndexedSet) -> int:
-    return sum(one.bytes for one in _tables(traffic, slaves, indexed) if not one.slaves)

@@ -24,7 +24,7 @@ from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.spark_jobs.engines.runner import Runner
 from dumpfilter.spark_jobs.ranges.files import open_file
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions
-from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, blocks_of, grouped
+from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, amount_of, blocks_of, grouped
 
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
 
@@ -148,7 +148,8 @@ def measure(
     filters.
     """
     task = MeasureRanges(indexed, filters, verify=options.verify_ranges, block_size=options.block_size)
-    parts = run(task, grouped(indexed.ranges, options.range_size), label) or [task([])]
+    groups = grouped(indexed.ranges, options.range_size)
+    parts = run(task, groups, label, amount=amount_of(indexed.ranges)) or [task([])]
     found = Measured(merge([part.tallied for part in parts]))
     for part in parts:
         for key, mix in part.mixes.items():

@@ -10,6 +10,9 @@ from collections import defaultdict
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.dump.tallied import SubjectFlags
 from dumpfilter.filter import make_filter, parse_option
@@ -214,24 +217,18 @@ class Search:
         return best
 
     def _candidates(self, states: Sequence[_State]) -> list[tuple[Candidate, int]]:
-        weights: dict[TableSubject, int] = dict.fromkeys(self._traffic.tables, 0)
+        """Return all candidates, each with a bound for what it saves, the largest bound first."""
+        of_subject: npt.NDArray[np.int64] = np.zeros(len(self._traffic.subjects), np.int64)
         for state in states:
-            of_subject = self._traffic.weights(state.flags, state.slave.definition.origin)
-            for table, numbers in self._subjects_of_table.items():
-                weights[table] += state.count * int(of_subject[numbers].sum())
+            of_subject += state.count * self._traffic.weights(state.flags, state.slave.definition.origin)
+        weights = {
+            table: int(of_subject[numbers].sum()) for table, numbers in self._subjects_of_table.items()
+        }
         found = []
         for candidate, weight in candidates(weights, self._kept):
             if candidate.table is None and candidate.database is not None:
                 # A rule for a database also drops statements without known tables.
-                weight = sum(
-                    state.count
-                    * int(
-                        self._traffic.weights(state.flags, state.slave.definition.origin)[
-                            self._subjects_of_schema[candidate.database]
-                        ].sum()
-                    )
-                    for state in states
-                )
+                weight = int(of_subject[self._subjects_of_schema[candidate.database]].sum())
             found.append((candidate, weight))
         return sorted(found, key=lambda pair: (-pair[1], pair[0].breadth))
 

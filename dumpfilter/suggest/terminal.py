@@ -25,8 +25,8 @@ _REJECTED_SHOWN = 2
 def print_suggestions(found: Suggestions, console: Console, *, top: int) -> None:
     """Print suggestions. ``top`` is the most tables to list."""
     console.print(
-        f"[bold]{found.files:,} files[/], {human_bytes(found.bytes)} of events, written by "
-        f"{escape(found.server_version)}"
+        f"[bold]{found.files:,} {'file' if found.files == 1 else 'files'}[/], {human_bytes(found.bytes)} of events, "
+        f"written by {escape(found.server_version)}"
     )
     _print_tables(found, console, top)
     if found.only_schemas:

@@ -45,6 +45,8 @@ class Traffic:
             [isinstance(subject, TableSubject) for subject in self.subjects], np.bool_
         )
         self._mixes = _MixColumns(measured.mixes, self.numbers)
+        self._names: dict[int, str] = {}
+        """The names of conditions of the tally, by the condition's number."""
 
     @property
     def tables(self) -> list[TableSubject]:
@@ -121,11 +123,7 @@ class Traffic:
         )
         found: dict[str, float] = {}
         for condition in np.flatnonzero(of_condition).tolist():
-            subject = tallied.table_of(condition)
-            if subject is not None:
-                name = name_of(subject)
-            else:
-                name = SEVERAL if len(tallied.conditions.members(condition)) else NO_TABLE
+            name = self._name_of_condition(condition)
             found[name] = found.get(name, 0) + float(of_condition[condition])
         for number, share in self._mixes.shares(self._sent(flags)):
             name = name_of(self.subjects[number])
@@ -134,6 +132,16 @@ class Traffic:
             found[SEVERAL] = max(0.0, found[SEVERAL] - self._mixes.all_shares(self._sent(flags)))
         rounded = {name: round(nbytes) for name, nbytes in found.items() if round(nbytes)}
         return dict(sorted(rounded.items(), key=lambda item: (-item[1], item[0])))
+
+    def _name_of_condition(self, condition: int) -> str:
+        if condition not in self._names:
+            subject = self._tallied.table_of(condition)
+            if subject is not None:
+                self._names[condition] = name_of(subject)
+            else:
+                several = len(self._tallied.conditions.members(condition)) > 0
+                self._names[condition] = SEVERAL if several else NO_TABLE
+        return self._names[condition]
 
     def _of_tally(self, flags: SubjectFlags | None) -> SubjectFlags | None:
         return None if flags is None else flags[: len(self._tallied.subjects)]

@@ -1,15 +1,16 @@
 """The file in the output directory that keeps the measurements of a binlog set for later runs.
 
-The file is an archive of numpy arrays (``.npz``). The array ``facts`` is JSON. The other arrays are the columns of the
-tally's units, and the verdicts of the filters. Arrays are numbers only, so that a file from somebody else runs no code.
+The file is an archive of numpy arrays (``.npz``) with a digest after it. The array ``facts`` is JSON. The other arrays
+are the columns of the tally's units, and the verdicts of the filters. Arrays are numbers only, so that a file from
+somebody else runs no code.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import io
 import json
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -35,6 +36,9 @@ MEASUREMENTS = "measurements.npz"
 
 FORMAT = 1
 """The version of the file's format. It grows when a release changes what is measured or how it is written."""
+
+_DIGEST = 16
+"""The bytes of the digest at the end of the file, after the archive. Damage is found before the archive is opened."""
 
 _UNITS = (
     "condition",
@@ -88,7 +92,9 @@ def write_measurements(measured: MeasuredSet, path: Path) -> None:
     }
     head = {"format": FORMAT, "dumpfilter": __version__}
     arrays |= {"head": _json_array(head), "facts": _json_array(facts)}
-    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]  # no array has the name of a parameter
+    archive = io.BytesIO()
+    np.savez_compressed(archive, **arrays)  # type: ignore[arg-type]  # no array has the name of a parameter
+    path.write_bytes(archive.getvalue() + _digest(archive.getvalue()))
 
 
 def read_measurements(path: Path) -> MeasuredSet | None:
@@ -97,12 +103,23 @@ def read_measurements(path: Path) -> MeasuredSet | None:
     Return None if there is no such file, if the file is damaged, or if another release wrote it.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if _from_json_array(archive["head"]) != {"format": FORMAT, "dumpfilter": __version__}:
-                return None
-            return _measured_set(archive, _from_json_array(archive["facts"]))
-    except (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile, zlib.error):
+        data = path.read_bytes()
+    except OSError:
         return None
+    archive, digest = data[:-_DIGEST], data[-_DIGEST:]
+    if digest != _digest(archive):
+        return None
+    with np.load(io.BytesIO(archive), allow_pickle=False) as arrays:
+        if _from_json_array(arrays["head"]) != {"format": FORMAT, "dumpfilter": __version__}:
+            return None
+        try:
+            return _measured_set(arrays, _from_json_array(arrays["facts"]))
+        except (ValueError, KeyError, TypeError, IndexError):
+            return None
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
 
 
 def _measured_set(arrays: Mapping[str, npt.NDArray[Any]], facts: Any) -> MeasuredSet:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from dumpfilter.spark_jobs.bandwidth.evaluate import ask
 from dumpfilter.spark_jobs.bandwidth.measure import MOST_UNITS, GivenFilter, Measured, MeasureRanges, merged
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner
 from dumpfilter.spark_jobs.ranges.file_versions import FileVersion, versions_of
+from dumpfilter.spark_jobs.ranges.files import file_name
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_paths, paths_of
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.ranges.ranges import amount_of, grouped
@@ -35,6 +36,11 @@ _LENGTHS = (60, 300, 900, 3600, 6 * 3600, 86_400)
 """The default lengths of a time bucket, seconds. The job takes the shortest length that does not make too many
 buckets."""
 
+_SHORT_LENGTHS = (1, 5, 15)
+_SHORT_BUCKETS = 60
+"""The largest number of buckets of a length in _SHORT_LENGTHS. A bucket of a minute would hide the peaks of binlogs
+that span less than a quarter of an hour, and a peak could be below the average."""
+
 _SLICES = 16
 """The largest number of Spark tasks that ask filters about tables, because each task costs time to start."""
 
@@ -44,7 +50,8 @@ _DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
 
 @dataclass(frozen=True)
 class BandwidthOptions(ReadOptions):
-    """The options of a bandwidth job. Without ``bucket_seconds`` a bucket is a minute, or longer for long binlogs."""
+    """The options of a bandwidth job. Without ``bucket_seconds`` a bucket is a minute. Buckets of short binlogs are
+    shorter, and those of long binlogs are longer."""
 
     bucket_seconds: int | None = None
     price_per_gb: float | None = None
@@ -91,10 +98,13 @@ class MeasuredSet:
     reused: int = 0
     """The number of files whose measurements an earlier run made."""
 
-    @property
-    def paths(self) -> frozenset[str]:
-        """The paths or URIs of the set's files."""
-        return frozenset(one.index.path for one in self.files)
+    def is_of(self, versions: Sequence[FileVersion | None]) -> bool:
+        """Tell whether a set with files of these versions is the measured set, at another time or in another place.
+
+        One file with the same path, or with the same name and content, is enough.
+        """
+        known = {found for one in self.files for found in _marks(one.version)}
+        return any(found in known for version in versions for found in _marks(version))
 
     @property
     def indexed(self) -> IndexedSet:
@@ -309,7 +319,16 @@ def _known(kept: MeasuredSet, versions: Sequence[FileVersion | None]) -> list[Me
 def default_bucket_seconds(indexed: IndexedSet) -> int:
     """Return the length of a time bucket for the time that a set spans, seconds."""
     seconds = active_seconds(indexed.times)
+    for length in _SHORT_LENGTHS:
+        if seconds <= length * _SHORT_BUCKETS:
+            return length
     return next((length for length in _LENGTHS if seconds <= length * _MOST_BUCKETS), _LENGTHS[-1])
+
+
+def _marks(version: FileVersion | None) -> Iterator[tuple[object, ...]]:
+    if version is not None:
+        yield (version.path,)
+        yield file_name(version.path), version.size, version.digest
 
 
 def _decisive(verdicts: SubjectFlags) -> bytes:

@@ -169,9 +169,10 @@ def index_paths(
     index = partial(_index, files=len(paths), options=options)
     new = [(number, path) for number, path in enumerate(paths) if number not in known]
     amount = Amount("files", local_bytes([path for _, path in new]))
-    found = dict(
-        zip((number for number, _ in new), run(index, new, "indexing", amount=amount), strict=True)
-    ) | {number: replace(one, number=number, bounds=()) for number, one in known.items()}
+    read = run(index, new, "indexing", amount=amount)
+    found = dict(zip((number for number, _ in new), read, strict=True)) | {
+        number: replace(one, number=number, bounds=()) for number, one in known.items()
+    }
     files = tuple(found[number] for number in range(len(paths)))
     if not any(one.format_description for one in files):
         damage = files[0].damage

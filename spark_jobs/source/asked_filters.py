@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 from dumpfilter.errors import OptionError
-from dumpfilter.filter.rules import FilterSemantics, parse_option
-from dumpfilter.topology.slaves_file import SlaveDefinition, load_slaves
+from dumpfilter.topology import slave_options
+from dumpfilter.topology.slaves_file import SlaveDefinition
 
 SENT = "sent_"
 """The beginning of the names of columns that tell whether a slave is sent an event."""
@@ -23,8 +22,14 @@ def filter_of(given: Mapping[str, str]) -> SlaveDefinition | None:
 
     Raises OptionError.
     """
-    text = given.get("filter")
-    return None if text is None else _definition("filter", text, "option filter")
+    if "filter" not in given:
+        return None
+    found = _described("filter", given["filter"], "option filter")
+    if len(found) > 1:
+        raise OptionError(
+            "option filter: the rules name several channels; a filter has the rules of one channel"
+        )
+    return found[0]
 
 
 def slaves_of(given: Mapping[str, str]) -> tuple[SlaveDefinition, ...]:
@@ -32,10 +37,11 @@ def slaves_of(given: Mapping[str, str]) -> tuple[SlaveDefinition, ...]:
 
     Raises OptionError, also if two slaves have the same column.
     """
-    found = list(load_slaves(Path(given["slaves"]))) if "slaves" in given else []
+    files = [Path(line.strip()) for line in given.get("slaves", "").splitlines() if line.strip()]
+    found = slave_options.slaves_of(files, ())
     for name, text in given.items():
         if name.startswith(ONE_SLAVE):
-            found.append(_definition(name.removeprefix(ONE_SLAVE), text, f"option {name}"))
+            found += _described(name.removeprefix(ONE_SLAVE), text, f"option {name}")
     columns: dict[str, str] = {}
     for one in found:
         column = sent_column(one.name)
@@ -47,6 +53,15 @@ def slaves_of(given: Mapping[str, str]) -> tuple[SlaveDefinition, ...]:
     return tuple(found)
 
 
+def _described(name: str, text: str, option: str) -> list[SlaveDefinition]:
+    if not name:
+        raise OptionError(f"{option}: a slave needs a name, for example slave.web")
+    try:
+        return slave_options.slaves_of_text(f"{name}:{text}")
+    except OptionError as error:
+        raise OptionError(f"{option}: {str(error).removeprefix(f'slave {name!r}: ')}") from None
+
+
 def sent_column(slave: str) -> str:
     """Return the name of the column that tells whether a slave is sent an event.
 
@@ -56,18 +71,3 @@ def sent_column(slave: str) -> str:
     ('sent_web', 'sent_web_1')
     """
     return SENT + re.sub(r"\W", "_", slave)
-
-
-def _definition(name: str, text: str, option: str) -> SlaveDefinition:
-    if not name:
-        raise OptionError(f"{option}: a slave needs a name, for example slave.web")
-    try:
-        made = SlaveDefinition(name, tuple(shlex.split(text)), FilterSemantics.CLASSIC, 0)
-    except ValueError as error:
-        raise OptionError(f"{option}: {text!r}: {error}") from None
-    try:
-        for rule in made.rules:
-            parse_option(rule)
-    except OptionError as error:
-        raise OptionError(f"{option}: {error}") from None
-    return made

@@ -26,6 +26,7 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.row_counts import UNKNOWN, RowCounter
 from dumpfilter.binlog.rows import rows_kind
 from dumpfilter.dump.sent_events import SentEvents
+from dumpfilter.errors import BinlogError
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 from dumpfilter.rows import ChangedRows, RowImageReader
@@ -487,15 +488,14 @@ class EventsOfSegment:
         found, first = [], 0
         for part, reader in zip(self._parts, self._image_readers, strict=False):
             count = part.start.size
-            rows = reader.read(
-                part.data,
-                part.start,
-                part.size,
-                part.type,
-                self._segment.offset[part.outer],
-                part.fd,
-                wanted=wanted[first : first + count],
-            )
+            position = self._segment.offset[part.outer]
+            is_wanted = wanted[first : first + count]
+            try:
+                rows = reader.read(
+                    part.data, part.start, part.size, part.type, position, part.fd, wanted=is_wanted
+                )
+            except BinlogError as error:
+                raise error.located(self._segment.file, error.position) from error
             found.append(rows._replace(event=place[first + rows.event]))
             first += count
         return found[0] if len(found) == 1 else joined(found)

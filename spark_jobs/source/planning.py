@@ -27,13 +27,15 @@ from dumpfilter.spark_jobs.ranges.range_index import (
 )
 from dumpfilter.spark_jobs.ranges.ranges import Range
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.pushdown import Predicate, may_hold
 from dumpfilter.spark_jobs.source.reading import FIRST, FileRange
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from dumpfilter.spark_jobs.source.pushdown import Predicate
+
 _log = logging.getLogger(__name__)
+
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -112,9 +114,7 @@ def plan_ranges(options: SourceOptions, predicates: Sequence[Predicate] = ()) ->
     else:
         of_file = [] if options.definitions else [one for one in predicates if one.column == "file"]
         paths = find_set(options.sources)
-        tasks = [
-            (number, path) for number, path in enumerate(paths) if may_hold(of_file, file_name(path), 0, 1)
-        ]
+        tasks = [(number, path) for number, path in enumerate(paths) if _may_hold(of_file, path, 0, 1)]
         # Threads can index files in parallel, since the compiled scan and the reads release Python's global lock.
         cuts = cuts_of(_in_threads(lambda task: _index(task, len(paths), options), tasks))
         for damage in cuts.damages:
@@ -123,7 +123,16 @@ def plan_ranges(options: SourceOptions, predicates: Sequence[Predicate] = ()) ->
     if options.definitions and found:
         looks = _in_threads(look_in, found) if any(one.has_xa for one in cuts.files) else []
         found = for_filters(found, looks, newest=found[-1].path)
-    return [one for one in found if may_hold(predicates, file_name(one.path), one.start, one.end)]
+    return [one for one in found if _may_hold(predicates, one.path, one.start, one.end)]
+
+
+def _may_hold(predicates: Sequence[Predicate], path: str, start: int, end: int) -> bool:
+    if not predicates:
+        return True
+    # Predicates are Spark's, and an export without Spark has none.
+    from dumpfilter.spark_jobs.source.pushdown import may_hold
+
+    return may_hold(predicates, file_name(path), start, end)
 
 
 def look_in(wanted: FileRange) -> XaLook:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.gtid_events import Xid
@@ -24,7 +24,9 @@ from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Held, Range, 
 from dumpfilter.spark_jobs.source.columns import OF_SUBJECTS, EventColumns, EventsOfSegment
 from dumpfilter.spark_jobs.source.images import IMAGES, exploded, image_lists
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.pushdown import Predicate
+
+if TYPE_CHECKING:
+    from dumpfilter.spark_jobs.source.pushdown import Predicate
 
 Int64 = npt.NDArray[np.int64]
 
@@ -34,7 +36,7 @@ that begins at this offset includes the format description event."""
 
 
 @dataclass(frozen=True)
-class FileRange(InputPartition):
+class FileRange:
     """The part of a binlog file that one Spark task reads, complete transactions from offset ``start`` to ``end``.
 
     Filters need the other fields. ``names`` are the rules by which the server that wrote the newest file compares

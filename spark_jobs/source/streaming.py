@@ -278,14 +278,15 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         BinlogError."""
         now = self._set()
         found = now.ranges(start, end, self._options.range_size)
-        return now.for_filters(found) if self._options.definitions and found else found
+        if self._options.definitions and found:
+            found = now.for_filters(found)
+        return [InputPartition(one) for one in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the events of one part of a micro-batch as Arrow batches. Spark calls this in a task. Raises
         BinlogError."""
-        assert isinstance(partition, FileRange)
         try:
-            yield from read_batches(partition, self._options, self._columns)
+            yield from read_batches(partition.value, self._options, self._columns)
         except BinlogError as error:
             raise short(error) from None
 

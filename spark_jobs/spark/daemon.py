@@ -4,16 +4,24 @@ Each executor starts one such daemon (``spark.python.daemon.module``) and asks i
 imports nothing. Every worker would then import numba and load the kernels, which costs 1 s of a core and 150 MB each.
 Forking is safe only in a process with one thread. Therefore the daemon starts no thread pool of numba or numpy, and
 leaves pyarrow and pandas, whose import starts threads, to the workers.
+
+PySpark's worker calls ``gc.collect()`` after every task. The collection would visit some hundred thousand objects of
+the loaded modules, which took more than a third of a worker's time. So the daemon moves these objects out of the
+collector's sight (``gc.freeze``) before it forks. A worker does the same after a task that has imported modules.
 """
 
 from __future__ import annotations
 
+import functools
+import gc
 import hashlib
 import importlib.util
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 PACKAGE = "dumpfilter"
 """The name under which Python imports this product."""
@@ -67,13 +75,41 @@ def load_kernels() -> None:
         warm_up(Path(directory))
 
 
+def freeze() -> None:
+    """Free what is garbage now, and let later garbage collections pass over all objects that are left."""
+    gc.collect()
+    gc.freeze()
+
+
+def freezing(serve: Callable[..., int]) -> Callable[..., int]:
+    """Wrap PySpark's function that serves one task, so that modules that the task imports are frozen after it.
+
+    Tasks import pyarrow and pandas, which the daemon must not import. Later tasks import nothing, and freeze nothing.
+    """
+    known = len(sys.modules)
+
+    @functools.wraps(serve)
+    def worker(*given: Any) -> int:
+        nonlocal known
+        code = serve(*given)
+        if len(sys.modules) > known:
+            known = len(sys.modules)
+            freeze()
+        return code
+
+    return worker
+
+
 def main() -> None:
     """Run PySpark's daemon in this process, after numba's compiled functions have been loaded."""
-    from pyspark.daemon import manager
+    from pyspark import daemon
 
     check_code()
     load_kernels()
-    manager()
+    # The daemon forks a worker process, which calls this function for each of its tasks.
+    daemon.worker = freezing(daemon.worker)
+    freeze()
+    daemon.manager()
 
 
 if __name__ == "__main__":

@@ -200,6 +200,11 @@ def test_large_transaction_names_its_tables() -> None:
     assert all("." in name for name in largest.tables)
     assert any(kind.endswith(" rows") for kind in largest.kinds)
     assert found.compression.transactions == 12
+    assert found.largest_statements[0].text.startswith("insert into shop.a(v) select repeat('x',n)")
+    everything = inspect_set(BinlogSet.open(DATA / "recordings" / "mysql-payloads"), top=99)
+    outside = [one for one in everything.largest_statements if "CREATE DATABASE" in one.kinds]
+    assert outside
+    assert all(one.text.lower().startswith("create database") for one in outside)
     assert found.compression.uncompressed == 7889
     out = StringIO()
     render_inspection(found, Console(file=out, width=80), top=3)

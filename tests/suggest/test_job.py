@@ -11,13 +11,14 @@ from rich.console import Console
 
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import DumpThread
+from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.lint.gather import gather
-from dumpfilter.spark_jobs.spark.jobs import ThreadRunner
+from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.suggest.job import NOBODY, SuggestOptions, suggest
 from dumpfilter.suggest.results import Plan, Suggestions
 from dumpfilter.suggest.terminal import print_suggestions
@@ -169,6 +170,12 @@ def test_kept_tables_stay() -> None:
     (plan,) = found.plans
     assert plan.steps
     assert not any("hr" in step.rule for step in plan.steps)
+    assert found.warnings == ()
+    assert _without_slaves(DATA / "oracle" / "mysql-row", keep=("none.%",)).warnings == (
+        "--keep=none.%: no table of this set matches",
+    )
+    with pytest.raises(OptionError, match=r"--keep=hr: .* write --keep='hr[.]%'"):
+        _without_slaves(DATA / "oracle" / "mysql-row", keep=("hr",))
 
 
 def test_tables_without_a_reader() -> None:

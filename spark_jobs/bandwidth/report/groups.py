@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
 
@@ -30,7 +30,8 @@ class Group:
         names = [member.name for member in self.members]
         if len(names) == 1:
             return names[0]
-        start = os.path.commonprefix(names).rstrip(_DIGITS)
+        pairs = zip(min(names), max(names), strict=False)
+        start = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)).rstrip(_DIGITS)
         ends = [name.removeprefix(start) for name in names]
         if all(set(end) <= set(_DIGITS) and end for end in ends):
             return f"{names[0]}…{ends[-1]}"

@@ -17,6 +17,9 @@ MOST_ROWS = 30
 """The largest number of database tables with a row of their own."""
 COLOURS = 5
 """The number of colours of cells."""
+_MOST_FACTOR = 4
+"""The largest factor between the limits of two colours. Without it a few cells with hardly any bytes would leave only
+the darkest colour for all others."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +71,13 @@ def heat_map(results: Results) -> HeatMap | None:
     if not positive:
         return None
     low, high = math.log(min(positive)), math.log(max(positive))
-    step = (high - low) / COLOURS or 1.0
+    step = min((high - low) / COLOURS or 1.0, math.log(_MOST_FACTOR))
+    low = high - step * COLOURS
 
     def cell(row: str, column: Column, size: float) -> Cell:
         if not size:
             return Cell(0, None, f"{label(row)}\nnot sent to {label(column.name)}")
-        colour = min(int((math.log(size) - low) / step), COLOURS - 1)
+        colour = min(max(int((math.log(size) - low) / step), 0), COLOURS - 1)
         return Cell(size, colour, f"{label(row)}\nto {label(column.name)}\n{exact_bytes(size)}")
 
     return HeatMap(

@@ -22,7 +22,7 @@ from dumpfilter.spark_jobs.bandwidth.job import bandwidth, evaluate_slaves, meas
 from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, read_measurements, write_measurements
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions, MeasuredSet, measure_changes
 from dumpfilter.spark_jobs.bandwidth.results import MasterCost, Results
-from dumpfilter.spark_jobs.spark.jobs import run_here
+from dumpfilter.spark_jobs.engines.runner import run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.spark_jobs.walking import RECORDINGS
 from tests.strategies import MadeBinlog, binlogs, rules

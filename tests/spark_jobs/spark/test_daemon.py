@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from dumpfilter.spark_jobs.spark.daemon import DRIVERS_CODE, PACKAGE, check_code, code_digest, package_folder
+from dumpfilter.spark_jobs.spark.daemon import (
+    DRIVERS_CODE,
+    PACKAGE,
+    check_code,
+    code_digest,
+    freezing,
+    package_folder,
+)
 
 
 @pytest.fixture
@@ -54,3 +63,28 @@ def test_another_state_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DRIVERS_CODE, "another")
     with pytest.raises(SystemExit, match="package the environment again"):
         check_code()
+
+
+@pytest.fixture
+def _thawed() -> Iterator[None]:
+    """Let the collector see all objects of this process again."""
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("_thawed")
+def test_what_a_task_imports_is_frozen_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen = []
+
+    def serve(imports: str) -> int:
+        if imports:
+            monkeypatch.setitem(sys.modules, imports, os)
+        return 7
+
+    worker = freezing(serve)
+    for imports in ("", "a_module_of_a_task", "", ""):
+        assert worker(imports) == 7
+        frozen.append(gc.get_freeze_count())
+    before, after, *later = frozen
+    assert before < after
+    assert max(later) <= after
