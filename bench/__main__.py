@@ -17,6 +17,7 @@ ALL = (
     "registrations",
     "grpc_end_to_end",
     "filter_file",
+    "row_images",
     "relay",
     "memory",
     "split",
