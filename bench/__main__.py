@@ -22,6 +22,7 @@ ALL = (
     "split",
     "split_cluster",
     "bandwidth",
+    "engines",
     "simulation",
     "followers",
     "receive",
