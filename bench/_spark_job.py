@@ -28,7 +28,8 @@ from dumpfilter.links.shape import LinkShape
 from dumpfilter.simulation.plan import plan_slaves
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.simulate import Options, simulate
-from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
+from dumpfilter.spark_jobs.bandwidth.job import bandwidth
+from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.engines.runner import Runner
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.spark_jobs.simulation.evaluation import evaluator

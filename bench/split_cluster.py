@@ -34,7 +34,7 @@ def run(options: Options) -> bool:
             peaks = _watched(
                 [
                     *(sys.executable, "-m", "dumpfilter", "split", str(made.index)),
-                    *("--output", str(memory / "cluster-out"), "--master", cluster.master),
+                    *("--output", str(memory / "cluster-out"), "--spark-master", cluster.master),
                     *("--driver-memory", "2g", "--executor-memory", "1g"),
                 ]
             )

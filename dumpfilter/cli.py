@@ -6,6 +6,7 @@ A sub-command imports its part only when it runs, so that ``--help`` answers at 
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -14,8 +15,10 @@ from dumpfilter.commands.bandwidth import bandwidth_command
 from dumpfilter.commands.binlog import binlog_command
 from dumpfilter.commands.demo import demo_command
 from dumpfilter.commands.explain import explain_command
+from dumpfilter.commands.export import export_command
 from dumpfilter.commands.fetch import fetch_command
 from dumpfilter.commands.inspect import inspect_command
+from dumpfilter.commands.lint import lint_command
 from dumpfilter.commands.manifest import manifest_command
 from dumpfilter.commands.master import master_command
 from dumpfilter.commands.option_groups.option_files import OptionFileCommand
@@ -27,6 +30,8 @@ from dumpfilter.commands.slave import slave_command
 from dumpfilter.commands.split import split_command
 from dumpfilter.commands.sql import sql_command
 from dumpfilter.commands.status import status_command
+from dumpfilter.commands.sub_command import CommandGroup, SubCommand
+from dumpfilter.commands.suggest import suggest_command
 from dumpfilter.commands.topology import topology_app
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.printable import for_terminal
@@ -39,29 +44,32 @@ READER_GONE = 141
 
 app = typer.Typer(
     name="dumpfilter",
+    cls=CommandGroup,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Filters a MySQL or MariaDB binlog on the master, per slave, and shows what that saves.",
 )
 app.command("master", cls=OptionFileCommand)(master_command)
 app.command("slave", cls=OptionFileCommand)(slave_command)
-app.command("fetch")(fetch_command)
-app.command("split")(split_command)
-app.command("manifest")(manifest_command)
-app.command("purge")(purge_command)
-app.command("bandwidth")(bandwidth_command)
-app.command("simulate")(simulate_command)
-app.command("package-environment")(package_environment_command)
-app.command("inspect")(inspect_command)
-app.command("binlog")(binlog_command)
-app.command("explain")(explain_command)
-app.command("status")(status_command)
-app.command("sql")(sql_command)
-app.command("password-hash")(password_hash_command)
+app.command("fetch", cls=SubCommand)(fetch_command)
+app.command("split", cls=SubCommand)(split_command)
+app.command("manifest", cls=SubCommand)(manifest_command)
+app.command("purge", cls=SubCommand)(purge_command)
+app.command("bandwidth", cls=SubCommand)(bandwidth_command)
+app.command("suggest", cls=SubCommand)(suggest_command)
+app.command("simulate", cls=SubCommand)(simulate_command)
+app.command("package-environment", cls=SubCommand)(package_environment_command)
+app.command("inspect", cls=SubCommand)(inspect_command)
+app.command("binlog", cls=SubCommand)(binlog_command)
+app.command("export", cls=SubCommand)(export_command)
+app.command("explain", cls=SubCommand)(explain_command)
+app.command("lint", cls=SubCommand)(lint_command)
+app.command("status", cls=SubCommand)(status_command)
+app.command("sql", cls=SubCommand)(sql_command)
+app.command("password-hash", cls=SubCommand)(password_hash_command)
 app.add_typer(topology_app, name="topology")
-app.command("demo")(demo_command)
+app.command("demo", cls=SubCommand)(demo_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -72,11 +80,23 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-    ),
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+    log_format: Annotated[
+        logs.Format | None,
+        typer.Option(help="The form of every command's log: text, or json with one object a line."),
+    ] = None,
+    log_level: Annotated[
+        logs.Level | None,
+        typer.Option(
+            help="The least level of every command's log. Without it warning, and info for processes that run long."
+        ),
+    ] = None,
 ) -> None:
     del version
+    logs.prefer(log_format, log_level)
 
 
 def main() -> None:

@@ -107,14 +107,14 @@ class OutputError(DumpfilterError):
     """An error about a file or directory that cannot be written: it exists already, or the operating system refuses."""
 
 
-class ExtraMissing(DumpfilterError):
-    """An error about a Python library of an optional feature that is not installed. The text names the extra."""
-
-
 class ConnectionLost(DumpfilterError):
     """An error about a server that cannot be reached. The text names the server's address."""
 
     exit_code = 3
+
+
+class NotAMaster(ConnectionLost):
+    """An error about an address at which another server answers than a dumpfilter master. The text names both."""
 
 
 class LinkError(DumpfilterError):

@@ -58,6 +58,9 @@ class _State:
 
     format: Format | None = None
     """The format of the log. None before :func:`configure`."""
+    preferred_format: Format | None = None
+    preferred_level: Level | None = None
+    """The level that the user has chosen for every command (:func:`prefer`), as the format above."""
     thread_hook: Callable[[threading.ExceptHookArgs], Any] | None = None
     """The hook for errors that end a thread, as it was before :func:`configure`."""
 
@@ -65,6 +68,29 @@ class _State:
 def is_json() -> bool:
     """Tell whether the process's log has JSON lines, so that nothing else may be written to standard error."""
     return _State.format is Format.JSON
+
+
+def prefer(format: Format | None, level: Level | None) -> None:
+    """Note the format and level that the user has chosen for every command. None leaves the choice to the command."""
+    _State.preferred_format, _State.preferred_level = format, level
+
+
+def configure_preferred(
+    format: Format | None = None,
+    level: Level | None = None,
+    *,
+    otherwise: Level = Level.WARNING,
+    colors: bool = False,
+) -> None:
+    """Configure the log with a command's own format and level, or else with the preferred ones.
+
+    ``otherwise`` is the level when the user has chosen none.
+    """
+    configure(
+        format or _State.preferred_format or Format.TEXT,
+        level or _State.preferred_level or otherwise,
+        colors=colors,
+    )
 
 
 def configure(format: Format = Format.TEXT, level: Level = Level.INFO, *, colors: bool = False) -> None:
@@ -103,7 +129,8 @@ def configure(format: Format = Format.TEXT, level: Level = Level.INFO, *, colors
 
 
 def reset() -> None:
-    """Undo :func:`configure`, for a process that runs several commands, such as a test."""
+    """Undo :func:`configure` and :func:`prefer`, for a process that runs several commands, such as a test."""
+    prefer(None, None)
     if _State.format is None:
         return
     import structlog

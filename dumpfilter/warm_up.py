@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.binlog.compressed_sizes import uncompressed_sizes
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
 from dumpfilter.binlog.reader import iter_events
@@ -36,6 +37,7 @@ from dumpfilter.packets.framing import count_events, frame
 from dumpfilter.packets.relay import GtidSynthesis, RelayPoint, dropped_runs, writer_places
 from dumpfilter.receiver.binlog_file import find_end
 from dumpfilter.receiver.deframing import Deframer
+from dumpfilter.rows import RowImageReader
 from dumpfilter.simulation import lag
 from dumpfilter.simulation.hop import MICROSECOND, Hop, cross
 from dumpfilter.split_set.restore import restore
@@ -64,6 +66,13 @@ def warm_up(directory: Path) -> None:
         tally.add(segment, reader.file.read)
         by_transaction.add(segment, reader.data, reader.data_offset, reader.file.read)
         rebase_array(reader.data[:0].copy(), 4, checksum=True)
+        uncompressed_sizes(
+            reader.data,
+            segment.offset - segment.start,
+            segment.size,
+            np.full_like(segment.type, EventType.QUERY_COMPRESSED),
+            segment.format_description,
+        )
         restore(reader.data.copy(), segment.size, segment.offset, True)
         _share(segment, reader.data, reader.data_offset)
         RowCounter().count(
@@ -179,6 +188,9 @@ def _receive_one_event(file: Path) -> None:
         deframer.next()
 
 
+_ROW_EVENTS = ROWS | {EventType.TABLE_MAP}
+
+
 def _walk_one_row_image(file: Path) -> None:
     with file.open("rb") as source:
         tables: dict[int, TableMap] = {}
@@ -189,7 +201,19 @@ def _walk_one_row_image(file: Path) -> None:
             elif event.type in ROWS:
                 rows = decode_rows_header(event.type, event.body)
                 row_images(tables[rows.table_id], rows, event.body[rows.rows_offset :])
-                return
+                break
+    with file.open("rb") as source:
+        data = np.frombuffer(source.read(), np.uint8)
+        source.seek(0)
+        found = [event for event in iter_events(source, file=file.name) if event.type in _ROW_EVENTS]
+    RowImageReader().read(
+        data,
+        np.array([event.offset for event in found], np.int64),
+        np.array([len(event.raw) for event in found], np.int64),
+        np.array([event.type for event in found], np.uint8),
+        np.array([event.offset for event in found], np.int64),
+        found[0].fd,
+    )
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ from dumpfilter.master.replica_console import (
 )
 from dumpfilter.master.replicas.control import ReplicaControl
 from dumpfilter.master.service import DumpFilterService
+from dumpfilter.printable import printable
 from dumpfilter.printing.show_events import no_events, show_events
 from dumpfilter.sql import commands as C
 from dumpfilter.sql.columns import (
@@ -124,6 +125,17 @@ _COUNTERS = (
     Column("last_seen_at", _TIMESTAMP),
 )
 
+_FILTER_WARNINGS = (
+    Column("server_id", _INTEGER),
+    Column("channel"),
+    Column("user"),
+    Column("uuid"),
+    Column("code"),
+    Column("rules"),
+    Column("warning"),
+    Column("cure"),
+)
+
 _SOURCE = (
     Column("address"),
     Column("state"),
@@ -137,8 +149,12 @@ _SOURCE = (
     Column("last_error_at", _TIMESTAMP),
 )
 
+_LONGEST_WARNING = 500
+"""The length to which a warning about a filter is cut, characters."""
+
 _TABLES = (
     "drains",
+    "filter_warnings",
     "imposed_filters",
     "replica_drift",
     "replica_filters",
@@ -234,6 +250,8 @@ class MasterConsole:
             return Table(_SOURCE, [] if self._source is None else [_source_row(self._source)])
         if name == "slave_counters":
             return Table(_COUNTERS, [_counters_row(record) for record in self._register.counters.records()])
+        if name == "filter_warnings":
+            return Table(_FILTER_WARNINGS, self._filter_warning_rows())
         if name == "replica_drift":
             return Table(REPLICA_DRIFT, replica_drift_rows(self._replicas))
         if name == "replica_filters":
@@ -241,6 +259,22 @@ class MasterConsole:
         if name == "imposed_filters":
             return Table(_IMPOSED, [_imposed_row(one) for one in self._service.config.imposed])
         return None
+
+    def _filter_warning_rows(self) -> list[list[object]]:
+        return [
+            [
+                slave.server_id,
+                printable(slave.channel),
+                printable(slave.user),
+                slave.uuid,
+                warning.code.label,
+                printable(" ".join(map(str, warning.rules))),
+                printable(warning.what, _LONGEST_WARNING),
+                printable(warning.cure, _LONGEST_WARNING),
+            ]
+            for slave in self._register.all()
+            for warning in self._service.filter_warnings.of(slave.filter)
+        ]
 
     def table_names(self) -> list[tuple[str, str]]:
         """Return schema and name of every table that clients of the console can read."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import grpc
 
 from dumpfilter.errors import OptionError
-from dumpfilter.security.exposure import Lack, check_listener
+from dumpfilter.security.exposure import UNIX_SOCKETS, Lack, check_listener
+from dumpfilter.security.listening import why_not
 
 # At run time this import would load a large package that a master without TLS does not need.
 if TYPE_CHECKING:
@@ -67,6 +68,13 @@ class ListenAddress:
 
     def open_port(self, server: grpc.Server | grpc.aio.Server) -> int:
         """Make a gRPC server listen here, and return the port. Raises OptionError when the address cannot be used."""
+        # gRPC would write a line with the name of its source file to standard error.
+        reason = None if self.host.startswith(UNIX_SOCKETS) else why_not(self.host, self.port)
+        if reason is not None:
+            raise OptionError(
+                f"{self.owner} cannot listen on {self}: {reason}; choose others with {self.host_option} and "
+                f"{self.port_option}"
+            )
         try:
             if self.tls is None:
                 port = server.add_insecure_port(str(self))
@@ -77,8 +85,8 @@ class ListenAddress:
         if not port:
             unusable = "" if self.tls is None else ", or gRPC cannot use the certificate of --tls-cert"
             raise OptionError(
-                f"cannot listen on {self}: the port is taken, or the address is not this machine's{unusable}; choose "
-                f"others with {self.host_option} and {self.port_option}"
+                f"{self.owner} cannot listen on {self}: the port is taken, or the address is not this machine's"
+                f"{unusable}; choose others with {self.host_option} and {self.port_option}"
             )
         return port
 

@@ -94,8 +94,11 @@ def imposed_to_proto(imposed: Iterable[ImposedFilter]) -> list[pb.ImposedFilter]
     return [pb.ImposedFilter(name=each.name, filter=filter_to_proto(each.filter)) for each in imposed]
 
 
-def slave_to_proto(slave: RegisteredSlave) -> pb.Slave:
-    """Return the gRPC message that describes a registered slave. It does not tell the slave's id or secret."""
+def slave_to_proto(slave: RegisteredSlave, filter_warnings: Iterable[str] = ()) -> pb.Slave:
+    """Return the gRPC message that describes a registered slave. It does not tell the slave's id or secret.
+
+    ``filter_warnings`` are the warnings about the slave's filter.
+    """
     return pb.Slave(
         server_id=slave.server_id,
         uuid=slave.uuid,
@@ -114,4 +117,5 @@ def slave_to_proto(slave: RegisteredSlave) -> pb.Slave:
         user=slave.user,
         protocol=slave.protocol,
         program_version=slave.program_version,
+        filter_warnings=filter_warnings,
     )

@@ -24,6 +24,7 @@ from dumpfilter.master.access import Access, AccessDenied, TryLater
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.drain import Applicant, Drained, Drains
 from dumpfilter.master.dump_start import DumpStart, check_boundary, start_at, start_of
+from dumpfilter.master.filter_warnings import FilterWarnings
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.imposed import ImposedFilter, imposed_on
 from dumpfilter.master.limits import (
@@ -87,6 +88,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.limits = limits or ServerLimits()
         """The configuration in force. :meth:`reconfigure` replaces it."""
         self.access = Access(self.config.users)
+        self.filter_warnings = FilterWarnings(store.subjects)
         self.drains = Drains()
         self.drains.on_change.append(self._wake_drained)
         self._reconfiguring = threading.Lock()
@@ -100,6 +102,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         peer = context.peer()
         try:
             slave = await self.reader.serve(lambda: self._register(request, peer))
+            warnings = await self.reader.serve(lambda: self.filter_warnings.texts(slave))
         except DumpfilterError as error:
             held = self._lines_held_back(error)
             if held is not None:
@@ -144,6 +147,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             server_id=fd.header.server_id,
             protocol=slave.protocol,
             program_version=__version__,
+            filter_warnings=warnings,
         )
 
     def _lines_held_back(self, error: DumpfilterError) -> dict[str, int] | None:
@@ -267,6 +271,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             )
 
         slave = await self._answer(context, lambda: self._audited("ChangeFilter", context, change))
+        await self.reader.serve(lambda: self.filter_warnings.texts(slave))
         return pb.ChangeFilterResponse(
             filter=filter_to_proto(slave.filter),
             filter_version=slave.filter_version,
@@ -372,7 +377,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             server_version=fd.server_version,
             position=pb.BinlogPosition(file=printable(names[-1]), position=files[-1].size),
             files=files,
-            slaves=map(slave_to_proto, slaves),
+            slaves=[slave_to_proto(slave, self.filter_warnings.texts(slave)) for slave in slaves],
         )
         if whole:
             segments, cached = self.store.cache_status()

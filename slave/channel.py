@@ -634,6 +634,10 @@ class Channel:
             imposed_info.save(self._options.relay_dir, imposed)
             self._imposed = imposed
             self._sql.follow_filter()
+        for warning in answer.filter_warnings:
+            log.warning(
+                "filter warning", channel=self.name, warning=warning, hint="dumpfilter lint shows the events"
+            )
         self._on_connect(stub, answer)
 
     def _io_ended(self, error: BaseException | None) -> None:

@@ -2,19 +2,17 @@
 
 ::
 
-    from dumpfilter.spark_jobs.binlog_source import register
-
-    register(spark)
     events = spark.read.format("binlog").load("/var/lib/mysql/binlog.index")
     events.groupBy("database", "table").sum("size").show()
 
-docs/spark-source.md describes the columns and options.
+Spark finds the data source by the package ``pyspark_binlog``. docs/spark-source.md describes the columns and options.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -29,35 +27,45 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import StructType
 
 from dumpfilter.errors import BinlogError, BinlogUnreadable, OptionError
-from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import SetCuts, index_with_spark, plan_ranges
 from dumpfilter.spark_jobs.source.pushdown import Predicate, cheap_first, predicate_of
 from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
 from dumpfilter.spark_jobs.source.streaming import BinlogStreamReader
-from dumpfilter.spark_jobs.source.user_errors import without_traceback
+from dumpfilter.spark_jobs.source.user_errors import short, without_traceback
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["BinlogDataSource", "PushdownBinlogDataSource", "SetCuts", "index_with_spark", "register"]
+__all__ = ["BinlogDataSource", "SetCuts", "index_with_spark", "register"]
+
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+"""Spark's setting for filter pushdown to Python data sources, off by default."""
+
+_WORTH_A_HINT = 64 << 20
+"""The bytes of binlogs from which on a query without filter pushdown gets a hint. A smaller one ends soon anyway."""
+
+_log = logging.getLogger(__name__)
 
 
 def register(spark: SparkSession) -> None:
-    """Register the data source with a Spark session, so that ``spark.read.format("binlog")`` works.
+    """Register the data source with a Spark session, and turn on filter pushdown for the session.
 
-    With filter pushdown the data source evaluates conditions of a WHERE clause by itself, and need not read all files.
-    Spark's default for Python data sources is no filter pushdown (``spark.sql.python.filterPushdown.enabled``). This
-    function turns filter pushdown on for the session.
+    Spark finds an installed data source by itself, so most programs need no call of this function. A call has two
+    effects. ``spark.read.format("binlog")`` also works where Spark does not find the package ``pyspark_binlog``. And
+    the data source evaluates conditions of a WHERE clause by itself, so that it need not read all files. Spark's
+    setting for that, ``spark.sql.python.filterPushdown.enabled``, is off by default.
     """
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    spark.dataSource.register(PushdownBinlogDataSource)
+    spark.conf.set(PUSHDOWN, "true")
+    spark.dataSource.register(BinlogDataSource)
 
 
 class BinlogDataSource(DataSource):
-    """The data source without filter pushdown, so Spark itself evaluates all conditions of a WHERE clause.
+    """The data source, which Spark calls for the schema and the reader of a query.
 
-    This class is for sessions in which ``spark.sql.python.filterPushdown.enabled`` is off.
+    The data source evaluates conditions of a WHERE clause by itself (filter pushdown), if the setting
+    ``spark.sql.python.filterPushdown.enabled`` is on. Otherwise Spark evaluates them.
     """
 
     @classmethod
@@ -66,28 +74,18 @@ class BinlogDataSource(DataSource):
 
     @without_traceback
     def schema(self) -> StructType:
-        """Return the columns that the option ``columns`` names, by default all columns. Raises OptionError."""
-        columns = SourceOptions.parse(self.options).columns
-        return from_arrow_schema(pa.schema([(name, TYPES[name]) for name in columns]))
+        """Return the columns that the option ``columns`` names, by default all cheap columns. Raises OptionError."""
+        return from_arrow_schema(SourceOptions.parse(self.options).schema)
 
     @without_traceback
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BinlogReader(SourceOptions.parse(self.options), _columns(schema))
+        options = SourceOptions.parse(self.options)
+        return BinlogReader(options, _columns(schema, options))
 
     @without_traceback
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return BinlogStreamReader(SourceOptions.parse(self.options), _columns(schema))
-
-
-class PushdownBinlogDataSource(BinlogDataSource):
-    """The data source that evaluates conditions of a WHERE clause by itself (filter pushdown).
-
-    Spark refuses this class in sessions in which ``spark.sql.python.filterPushdown.enabled`` is off.
-    """
-
-    @without_traceback
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return PushdownBinlogReader(SourceOptions.parse(self.options), _columns(schema))
+        options = SourceOptions.parse(self.options)
+        return BinlogStreamReader(options, _columns(schema, options))
 
 
 class BinlogReader(DataSourceReader):
@@ -99,11 +97,32 @@ class BinlogReader(DataSourceReader):
         self._columns = tuple(columns)
         self._predicates: list[Predicate] = []
 
+    @property
+    def pushFilters(self) -> _OptionalPushdown:
+        """The method with which Spark pushes filters down, in a form that Spark accepts with any setting."""
+        return _OptionalPushdown(self._push)
+
+    @without_traceback
+    def _push(self, filters: list[Filter]) -> Iterable[Filter]:
+        found = [(one, predicate_of(one, self._options.types)) for one in filters]
+        self._predicates = cheap_first(predicate for _, predicate in found if predicate is not None)
+        return [one for one, predicate in found if predicate is None]
+
     @without_traceback
     def partitions(self) -> Sequence[InputPartition]:
         """Return the parts of the binlog files that the Spark tasks read, one for each task. Spark calls this on the
         driver. Raises BinlogError."""
-        return plan_ranges(self._options, self._predicates)
+        found = plan_ranges(self._options, self._predicates)
+        nbytes = sum(one.end - one.start for one in found)
+        if nbytes >= _WORTH_A_HINT and _is_pushdown_off():
+            _log.warning(
+                "Spark evaluates WHERE only after it has made rows of all events of %s MB, since %s is off; "
+                "spark.conf.set(%r, 'true') lets the data source evaluate WHERE",
+                f"{nbytes / 1e6:,.0f}",
+                PUSHDOWN,
+                PUSHDOWN,
+            )
+        return [InputPartition(one) for one in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the events of one part of a file as Arrow batches. Spark calls this in a task.
@@ -111,46 +130,67 @@ class BinlogReader(DataSourceReader):
         Raises BinlogError for a damaged file. With ``onCorrupt=skip`` the part ends before the damage instead, with a
         warning in the log.
         """
-        if not isinstance(partition, FileRange):
+        wanted = partition.value
+        if not isinstance(wanted, FileRange):
             return  # Spark passes an empty InputPartition when the query has nothing to read.
-        batches = read_batches(
-            partition,
-            self._columns,
-            self._predicates,
-            opened=self._options.opened,
-            verify=self._options.verify,
-        )
         try:
-            yield from batches
+            yield from read_batches(wanted, self._options, self._columns, self._predicates)
         except BinlogError as error:
             if not self._options.skip_corrupt or isinstance(error, BinlogUnreadable):
-                raise error.with_traceback(None) from None
-            logging.getLogger(__name__).warning("%s; the rest of its range is skipped", error)
+                raise short(error) from None
+            _log.warning("%s; the rest of its range is skipped", error)
 
 
-class PushdownBinlogReader(BinlogReader):
-    """The reader that Spark calls for a batch query with filter pushdown."""
+class _OptionalPushdown:
+    """A method ``pushFilters`` that Spark accepts with filter pushdown on and off.
 
-    @without_traceback
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+    Spark refuses a reader with a method ``pushFilters`` of its own while ``spark.sql.python.filterPushdown.enabled`` is
+    off, which is the default. Spark knows such a method by its attribute ``__func__``. This object shows the method
+    of the base class there. Without the setting Spark never calls the object, and evaluates all conditions itself.
+    """
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self, push: Callable[[list[Filter]], Iterable[Filter]]) -> None:
+        self._push = push
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
         """Accept the conditions that the data source evaluates exactly as Spark would, and return the others.
 
         ``filters`` are conditions of the query's WHERE clause. Spark evaluates the returned ones.
         """
-        found = [(one, predicate_of(one)) for one in filters]
-        self._predicates = cheap_first(predicate for _, predicate in found if predicate is not None)
-        return [one for one, predicate in found if predicate is None]
+        return self._push(filters)
 
 
-def _columns(schema: StructType) -> list[str]:
+def _is_pushdown_off() -> bool:
+    """Tell whether the caller is Spark's planning of a query without filter pushdown.
+
+    Spark tells a data source no settings. Only the variables of Spark's planner have the answer.
+    """
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_globals.get("__name__") == _PLANNER:
+            is_on = frame.f_locals.get("enable_pushdown")
+            if is_on is not None:
+                return not is_on
+    return False
+
+
+_PLANNER = "pyspark.sql.worker.plan_data_source_read"
+"""Spark's module that plans a query of a Python data source. With filter pushdown another module calls it."""
+
+
+def _columns(schema: StructType, options: SourceOptions) -> list[str]:
     """Return the column names of a schema that a user gave to Spark.
 
     Raises OptionError for a column that the data source does not have, or has with another type.
     """
+    types = options.types
     for field in schema:
-        if field.name not in TYPES or from_arrow_type(TYPES[field.name]) != field.dataType:
+        if field.name not in types or from_arrow_type(types[field.name]) != field.dataType:
             raise OptionError(
                 f"the data source binlog has no column {field.name} {field.dataType.simpleString()}; "
-                f"its columns are {', '.join(TYPES)}"
+                f"its columns are {', '.join(types)}"
             )
     return list(schema.fieldNames())

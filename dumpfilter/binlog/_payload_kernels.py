@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
+from dumpfilter.compiler.kernels import njit
 
 HEADER_LENGTH = 19
 _SIZE_AT = 9

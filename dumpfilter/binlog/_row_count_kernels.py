@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog._row_kernels import PARTIAL_JSON_UPDATES, _skip_image
 from dumpfilter.binlog.events import HEADER_LENGTH, EventType
+from dumpfilter.compiler.kernels import njit
 
 
 class Stop(enum.IntEnum):

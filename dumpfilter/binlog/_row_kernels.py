@@ -7,7 +7,8 @@ Python.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from dumpfilter.compiler.kernels import njit
 
 # The codes with which walk() returns to its caller. DONE says that the rows data end after a whole row.
 DONE = 0

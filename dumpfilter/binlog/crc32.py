@@ -7,7 +7,6 @@ checksum themselves. They use carry-less multiplication on a CPU that has it, an
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dumpfilter.binlog.native import (
     HAS_CLMUL,
@@ -18,6 +17,7 @@ from dumpfilter.binlog.native import (
     load_u32,
     load_u64,
 )
+from dumpfilter.compiler.kernels import njit
 
 
 def _tables() -> np.ndarray:

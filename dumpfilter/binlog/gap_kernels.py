@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.native import copy_bytes
+from dumpfilter.compiler.kernels import njit
 
 _HEADER = 19
 _IGNORABLE = 28

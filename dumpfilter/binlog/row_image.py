@@ -20,9 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog import _row_kernels as K
+from dumpfilter.binlog.decimals import decimal_binary_size
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.rows import RowsHeader, TableMap, is_pre_ga
 from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
+
+PARTIAL_JSON_UPDATES = K.PARTIAL_JSON_UPDATES
+"""The only known bit of value_options in the after-image of a partial update: the bitmap ``partial_bits`` follows."""
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
@@ -54,27 +58,22 @@ _TEMPORAL2 = {TIME2: 3, TIMESTAMP2: 4, DATETIME2: 5}
 _BLOBS = frozenset({TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB, BLOB_COMPRESSED, GEOMETRY, JSON, VECTOR})
 _VARCHARS = frozenset({VARCHAR, VARCHAR_COMPRESSED})
 _STRINGS = frozenset({STRING, ENUM, SET})
-# The sizes of groups of 0 to 9 decimal digits in a DECIMAL value, bytes.
-_DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-
-
-def decimal_binary_size(precision: int, scale: int) -> int:
-    """Return the size of a DECIMAL(precision, scale), bytes (``decimal_binary_size``).
-
-    On either side of the point, each group of 9 digits takes 4 bytes. The remaining digits take 1 to 4 bytes.
-
-    >>> decimal_binary_size(10, 2), decimal_binary_size(65, 30), decimal_binary_size(9, 9)
-    (5, 30, 4)
-    """
-    whole = precision - scale
-    return 4 * (whole // 9) + _DIGIT_BYTES[whole % 9] + 4 * (scale // 9) + _DIGIT_BYTES[scale % 9]
 
 
 def _bad(column: int, kind: int, why: str) -> BinlogCorrupt:
     return BinlogCorrupt(f"Table_map event: column {column} of type {kind} {why}")
 
 
-def _metadata_width(kind: int) -> int:
+def metadata_width(kind: int, following: bytes = b"") -> int:
+    """Return the number of bytes that a type has in a table map's metadata.
+
+    ``following`` is the first of these bytes, which matters for typed arrays only.
+    """
+    if kind == TYPED_ARRAY:
+        # The metadata of a typed array (MYSQL_TYPE_TYPED_ARRAY) are the type of its elements and the metadata of that
+        # type, which has 3 bytes for VARCHAR.
+        element = following[0] if following else 0
+        return 1 + (3 if element == VARCHAR else metadata_width(element) if element != TYPED_ARRAY else 0)
     if kind in _BLOBS or kind in _TEMPORAL2 or kind in (FLOAT, DOUBLE):
         return 1
     if kind in _VARCHARS or kind in _STRINGS or kind in (BIT, NEWDECIMAL):
@@ -155,15 +154,13 @@ class ColumnPlan:
         sizes = np.empty(len(table.column_types), dtype=np.int32)
         for column, kind in enumerate(table.column_types):
             if kind == TYPED_ARRAY:
-                # The metadata of a typed array (MYSQL_TYPE_TYPED_ARRAY) are the type of its elements and the metadata
-                # of that type, which has 3 bytes for VARCHAR. The server stores the values like JSON values.
                 if at >= len(metadata):
                     raise _bad(column, kind, "has no metadata")
-                element = metadata[at]
-                at += 1 + (3 if element == VARCHAR else _metadata_width(element))
+                at += metadata_width(kind, metadata[at : at + 1])
+                # The server stores the values like JSON values.
                 sizes[column] = -4
             else:
-                width = _metadata_width(kind)
+                width = metadata_width(kind)
                 if at + width > len(metadata):
                     raise _bad(column, kind, "has no metadata")
                 sizes[column] = _value_size(column, kind, metadata[at : at + width])

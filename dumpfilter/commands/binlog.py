@@ -8,6 +8,7 @@ import typer
 
 from dumpfilter.commands.option_groups.binlog_filter import BinlogFilterOptions
 from dumpfilter.commands.option_groups.binlog_output import BinlogOutputOptions
+from dumpfilter.commands.option_groups.binlog_rows import BinlogRowOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
 from dumpfilter.commands.option_groups.selection import SelectionOptions
@@ -19,18 +20,24 @@ def binlog_command(
     rules: BinlogFilterOptions,
     selection: SelectionOptions,
     output: BinlogOutputOptions,
+    rows: BinlogRowOptions,
     verify_checksum: VerifyChecksum = True,
 ) -> None:
     r"""Print what passes a filter as text to run again, as mysqlbinlog does, or write it as a binlog set.
 
     Examples:
 
-        dumpfilter binlog /var/lib/mysql/binlog.index --do-db=shop | mysql --binary-mode
+        dumpfilter binlog /var/lib/mysql/binlog.index --do-db=shop \
+            | mysql --binary-mode
 
         dumpfilter binlog binlog.000007 binlog.000008 --start-position=4711 \
             --stop-datetime='2026-11-21 13:00:00' --ignore-statement-kind=drop-table
 
-        dumpfilter binlog /var/lib/mysql --clever --do-table=shop.orders --raw --output orders
+        dumpfilter binlog binlog.000007 -vv --base64-output=decode-rows \
+            --do-table=shop.orders | less
+
+        dumpfilter binlog /var/lib/mysql --clever --do-table=shop.orders \
+            --raw --output orders
     """
     from rich.console import Console
 
@@ -40,6 +47,7 @@ def binlog_command(
     from dumpfilter.printing.print_set import BinlogOptions, print_binlog, rules_of, write_binlog
 
     output.check()
+    rows.check(raw=output.raw)
     options = BinlogOptions(
         filter=FilterOptions(
             rules=tuple(rules_of(rules.values, rules.worklog_values)),
@@ -56,6 +64,9 @@ def binlog_command(
         include_gtids=selection.include_gtids,
         exclude_gtids=selection.exclude_gtids,
         skip_gtids=output.skip_gtids,
+        may_fail=output.may_fail,
+        verbosity=rows.verbose,
+        row_events=rows.row_events,
         local_load=output.local_load,
         verify=verify_checksum,
     )

@@ -51,7 +51,8 @@ def explain_command(
 
         dumpfilter explain /var/lib/mysql/binlog.index --replicate-do-db=shop
 
-        dumpfilter explain /var/lib/mysql/binlog.index --replicate-wild-ignore-table='shop.tmp%' --events
+        dumpfilter explain /var/lib/mysql/binlog.index \
+            --replicate-wild-ignore-table='shop.tmp%' --events
 
         dumpfilter explain --replicate-do-table=shop.orders \
             --statement "UPDATE orders SET total = 1" --use shop
@@ -64,6 +65,7 @@ def explain_command(
     from dumpfilter.filter.factory import FilterOptions
     from dumpfilter.filter.rules import make_rules
     from dumpfilter.index.fileset import BinlogSet
+    from dumpfilter.lint.output import print_briefly
 
     if bool(binlogs.binlogs) == bool(statement.strip()):
         raise OptionError("name a binlog set or a statement (--statement), one of the two")
@@ -102,6 +104,7 @@ def explain_command(
             _print_json(output.set_as_dict(whole, filters))
         else:
             output.print_set(whole, filters, console, top=top)
+            print_briefly(whole.warnings, Console(stderr=True))
         return
     found = explain_events(source, filters, verify=verify_checksum)
     if json:

@@ -67,9 +67,11 @@ def fetch_command(
 
         dumpfilter fetch mysql://repl@db1:3306/ --output binlogs
 
-        dumpfilter fetch mysql://repl@db1/ --output binlogs --from binlog.000012 --to binlog.000014
+        dumpfilter fetch mysql://repl@db1/ --output binlogs \
+            --from binlog.000012 --to binlog.000014
 
-        dumpfilter fetch 'mysql://repl@db1/?tls=verify-identity&ca=ca.pem&password-file=pw' \
+        dumpfilter fetch \
+            'mysql://repl@db1/?tls=verify-identity&ca=ca.pem&password-file=pw' \
             --output binlogs --stop-never --sync transaction
     """
     from dataclasses import replace

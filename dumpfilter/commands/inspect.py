@@ -1,4 +1,4 @@
-"""The command ``dumpfilter inspect``, which counts the events of a binlog set by type, schema and table."""
+"""The command ``dumpfilter inspect``, which shows what a binlog set consists of."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChec
 def inspect_command(
     binlogs: BinlogArguments,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
-    top: Annotated[int, typer.Option(help="How many tables to list, the largest first.", min=1)] = 20,
+    top: Annotated[
+        int,
+        typer.Option(help="How many tables, transactions and statements to list, the largest first.", min=1),
+    ] = 10,
     verify_checksum: VerifyChecksum = True,
 ) -> None:
-    """Show what is in a binlog set: events by type, bytes by schema and table, transactions, GTIDs, time span.
+    """Show what is in a binlog set: tables, compression, largest transactions, rates.
+
+    Compressed transactions are opened: each table has the bytes without compression, and its share of the compressed
+    bytes. Large transactions and statements have file, position and GTID.
 
     Examples:
 
-        dumpfilter inspect /var/lib/mysql/binlog.index --top 10
+        dumpfilter inspect /var/lib/mysql/binlog.index --top 5
 
         dumpfilter inspect 'mysql://repl@db1:3306/?from=newest'
     """
@@ -30,10 +36,11 @@ def inspect_command(
     from rich.console import Console
 
     from dumpfilter.index.fileset import BinlogSet
-    from dumpfilter.index.inspection import inspect_set, render_inspection
+    from dumpfilter.index.inspection import inspect_set
+    from dumpfilter.index.inspection_text import render_inspection
 
     found = inspect_set(
-        BinlogSet.open(binlogs.source()), verify=verify_checksum, progress=Console(stderr=True)
+        BinlogSet.open(binlogs.source()), verify=verify_checksum, progress=Console(stderr=True), top=top
     )
     if json:
         typer.echo(json_module.dumps(found.as_dict(), indent=1))

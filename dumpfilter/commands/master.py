@@ -55,11 +55,14 @@ def master_command(
 
         dumpfilter master /var/lib/mysql/binlog.index --binlog-ignore-db=scratch
 
-        dumpfilter master /var/lib/mysql/binlog.index --config master.toml --console-port 3308
+        dumpfilter master /var/lib/mysql/binlog.index \
+            --config master.toml --console-port 3308
 
-        dumpfilter master /var/lib/mysql/binlog.index --config master.toml --replica-port 3309
+        dumpfilter master /var/lib/mysql/binlog.index \
+            --config master.toml --replica-port 3309
 
-        dumpfilter master /var/lib/mysql/binlog.index --host 10.0.0.1 --config master.toml \
+        dumpfilter master /var/lib/mysql/binlog.index --host 10.0.0.1 \
+            --config master.toml \
             --tls-cert cert.pem --tls-key key.pem
     """
     from rich.console import Console

@@ -17,7 +17,7 @@ def package_environment_command(
         ),
     ] = None,
 ) -> None:
-    """Pack what the workers of a Spark cluster need to run split and bandwidth.
+    r"""Pack what the workers of a Spark cluster need to run split and bandwidth.
 
     Besides the archive the workers need Spark, and Python of the same minor version. The archive holds this
     environment's packages (without PySpark), dumpfilter itself and its compiled kernels. Spark unpacks the archive on
@@ -26,7 +26,8 @@ def package_environment_command(
     Example:
 
         dumpfilter package-environment environment.tar.gz
-        dumpfilter split binlog.index --output /shared/parts --master spark://host:7077 --environment environment.tar.gz
+        dumpfilter split binlog.index --output /shared/parts \
+            --spark-master spark://host:7077 --environment environment.tar.gz
     """
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn

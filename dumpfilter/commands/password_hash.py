@@ -34,7 +34,7 @@ def password_hash_command(
         ),
     ] = None,
 ) -> None:
-    """Print the hash of a password, for password_hash in the master's configuration file.
+    r"""Print the hash of a password, for password_hash in the master's configuration file.
 
     No option takes the password itself, because other users of the machine can see command lines.
 
@@ -42,7 +42,8 @@ def password_hash_command(
 
         dumpfilter password-hash
 
-        dumpfilter password-hash --plugin caching_sha2_password --file admin.password
+        dumpfilter password-hash --plugin caching_sha2_password \
+            --file admin.password
     """
     from dumpfilter.security.passwords import ScryptHash, Sha2Crypt, native_hash
 

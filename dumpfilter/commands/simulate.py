@@ -47,7 +47,7 @@ def simulate_command(
     output: Annotated[
         Path, typer.Option(help="Directory for report.html, results.json and the Parquet tables.")
     ] = Path("simulation"),
-    report: Annotated[bool, typer.Option(help="Write report.html, which needs dumpfilter\\[report].")] = True,
+    report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the results of other inputs.")
     ] = False,
@@ -69,15 +69,12 @@ def simulate_command(
     from rich.console import Console
 
     from dumpfilter.commands.results import show_results
-    from dumpfilter.report.extra import check_report_extra
     from dumpfilter.report.output import check_output
     from dumpfilter.simulation.simulate import simulate
     from dumpfilter.spark_jobs.simulation.evaluation import evaluator
 
     given = planned(topology, slaves, binlog or [])
     options = scenarios.options(given.plan.links)
-    if report:
-        check_report_extra()
     check_output(output, overwrite=overwrite)
     progress = Console(stderr=True)
     with engine.runner(progress, default="local") as run:

@@ -44,21 +44,24 @@ def slave_command(
             --relay-dir s1 --replicate-do-db=shop --once
 
         dumpfilter slave --master 127.0.0.1:3307 --server-id 102 \
-            --relay-dir s2 --filter-semantics effective --ignore='abc.%' --do='%.EFG' --once
+            --relay-dir s2 --filter-semantics effective \
+            --ignore='abc.%' --do='%.EFG' --once
 
-        dumpfilter slave --master m1=127.0.0.1:3307 --master m2=127.0.0.1:3317 --server-id 103 \
-            --relay-dir s3 --replicate-ignore-db=m1:local --console-port 3308
+        dumpfilter slave --master m1=127.0.0.1:3307 --master m2=127.0.0.1:3317 \
+            --server-id 103 --relay-dir s3 \
+            --replicate-ignore-db=m1:local --console-port 3308
 
         dumpfilter slave --master 10.0.0.1:3307 --server-id 104 --auto-position \
-            --relay-dir s4 --replicate-do-db=shop --replica-port 3309 --config edge.toml
+            --relay-dir s4 --replicate-do-db=shop \
+            --replica-port 3309 --config edge.toml
 
         dumpfilter slave --master 10.0.0.1:3307 --server-id 105 --auto-position \
             --relay-dir s5 --replicate-do-db=shop --serve-port 3310
     """
     from rich.console import Console
 
+    from dumpfilter import logs
     from dumpfilter.commands.terminal import CatchUpBar
-    from dumpfilter.logs import Format
     from dumpfilter.slave.process import RunOptions, run_slave
     from dumpfilter.slave.report import write_reports
     from dumpfilter.slave.slave import SlaveOptions, Watching
@@ -94,8 +97,8 @@ def slave_command(
         start=not relay.skip_replica_start,
     )
     terminal = Console(stderr=True)
-    with CatchUpBar(terminal, shown=monitoring.log_format is Format.TEXT) as bar:
-        monitoring.begin(colors=terminal.is_terminal)
+    monitoring.begin(colors=terminal.is_terminal)
+    with CatchUpBar(terminal, shown=not logs.is_json()) as bar:
         channels = run_slave(options, run, Watching(bar.on_chunk, bar.on_connect))
     if target.summary != "none":
         write_reports(channels, target.summary, target.summary_file)

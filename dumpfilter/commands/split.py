@@ -52,7 +52,7 @@ def split_command(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the manifest instead of a table.")] = False,
 ) -> None:
-    """Split a binlog set: NAME-bin.000001 … and NAME-bin.index for each schema or named binlog.
+    r"""Split a binlog set: NAME-bin.000001 … and NAME-bin.index for each schema or named binlog.
 
     Each is a valid binlog set for dumpfilter master or mysqlbinlog. A transaction over several is in each, with what
     belongs there. Events of no schema (accounts, FLUSH) are in @rest-bin. A split that was killed goes on when the
@@ -60,8 +60,9 @@ def split_command(
 
     Examples:
 
-        dumpfilter split /var/lib/mysql/binlog.index --output /backup/by-schema --engine local
-        dumpfilter split binlog.index --output parts --specification parts.toml --max-binlog-size 100M
+        dumpfilter split binlog.index --output by-schema --engine local
+        dumpfilter split binlog.index --output parts \
+            --specification parts.toml --max-binlog-size 100M
     """
     from rich.console import Console
 

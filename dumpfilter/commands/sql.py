@@ -23,7 +23,7 @@ def sql_command(
         typer.Argument(metavar="[FILE]", help="A file of statements; '-' or nothing is the standard input."),
     ] = "-",
     slave: Annotated[str, typer.Option(help="The console of a slave.", metavar="HOST:PORT")] = "",
-    master: Annotated[str, typer.Option(help="The console of a master.", metavar="HOST:PORT")] = "",
+    console: Annotated[str, typer.Option(help="The console of a master.", metavar="HOST:PORT")] = "",
     user: Annotated[str, typer.Option("--user", "-u", help="The user.")] = "root",
     password_file: Annotated[
         Path | None,
@@ -64,10 +64,10 @@ def sql_command(
     from dumpfilter.console.script import script_statements
     from dumpfilter.security.tls import client_context
 
-    addresses = {"--slave": slave, "--master": master}
+    addresses = {"--slave": slave, "--console": console}
     given = [(option, address) for option, address in addresses.items() if address]
     if len(given) != 1:
-        raise OptionError("give one of --slave=HOST:PORT and --master=HOST:PORT")
+        raise OptionError("give one of --slave=HOST:PORT and --console=HOST:PORT")
     host, port = parse_address(*given[0])
     password = read_password(password_file, PASSWORD_VARIABLE)
     if execute is not None:

@@ -23,6 +23,7 @@ from dumpfilter.console.rsa_exchange import RsaExchange
 from dumpfilter.console.wire import ClientGone, PacketStream
 from dumpfilter.errors import OptionError
 from dumpfilter.security.exposure import is_loopback
+from dumpfilter.security.listening import reason_not_to_listen
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import TlsSource
 from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR, SqlError
@@ -251,7 +252,9 @@ def listening_socket(what: str, host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise OptionError(f"{what} cannot listen on {host}:{port}: {error.strerror or error}") from error
+        raise OptionError(
+            f"{what} cannot listen on {host}:{port}: {reason_not_to_listen(error)}; choose another port or address"
+        ) from error
 
 
 def _set_up(writer: asyncio.StreamWriter) -> None:

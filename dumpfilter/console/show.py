@@ -36,6 +36,32 @@ _EMPTY: dict[str, Sequence[str]] = {
 A console has no triggers, indexes or similar objects, but client programs ask for them.
 """
 
+_UNSUPPORTED = (
+    "BINLOG",
+    "ENGINE",
+    "FUNCTION",
+    "LIBRARY",
+    "MUTEX",
+    "PARSE_TREE",
+    "PRIVILEGES",
+    "PROFILE",
+    "PROFILES",
+)
+"""The words after SHOW of statements that a server has and a console has not."""
+
+_UNSUPPORTED_CREATE = (
+    "EVENT",
+    "FUNCTION",
+    "LIBRARY",
+    "PACKAGE",
+    "PROCEDURE",
+    "SEQUENCE",
+    "SERVER",
+    "TRIGGER",
+    "USER",
+)
+"""The words after SHOW CREATE of statements that a server has and a console has not."""
+
 _COLLATION_ID = 255
 """The number that a MySQL server gives to the collation utf8mb4_0900_ai_ci."""
 _INFO_LENGTH = 100
@@ -146,7 +172,8 @@ def show(session: Session, text: str, tokens: Sequence[Token], interrupt: Interr
     if kind in _EMPTY:
         return Result([Column(name) for name in _EMPTY[kind]])
     if not kind:
-        raise words.error()
+        other = words.take(*_UNSUPPORTED)
+        raise server_errors.ER_NOT_SUPPORTED_YET(f"SHOW {other}") if other else words.error()
     return _SHOWN[kind](session, words, bool(full), interrupt)
 
 
@@ -265,6 +292,41 @@ def _describe(session: Session, schema: str, name: str) -> list[tuple[str, str, 
     return [(column.name, COLUMN_TYPES[column.type], "YES", "", None, "") for column in table.columns]
 
 
+def _create(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+    kind = words.take("TABLE", "VIEW", "DATABASE", "SCHEMA", *_UNSUPPORTED_CREATE)
+    if kind in ("DATABASE", "SCHEMA"):
+        name = words.name()
+        if name not in schemas_of(session.executor):
+            raise server_errors.ER_BAD_DB_ERROR(name)
+        statement = (
+            f"CREATE DATABASE {_quoted(name)} /*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE {COLLATION} */"
+        )
+        return Result([Column("Database"), Column("Create Database")], [(name, statement)])
+    if kind == "TABLE":
+        schema, name = _table_name(session, words)
+        fields = [
+            f"  {_quoted(field)} {kind}" + ("" if "text" in kind else " DEFAULT NULL")
+            for field, kind, *_ in _describe(session, schema, name)
+        ]
+        statement = (
+            f"CREATE TABLE {_quoted(name)} (\n"
+            + ",\n".join(fields)
+            + f"\n) ENGINE={ENGINE['ENGINE']} DEFAULT CHARSET=utf8mb4 COLLATE={COLLATION}"
+        )
+        return Result([Column("Table"), Column("Create Table")], [(name, statement)])
+    if kind == "VIEW":
+        schema, name = _table_name(session, words)
+        _describe(session, schema, name)
+        raise server_errors.ER_WRONG_OBJECT(schema, name, "VIEW")
+    if kind:
+        raise server_errors.ER_NOT_SUPPORTED_YET(f"SHOW CREATE {kind}")
+    raise words.error()
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
 def _processlist(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
     rows = [
         (*row[:-1], row[-1] if full or row[-1] is None else str(row[-1])[:_INFO_LENGTH])
@@ -316,4 +378,5 @@ _SHOWN = {
     "CHARACTER": _character_sets,
     "CHARSET": _character_sets,
     "COLLATION": _collations,
+    "CREATE": _create,
 }

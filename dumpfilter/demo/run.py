@@ -6,6 +6,7 @@ position and GTID set as a slave that received everything and filtered for itsel
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from dumpfilter.errors import DumpfilterError, OutputError, ServerMissing
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.servers import find_program
+from dumpfilter.spark_jobs.spark.context import SparkMissing, check_java
 
 _RECORDING = Path(__file__).with_name("recording")
 _MARKER = "dumpfilter-demo"
@@ -81,10 +83,14 @@ def _run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool)
         end(master)
     held = _print_slaves(console, reports, output, files)
     if split:
-        console.print("[bold]3.[/] Spark splits the binlog by schema")
-        run("split", str(source), "--output", str(output / "split"))
-        console.print("[bold]4.[/] Spark works out from the binlog alone what the slaves are sent")
-        _work_out(console, source, output, reports)
+        engine, where = _engine()
+        console.print(f"[bold]3.[/] the binlog is split by schema, on {where}", soft_wrap=True)
+        run("split", str(source), "--output", str(output / "split"), "--engine", engine)
+        console.print(
+            f"[bold]4.[/] what the slaves are sent, worked out from the binlog alone, on {where}",
+            soft_wrap=True,
+        )
+        _work_out(console, source, output, reports, engine)
     if servers:
         held &= _with_servers(console, output, step=5 if split else 3)
     if not held:
@@ -100,6 +106,17 @@ def _with_servers(console: Console, output: Path, *, step: int) -> bool:
         return True
     console.print(f"[bold]{step}.[/] {program.title}: a source, and two replicas with the same filter")
     return demonstrate(console, program, output)
+
+
+def _engine() -> tuple[str, str]:
+    """Return the engine of the split and of the bandwidth report, and its name in words."""
+    try:
+        check_java()
+    except SparkMissing:
+        return "local", "threads of this machine, since there is no Java for Spark"
+    if importlib.util.find_spec("pyspark") is None:
+        return "local", "threads of this machine, since PySpark is not installed"
+    return "spark", "Spark"
 
 
 def _make_room(output: Path) -> None:
@@ -144,7 +161,9 @@ def _run_slaves(address: str, output: Path) -> dict[str, dict[str, Any]]:
     return {slave.name: json.loads((output / f"{slave.name}.json").read_text()) for slave in SLAVES}
 
 
-def _work_out(console: Console, source: Path, output: Path, reports: dict[str, dict[str, Any]]) -> None:
+def _work_out(
+    console: Console, source: Path, output: Path, reports: dict[str, dict[str, Any]], engine: str
+) -> None:
     """Run the bandwidth job, which computes from the binlog alone how many bytes a master sends to each slave.
 
     Raises DumpfilterError when the job's figures differ from the bytes that the master has just sent.
@@ -158,7 +177,16 @@ def _work_out(console: Console, source: Path, output: Path, reports: dict[str, d
         ),
         "utf-8",
     )
-    run("bandwidth", str(source), "--slaves", str(slaves), "--output", str(output / "bandwidth"))
+    run(
+        "bandwidth",
+        str(source),
+        "--slaves",
+        str(slaves),
+        "--output",
+        str(output / "bandwidth"),
+        "--engine",
+        engine,
+    )
     results = json.loads((output / "bandwidth" / "results.json").read_text("utf-8"))
     for found in results["slaves"]:
         sent = reports[found["name"]]["counts"]["bytes_sent"]
@@ -173,9 +201,13 @@ def _work_out(console: Console, source: Path, output: Path, reports: dict[str, d
 def _print_slaves(
     console: Console, reports: dict[str, dict[str, Any]], output: Path, files: BinlogSet
 ) -> bool:
+    # The filters stand above the table, so that the table has room on a terminal of 80 columns.
+    for slave in SLAVES:
+        console.print(
+            f"  {slave.name}: {' '.join(slave.options) or '(none: receives everything)'}", soft_wrap=True
+        )
     table = Table(title="What the master's filter saved", title_justify="left", title_style="bold")
     table.add_column("slave", no_wrap=True)
-    table.add_column("filter", overflow="fold")
     for name in ("read", "sent", "saved"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("position", no_wrap=True)
@@ -196,7 +228,6 @@ def _print_slaves(
         held &= holds
         table.add_row(
             slave.name,
-            "\n".join(slave.options) or "(none: receives everything)",
             f"{counts['bytes_read']:,}",
             f"{counts['bytes_sent']:,}",
             f"{100 * saved:.1f} %",
@@ -206,7 +237,7 @@ def _print_slaves(
     console.print(table)
     console.print(f"GTID set of every slave: {everything['gtid_set'] or 'none'}", soft_wrap=True)
     console.print(
-        "law: the summary (rows by table, digests of their images, statements by database), position and GTID set\n"
+        "law: the summary (rows by table, digests of their images, statements by database), position and GTID set "
         "equal those of the slave that received everything, with this slave's filter over its relay log."
     )
     return held

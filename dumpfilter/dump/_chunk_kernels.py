@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.native import copy_bytes
+from dumpfilter.compiler.kernels import njit
 from dumpfilter.dump.decide import FLAG_SEND, RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED, kernel
 from dumpfilter.filter.flags import FILTER_HIT_F
 

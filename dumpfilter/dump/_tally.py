@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dumpfilter.binlog import roles as R
+from dumpfilter.compiler.kernels import njit
 from dumpfilter.dump.decide import inlined, kernel
 
 # A condition is the answer to the question which filters send an event. A condition has one of these kinds.

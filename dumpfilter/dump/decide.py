@@ -41,9 +41,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dumpfilter.binlog import roles as R
+from dumpfilter.compiler.kernels import njit
 
 FLAG_SEND = np.uint32(1)
 """The bit of a table's or statement's flags that says that the filter sends its events (``FILTER_BINLOG_SEND_F``)."""

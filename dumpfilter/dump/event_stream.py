@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import EventHeader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, Counts, render
+from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, Counts, ReadAt, render
 from dumpfilter.dump.segment_pass import EVERYTHING, SegmentPass
 from dumpfilter.dump.selection import Range
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.clever import CleverFilter
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
+from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import NONE_PREPARED
 
@@ -29,6 +35,19 @@ class KeptEvent(NamedTuple):
     offset: int
     """The byte offset in ``file`` at which the original event begins."""
     event: bytes
+    undecided: bool = False
+    """Whether the event is a statement about which the filter cannot decide."""
+
+
+class PassedStatement(NamedTuple):
+    """A statement's event that a slave would not be sent."""
+
+    file: str
+    fd: FormatDescription
+    offset: int
+    event: bytes
+    passes: bool
+    """Whether the filter passes the statement, so that only the selection of transactions leaves the statement out."""
 
 
 def kept_events(
@@ -41,6 +60,7 @@ def kept_events(
     verify: bool = True,
     counts: Counts | None = None,
     progress: Callable[[int], None] = lambda read: None,
+    left_out: Callable[[PassedStatement], None] | None = None,
 ) -> Iterator[KeptEvent]:
     """Yield the events that a slave with this filter would be sent. Each file begins with its format description event.
 
@@ -56,6 +76,7 @@ def kept_events(
         verify: whether to verify checksums.
         counts: receives the numbers of events and bytes that were read, sent and dropped.
         progress: called for each segment with the number of bytes read.
+        left_out: called for each statement that is not yielded, in the binlog's order among the yielded events.
     """
     subjects, sources = Subjects(), SourceNumbers()
     steps = SegmentPass(binlogs, rules, subjects, sources, clever=clever, also=also, wanted=wanted)
@@ -69,15 +90,57 @@ def kept_events(
             thread.start_file(file.first_event, file.read)
             while not steps.done and (segment := reader.next()) is not None:
                 fd = segment.format_description
-                for plan in thread.plan(steps.apply(segment.with_gaps_sent(), file.read)):
+                applied = steps.apply(segment.with_gaps_sent(), file.read)
+                statements = _Statements(applied, steps.flags.array()) if left_out is not None else None
+                for plan in thread.plan(applied):
                     if counts is not None:
                         counts.add(plan.counts)
-                    yield from _events(plan, render(plan, reader.data, reader.data_offset, file.read, fd), fd)
+                    data = render(plan, reader.data, reader.data_offset, file.read, fd)
+                    for kept in _events(plan, data, fd):
+                        if statements is None or left_out is None:
+                            yield kept
+                            continue
+                        for passed in statements.before(kept.offset, file.read):
+                            left_out(passed)
+                        yield kept._replace(undecided=statements.is_undecided(kept.offset))
+                if statements is not None and left_out is not None:
+                    for passed in statements.before(segment.end, file.read):
+                        left_out(passed)
                 progress(segment.end - segment.start)
             if steps.done:
                 return
             prepared = reader.prepared
             reader.check_end(last=name == names[-1])
+
+
+class _Statements:
+    """The statements of a segment, with the filter's flags, from the first to the last."""
+
+    def __init__(self, segment: Segment, flags: npt.NDArray[np.uint32]) -> None:
+        self._segment = segment
+        is_statement = (segment.role & R.ROLE_MASK == R.STATEMENT) & (segment.subject >= 0)
+        self._events = np.flatnonzero(is_statement).tolist()
+        self._flags = flags[segment.subject[self._events]].tolist()
+        self._next = 0
+
+    def before(self, offset: int, read: ReadAt) -> Iterator[PassedStatement]:
+        """Yield the statements before an offset that no earlier call has yielded or passed over."""
+        segment = self._segment
+        while self._next < len(self._events):
+            at = int(segment.offset[self._events[self._next]])
+            if at >= offset:
+                return
+            size, flags = int(segment.size[self._events[self._next]]), self._flags[self._next]
+            self._next += 1
+            passes = bool(flags & FILTER_BINLOG_SEND_F)
+            yield PassedStatement(segment.file, segment.format_description, at, read(at, size), passes)
+
+    def is_undecided(self, offset: int) -> bool:
+        """Tell whether the filter cannot decide about the event at an offset, and pass over the event."""
+        if self._next == len(self._events) or int(self._segment.offset[self._events[self._next]]) != offset:
+            return False
+        self._next += 1
+        return bool(self._flags[self._next - 1] & FILTER_UNDECIDED_F)
 
 
 def _events(plan: ChunkPlan, data: bytes, fd: FormatDescription) -> Iterator[KeptEvent]:

@@ -26,6 +26,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.writer import with_body
 from dumpfilter.dump.boundary import BoundaryPass
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
+from dumpfilter.dump.decide import RANGE_OFFSET, RANGE_SIZE
 from dumpfilter.dump.hits import HitCounter
 from dumpfilter.dump.walker import SegmentWalker, collapse
 from dumpfilter.errors import BinlogUnsupported, UndecidedEvent
@@ -174,6 +175,21 @@ class PayloadFilter:
             # The slave must not see what an imposed filter drops, even if the rest needs more bytes.
             closed = smallest_payload(kept, event, fd)
         return KeptPayload(len(closed), undecided, closed, hits)
+
+    def sent_inside(self, segment: Segment, number: int) -> npt.NDArray[np.bool_]:
+        """Tell for each event inside a compressed transaction whether the filter keeps the event.
+
+        ``number`` is the number of the Transaction_payload event in the segment. The transaction is one that
+        :meth:`decide` sends in part. No filter may be imposed.
+        """
+        assert self._boundary is None
+        inner = segment.payloads[number]
+        decided = self._walker.decide(inner, collapse(inner, inner.txn_subject, self.flags), self.flags)
+        starts: npt.NDArray[np.int64] = np.sort(decided.ranges[:, RANGE_OFFSET])
+        ends: npt.NDArray[np.int64] = np.sort(decided.ranges[:, RANGE_OFFSET] + decided.ranges[:, RANGE_SIZE])
+        begun = np.searchsorted(starts, inner.offset, "right")
+        kept: npt.NDArray[np.bool_] = begun > np.searchsorted(ends, inner.offset, "right")
+        return kept
 
     def _at_boundary(
         self, segment: Segment, number: int, opened: Callable[[], bytes]

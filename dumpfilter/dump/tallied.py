@@ -172,6 +172,20 @@ class Tallied:
         )
 
 
+def with_longer_buckets(tallied: Tallied, bucket_seconds: int) -> Tallied:
+    """Return the same counts in longer time buckets.
+
+    Raises ValueError if ``bucket_seconds`` is no multiple of the length of the present buckets.
+    """
+    times, rest = divmod(bucket_seconds, tallied.bucket_seconds)
+    if rest or not times:
+        raise ValueError(f"{bucket_seconds} is no multiple of {tallied.bucket_seconds}")
+    if times == 1:
+        return tallied
+    longer = replace(tallied, bucket=tallied.bucket // times, bucket_seconds=bucket_seconds)
+    return _summed([longer], tallied.subjects, tallied.conditions, tallied.origins)
+
+
 def flags_of(flags: TableFlags, subjects: Sequence[Subject]) -> SubjectFlags | None:
     """Ask a filter about tables and statements, and return its verdicts as bits in the same order.
 
@@ -196,26 +210,37 @@ def merge(parts: Sequence[Tallied]) -> Tallied:
     All tallies must have been given the same filters. The same table or origin may have different numbers in the parts.
     Raises ValueError if ``parts`` is empty, or if the parts count in time buckets of different lengths.
     """
+    alike = with_shared_numbers(parts)
+    return _summed(alike, alike[0].subjects, alike[0].conditions, alike[0].origins)
+
+
+def with_shared_numbers(parts: Sequence[Tallied]) -> list[Tallied]:
+    """Return tallies that share one list of subjects, one of conditions and one of origins, and so their numbers.
+
+    Raises ValueError if ``parts`` is empty, or if the parts count in time buckets of different lengths.
+    """
     if len({part.bucket_seconds for part in parts}) != 1:
         raise ValueError("there must be tallies, all with buckets of one length")
     subjects: dict[Subject, int] = {}
     origins: dict[Origin | None, int] = {None: 0}
     table = ConditionTable()
+    known: dict[tuple[int, int], npt.NDArray[np.int64]] = {}
     renumbered = []
     for part in parts:
-        numbers = [subjects.setdefault(subject, len(subjects)) for subject in part.subjects]
+        key = (id(part.subjects), id(part.conditions))
+        if key not in known:
+            numbers = [subjects.setdefault(subject, len(subjects)) for subject in part.subjects]
+            known[key] = table.add(
+                part.conditions,
+                np.arange(len(part.conditions)),
+                np.arange(len(numbers) + 1),
+                np.array(numbers, np.int32),
+                np.arange(len(subjects), dtype=np.int32),
+            )
         of_origin = np.array([origins.setdefault(origin, len(origins)) for origin in part.origins], np.int64)
-        of_condition = table.add(
-            part.conditions,
-            np.arange(len(part.conditions)),
-            np.arange(len(numbers) + 1),
-            np.array(numbers, np.int32),
-            np.arange(len(subjects), dtype=np.int32),
-        )
-        renumbered.append(
-            replace(part, condition=of_condition[part.condition], origin=of_origin[part.origin])
-        )
-    return _summed(renumbered, tuple(subjects), table.conditions(), tuple(origins))
+        renumbered.append(replace(part, condition=known[key][part.condition], origin=of_origin[part.origin]))
+    shared = tuple(subjects), table.conditions(), tuple(origins)
+    return [replace(part, subjects=shared[0], conditions=shared[1], origins=shared[2]) for part in renumbered]
 
 
 def _summed(

@@ -53,6 +53,8 @@ class Tally:
             index in this list is its number in :meth:`~dumpfilter.dump.tallied.Tallied.sent`.
         bucket_seconds: the length of a time bucket. The part of a transaction in one segment counts in the bucket of
             its last event. If no event has a timestamp, it counts in the bucket of the previous transaction.
+        any_origin: whether the result must hold for slaves that want other server ids and domains than the given ones.
+            Transactions are then counted by origin in any case.
 
     The result describes dumps that begin at the set's beginning and whose filter never changes.
     """
@@ -64,11 +66,13 @@ class Tally:
         *,
         filters: Sequence[tuple[TableFlags, OriginFilter | None]],
         bucket_seconds: int = BUCKET_SECONDS,
+        any_origin: bool = False,
     ) -> None:
         self._subjects = subjects
         self._filters = _Filters([flags for flags, _ in filters], subjects)
         self._origins = _Origins(
-            sources, told_apart=any(origin is not None and origin.is_on for _, origin in filters)
+            sources,
+            told_apart=any_origin or any(origin is not None and origin.is_on for _, origin in filters),
         )
         self._stand_ins = StandInSizes(sources)
         self._bucket_seconds = bucket_seconds
@@ -453,14 +457,19 @@ class _Origins:
         if fd.family != "mariadb":
             # MySQL's GTIDs have no domain, so their sources need not be told apart.
             source = np.minimum(source, np.int32(R.NOTHING))
-        pairs = np.stack([segment.txn_server.astype(np.int64), source.astype(np.int64)])
-        different, which = np.unique(pairs, axis=1, return_inverse=True)
+        # Few servers write by turns, so that a run of transactions of one origin is long.
+        pairs = segment.txn_server.astype(np.int64) << 32 | (source.astype(np.int64) & 0xFFFFFFFF)
+        begins = np.flatnonzero(np.diff(pairs, prepend=~pairs[:1]))
+        different, which = np.unique(pairs[begins], return_inverse=True)
         numbers = []
-        for server, number in different.T.tolist():
+        for server, number in zip(
+            (different >> 32 & 0xFFFFFFFF).tolist(), different.astype(np.int32).tolist(), strict=True
+        ):
             origin = None
             if number != R.KEPT:
                 domain = self._sources.key(number, fd.family)[0] if number >= 0 else None
                 assert not isinstance(domain, bytes)
                 origin = Origin(server, domain, fd.header.server_id)
             numbers.append(self._numbers.setdefault(origin, len(self._numbers)))
-        return np.array(numbers, np.int64)[which.reshape(-1)]
+        runs = np.diff(begins, append=len(pairs))
+        return np.repeat(np.array(numbers, np.int64)[which], runs)

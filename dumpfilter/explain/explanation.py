@@ -32,6 +32,9 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.xa import NONE_PREPARED, ended_xid
+from dumpfilter.lint.findings import FilterWarning
+from dumpfilter.lint.gather import Gatherer
+from dumpfilter.lint.linting import lint
 from dumpfilter.statement import Statement, StatementText, TableName, make_statement, read_text
 
 UNMAPPED = "Rows without a table map cannot be decided, so they are sent"
@@ -119,6 +122,8 @@ class ExplainedSet:
     others: dict[str, tuple[int, int]] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     """The numbers of events and bytes that a dump of the whole set would read, send and drop."""
+    warnings: list[FilterWarning] = field(default_factory=list)
+    """The rules of the slave's filter that do not do what they seem to do."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +167,7 @@ def explain_set(
     filters = _as_filters(filters)
     subjects, sources = Subjects(), SourceNumbers()
     thread = DumpThread(filters.flags(subjects), sources)
-    found, sums, xa_ends = ExplainedSet(), _Sums(subjects), _XaEnds()
+    found, sums, xa_ends, gatherer = ExplainedSet(), _Sums(subjects), _XaEnds(), Gatherer(subjects)
     file = ""
     for reader, segment in binlogs.segments(subjects, sources, verify=verify):
         if segment.file != file:
@@ -171,6 +176,7 @@ def explain_set(
         for plan in thread.plan(segment):
             found.counts.add(plan.counts)
         sums.add(segment, xa_ends.of(reader, segment))
+        gatherer.add(segment, reader)
         for payload in segment.payloads.values():
             sums.add(payload)
     found.subjects = [
@@ -179,6 +185,7 @@ def explain_set(
     ]
     found.subjects.sort(key=lambda each: -each.size)
     found.others = sums.others
+    found.warnings = lint(filters.slave, gatherer.knowledge)
     return found
 
 

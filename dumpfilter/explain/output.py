@@ -12,6 +12,7 @@ from rich.text import Text
 from dumpfilter.explain.explanation import ExplainedEvent, ExplainedSet, ExplainedStatement, Filters
 from dumpfilter.filter import Decision, Step, Verdict
 from dumpfilter.index.subjects import Subject, TableSubject
+from dumpfilter.lint.output import warning_as_dict
 from dumpfilter.statement import Statement, TableName
 
 _MOST_TABLES = 3
@@ -117,6 +118,7 @@ def set_as_dict(found: ExplainedSet, filters: Filters) -> dict[str, Any]:
                 *("bytes_read", "bytes_sent", "bytes_dropped", "transactions_read", "transactions_dropped"),
             )
         },
+        "warnings": [warning_as_dict(each) for each in found.warnings],
     }
 
 

@@ -35,7 +35,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.crc32 import crc32
@@ -62,6 +61,7 @@ from dumpfilter.binlog.gap_events import (
     SIGNATURE,
 )
 from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64
+from dumpfilter.compiler.kernels import njit
 
 
 class Stop(enum.IntEnum):

@@ -1,10 +1,13 @@
-"""The figures about a binlog set that ``dumpfilter inspect`` prints: bytes and events by type, schema and table."""
+"""The figures about a binlog set that ``dumpfilter inspect`` prints.
+
+They are bytes and events by type, schema and table, the largest transactions and statements, and rates over time.
+Compressed transactions are opened. The memory does not depend on the size of the set.
+"""
 
 from __future__ import annotations
 
-import datetime
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +20,20 @@ from rich.progress import (
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
-from rich.table import Table
 
-from dumpfilter.binlog.events import event_name
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.compression import decode_transaction_payload
+from dumpfilter.binlog.events import EventType, event_name
 from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers, add_run, empty_set
-from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.index.fileset import BinlogSet, SegmentReader
+from dumpfilter.index.flat_events import FlatEvents, flat_events
+from dumpfilter.index.largest import Large, Largest
 from dumpfilter.index.previous_gtids import previous_gtids
+from dumpfilter.index.rates import Bucket, Rates
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.subjects import Subjects, TableSubject
+from dumpfilter.index.statement_texts import statement_text
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
 STATEMENTS = "(statements)"
 """The text that stands in place of a table's name in the figures about the statements of a schema."""
@@ -32,29 +41,103 @@ STATEMENTS = "(statements)"
 FRAMING = "(framing)"
 """The text that stands in place of a schema's name in the figures about events without a schema.
 
-Such events are GTIDs, BEGIN and Xid, and the events that belong to a file as a whole, such as Rotate.
+Such events are GTIDs, BEGIN and Xid, the events before a statement (Intvar, Rows_query), and the events that belong to
+a file as a whole, such as Rotate.
 """
+
+NOT_OPENED = "(not opened)"
+"""The text that stands in place of a schema's name for compressed transactions that are too large to open."""
+
+TOP = 10
+"""The default of ``--top``: how many tables, transactions and statements are listed."""
+
+_MOST_TABLES = 100
+"""The most tables that the JSON lists for one large transaction or statement."""
+
+
+class Volume(NamedTuple):
+    """An amount of events."""
+
+    events: int
+    bytes: int
+    """The bytes in the files. An event of a compressed transaction has its share of the compressed bytes."""
+    uncompressed: int
+    """The bytes without compression."""
+
+    def plus(self, other: Volume) -> Volume:
+        return Volume(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+@dataclass
+class Compression:
+    """The compressed part of a binlog set, and the effect of the compression."""
+
+    transactions: int = 0
+    """The transactions that MySQL compressed as a whole (Transaction_payload events)."""
+    events: int = 0
+    """The events whose rows or statement MariaDB compressed."""
+    bytes: int = 0
+    """The bytes of these events in the files."""
+    uncompressed: int = 0
+    """The bytes of the same events without compression."""
+    not_opened: int = 0
+    """The compressed transactions that are damaged or too large to open. Their tables are not known."""
+
+    @property
+    def ratio(self) -> float | None:
+        """The size without compression, divided by the size with compression; None without a compressed event."""
+        return self.uncompressed / self.bytes if self.bytes else None
+
+
+@dataclass
+class LargeObject:
+    """A large transaction or statement."""
+
+    file: str
+    position: int
+    gtid: str
+    time: int
+    bytes: int
+    """The bytes in the files."""
+    uncompressed: int
+    events: int
+    tables: list[str]
+    """The names of the tables and schemas, ``schema.table``, those with most bytes first."""
+    text: str
+    """The beginning of a statement's text; empty for a transaction, and where the binlog has no text."""
+    kinds: list[str]
+    """The kinds of the statements, such as INSERT, and the changes of the rows events, such as "insert rows"."""
 
 
 @dataclass
 class Inspection:
-    """The figures about a binlog set: bytes and events by type, schema and table, with times and GTIDs.
-
-    Sizes are in bytes of whole events, and times in Unix seconds.
-    """
+    """The figures about a binlog set. Sizes are in bytes of whole events, and times in Unix seconds."""
 
     server_version: str
     family: str
     files: list[tuple[str, int]] = field(default_factory=list)
     events: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The number and the bytes of the events of each type, by the type's name."""
-    tables: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
-    """The number and the bytes of the events of each table, by schema and table.
+    events_inside: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The number of the events inside compressed transactions, and their bytes without compression, by type."""
+    tables: dict[tuple[str, str], Volume] = field(default_factory=dict)
+    """The events of each table, by schema and table, with those of compressed transactions.
 
     The bytes of a Table_map or rows event are counted for its table. The bytes of a statement are counted for its
     schema, under :data:`STATEMENTS` in place of a table.
     """
+    compression: Compression = field(default_factory=Compression)
     transactions: int = 0
+    largest_transactions: list[LargeObject] = field(default_factory=list)
+    largest_statements: list[LargeObject] = field(default_factory=list)
+    bucket_seconds: int = 1
+    rates: list[Bucket] = field(default_factory=list)
+    """The transactions by the time of their last events, in buckets of ``bucket_seconds``. Empty buckets are left out.
+    """
+    steps_back: int = 0
+    """The number of transactions whose timestamp is lower than the timestamp of the transaction before."""
+    largest_step_back: int = 0
+    """The largest difference between such two timestamps, seconds."""
     gtids: str = ""
     purged_gtids: str = ""
     dropped_gtids: str = ""
@@ -69,12 +152,31 @@ class Inspection:
             "family": self.family,
             "files": [{"name": name, "bytes": size} for name, size in self.files],
             "events": {kind: {"events": n, "bytes": size} for kind, (n, size) in self.events.items()},
-            "schemas": {name: {"events": n, "bytes": size} for name, (n, size) in self.schemas().items()},
+            "events_inside_compressed_transactions": {
+                kind: {"events": n, "bytes_uncompressed": size}
+                for kind, (n, size) in self.events_inside.items()
+            },
+            "schemas": {name: _as_dict(volume) for name, volume in self.schemas().items()},
             "tables": [
-                {"schema": schema, "table": table, "events": n, "bytes": size}
-                for (schema, table), (n, size) in self.tables.items()
+                {"schema": schema, "table": table, **_as_dict(volume)}
+                for (schema, table), volume in self.tables.items()
             ],
+            "compression": {
+                "transactions": self.compression.transactions,
+                "events": self.compression.events,
+                "bytes": self.compression.bytes,
+                "bytes_uncompressed": self.compression.uncompressed,
+                "ratio": self.compression.ratio,
+                "transactions_not_opened": self.compression.not_opened,
+            },
             "transactions": self.transactions,
+            "largest_transactions": [_large_as_dict(one) for one in self.largest_transactions],
+            "largest_statements": [_large_as_dict(one) for one in self.largest_statements],
+            "rates": {
+                "bucket_seconds": self.bucket_seconds,
+                "buckets": [one._asdict() for one in self.rates],
+            },
+            "timestamps_back": {"transactions": self.steps_back, "largest_seconds": self.largest_step_back},
             "gtids": self.gtids,
             "gtids_before": self.purged_gtids,
             "gtids_dropped": self.dropped_gtids,
@@ -82,47 +184,75 @@ class Inspection:
             "last_time": self.last_time,
         }
 
-    def schemas(self) -> dict[str, tuple[int, int]]:
-        """Return the number and the bytes of the events of each schema, with the largest schema first."""
-        sums: dict[str, tuple[int, int]] = {}
-        for (schema, _), (n, size) in self.tables.items():
-            before = sums.get(schema, (0, 0))
-            sums[schema] = (before[0] + n, before[1] + size)
-        return dict(sorted(sums.items(), key=lambda item: -item[1][1]))
+    def schemas(self) -> dict[str, Volume]:
+        """Return the events of each schema, with the largest schema first."""
+        sums: dict[str, Volume] = {}
+        for (schema, _), volume in self.tables.items():
+            sums[schema] = sums.get(schema, Volume(0, 0, 0)).plus(volume)
+        return dict(sorted(sums.items(), key=lambda item: -item[1].bytes))
+
+
+def _as_dict(volume: Volume) -> dict[str, int]:
+    return {"events": volume.events, "bytes": volume.bytes, "bytes_uncompressed": volume.uncompressed}
+
+
+def _large_as_dict(one: LargeObject) -> dict[str, Any]:
+    made = asdict(one)
+    made["bytes_uncompressed"] = made.pop("uncompressed")
+    return {**made, "tables": one.tables[:_MOST_TABLES], "tables_number": len(one.tables)}
 
 
 class _Sums:
+    """The sums over all segments: events, stored bytes and uncompressed bytes by type and by subject."""
+
     def __init__(self) -> None:
         self.by_type: npt.NDArray[np.int64] = np.zeros((2, 256), np.int64)
-        self.by_subject: npt.NDArray[np.int64] = np.zeros((2, 0), np.int64)
+        self.inside: npt.NDArray[np.int64] = np.zeros((2, 256), np.int64)
+        self.by_subject: npt.NDArray[np.int64] = np.zeros((3, 0), np.int64)
+        """The columns have the subjects (tables and statements) by their numbers, and events without one before."""
 
-    def add(self, segment: Segment, subjects: int) -> None:
+    def add(self, segment: Segment, flat: FlatEvents, subjects: int) -> None:
         self.by_type[0] += np.bincount(segment.type, minlength=256)
         self.by_type[1] += np.bincount(segment.type, weights=segment.size, minlength=256).astype(np.int64)
-        if self.by_subject.shape[1] < subjects:
-            wider = np.zeros((2, 2 * subjects), np.int64)
+        if segment.payloads:
+            inside = (segment.role[flat.event] & R.ROLE_MASK == R.PAYLOAD) & (flat.role != R.PAYLOAD)
+            types, sizes = flat.type[inside], flat.size[inside]
+            self.inside[0] += np.bincount(types, minlength=256)
+            self.inside[1] += np.bincount(types, weights=sizes, minlength=256).astype(np.int64)
+        if self.by_subject.shape[1] < subjects + _KINDS_WITHOUT:
+            wider = np.zeros((3, 2 * (subjects + _KINDS_WITHOUT)), np.int64)
             wider[:, : self.by_subject.shape[1]] = self.by_subject
             self.by_subject = wider
-        owned = segment.subject >= 0
-        owner, size = segment.subject[owned], segment.size[owned]
+        owner = np.maximum(flat.subject, -1) + _KINDS_WITHOUT
+        owner[(flat.type == EventType.TRANSACTION_PAYLOAD) & (flat.subject < 0)] = 0
         width = self.by_subject.shape[1]
         self.by_subject[0] += np.bincount(owner, minlength=width)
-        self.by_subject[1] += np.bincount(owner, weights=size, minlength=width).astype(np.int64)
+        self.by_subject[1] += np.bincount(owner, weights=flat.stored, minlength=width).astype(np.int64)
+        self.by_subject[2] += np.bincount(owner, weights=flat.size, minlength=width).astype(np.int64)
+
+    def volume(self, column: int) -> Volume:
+        return Volume(*(int(row[column]) for row in self.by_subject))
 
 
-def inspect_set(binlogs: BinlogSet, *, verify: bool = True, progress: Console | None = None) -> Inspection:
+_KINDS_WITHOUT = 2
+"""The number of columns before the subjects: compressed transactions that are not opened, and framing events."""
+
+
+def inspect_set(
+    binlogs: BinlogSet, *, verify: bool = True, progress: Console | None = None, top: int = TOP
+) -> Inspection:
     """Return the figures of a binlog set, from a scan of all its files. Raises BinlogError for a damaged file.
 
     Without ``verify`` the checksums are not checked. ``progress`` is a terminal on which a bar shows the progress.
+    ``top`` is the number of large transactions and statements to find.
     """
-    subjects, sources, sums = Subjects(), SourceNumbers(), _Sums()
     names = binlogs.names
     with binlogs.file(names[0]) as first:
         fd = first.format_description
         before = previous_gtids(first)
     found = Inspection(fd.server_version, fd.family)
     found.files = [(name, binlogs.size(name)) for name in names]
-    gtids, dropped = empty_set(fd.family), empty_set(fd.family)
+    found.purged_gtids = "" if before is None else str(before)
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -133,93 +263,191 @@ def inspect_set(binlogs: BinlogSet, *, verify: bool = True, progress: Console | 
         transient=True,
         disable=progress is None or not progress.is_terminal,
     )
+    work = Inspector(found, top)
     with bar:
         task = bar.add_task("scanning", total=sum(size for _, size in found.files))
-        for _, segment in binlogs.segments(subjects, sources, verify=verify):
-            sums.add(segment, len(subjects))
-            found.transactions += int(np.count_nonzero((segment.txn_source != -3)[segment.continues :]))
-            for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
-                ours = segment.txn_source == number
-                add_numbers(gtids, sources.key(number, fd.family), segment.txn_number[ours])
-            for number, first, last in segment.dropped.runs.tolist():
-                add_run(dropped, sources.key(number, fd.family), first, last)
-            times = segment.time[segment.time > 0]
-            if len(times):
-                found.first_time = min(int(times.min()), found.first_time or int(times.min()))
-                found.last_time = max(int(times.max()), found.last_time or 0)
+        for reader, segment in binlogs.segments(work.subjects, work.sources, verify=verify):
+            work.add(reader, segment)
             bar.advance(task, segment.end - segment.start)
-    found.gtids, found.dropped_gtids = str(gtids), str(dropped)
-    found.purged_gtids = "" if before is None else str(before)
-    found.events = {
-        event_name(kind): (int(sums.by_type[0, kind]), int(sums.by_type[1, kind]))
-        for kind in sorted(np.flatnonzero(sums.by_type[0]).tolist(), key=lambda k: -int(sums.by_type[1, k]))
-    }
-    found.tables = _tables(subjects, sums)
-    owned = np.array(list(found.tables.values()), np.int64).reshape(-1, 2).sum(axis=0)
-    framing = sums.by_type.sum(axis=1) - owned
-    if framing[0]:
-        found.tables[FRAMING, ""] = (int(framing[0]), int(framing[1]))
+    work.finish(binlogs)
     return found
 
 
-def _tables(subjects: Subjects, sums: _Sums) -> dict[tuple[str, str], tuple[int, int]]:
-    merged: dict[tuple[str, str], tuple[int, int]] = {}
+class Inspector:
+    """Computes the figures of a binlog set, segment by segment, and writes them into ``found``.
+
+    ``top`` is the number of large transactions and statements to find.
+    """
+
+    def __init__(self, found: Inspection, top: int = TOP) -> None:
+        self.subjects, self.sources = Subjects(), SourceNumbers()
+        self._found = found
+        self._sums = _Sums()
+        self._largest = Largest(top, self.sources)
+        self._rates = Rates()
+        self._gtids, self._dropped = empty_set(found.family), empty_set(found.family)
+        self._open_bytes = 0
+        """The bytes of the open transaction in earlier segments."""
+
+    def add(self, reader: SegmentReader, segment: Segment) -> None:
+        """Count the events of the next segment."""
+        found = self._found
+        flat = flat_events(segment, reader.data, reader.data_offset)
+        self._sums.add(segment, flat, len(self.subjects))
+        self._largest.add(segment, flat)
+        self._add_times(segment)
+        self._add_compression(reader, segment, flat)
+        for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
+            ours = segment.txn_source == number
+            add_numbers(self._gtids, self.sources.key(number, found.family), segment.txn_number[ours])
+        for number, first, last in segment.dropped.runs.tolist():
+            add_run(self._dropped, self.sources.key(number, found.family), first, last)
+
+    def _add_times(self, segment: Segment) -> None:
+        found = self._found
+        found.transactions += int(np.count_nonzero((segment.txn_source != _BETWEEN)[segment.continues :]))
+        times = segment.time[segment.time > 0]
+        if len(times):
+            earliest, latest = int(times.min()), int(times.max())
+            found.first_time = earliest if found.first_time is None else min(earliest, found.first_time)
+            found.last_time = latest if found.last_time is None else max(latest, found.last_time)
+        if not len(segment.txn_source):
+            return
+        sizes = np.add.reduceat(segment.size, segment.txn_event[:-1])
+        # A transaction counts at the time of its last event. Some events, such as artificial ones, have no timestamp.
+        time_of = segment.time[segment.txn_event[1:] - 1].astype(np.int64)
+        without = time_of == 0
+        if without.any():
+            highest = np.maximum.reduceat(segment.time, segment.txn_event[:-1])
+            time_of[without] = highest[without]
+        if segment.continues:
+            sizes[0] += self._open_bytes
+        self._open_bytes = int(sizes[-1]) if segment.open else 0
+        done = segment.txn_source != _BETWEEN
+        done[-1] &= not segment.open
+        self._rates.add(time_of[done], sizes[done])
+
+    def _add_compression(self, reader: SegmentReader, segment: Segment, flat: FlatEvents) -> None:
+        compression = self._found.compression
+        is_payload = segment.type == EventType.TRANSACTION_PAYLOAD
+        for event in np.flatnonzero(is_payload & (segment.role & R.ROLE_MASK != R.PAYLOAD)).tolist():
+            compression.not_opened += 1
+            compression.bytes += int(segment.size[event])
+            compression.uncompressed += _announced_size(reader, segment, event)
+        compression.transactions += int(np.count_nonzero(is_payload))
+        for event, inner in segment.payloads.items():
+            compression.bytes += int(segment.size[event])
+            compression.uncompressed += int(inner.size.sum())
+        packed = _IS_PACKED[flat.type]
+        compression.events += int(np.count_nonzero(packed))
+        compression.bytes += int(flat.stored[packed].sum())
+        compression.uncompressed += int(flat.size[packed].sum())
+
+    def finish(self, binlogs: BinlogSet | None = None) -> None:
+        """Write the sums into the result. The texts of large statements are read from ``binlogs``, if it is given."""
+        found, sums = self._found, self._sums
+        found.gtids, found.dropped_gtids = str(self._gtids), str(self._dropped)
+        found.events = _by_name(sums.by_type)
+        found.events_inside = _by_name(sums.inside)
+        found.tables = _tables(self.subjects, sums)
+        found.largest_transactions = [self._large(one) for one in self._largest.transactions]
+        found.largest_statements = [
+            self._large(one, "" if binlogs is None else _text_of(binlogs, one))
+            for one in self._largest.statements
+        ]
+        found.bucket_seconds, found.rates = self._rates.seconds, self._rates.buckets()
+        found.steps_back, found.largest_step_back = self._rates.backward, self._rates.largest_step_back
+
+    def _large(self, one: Large, text: str = "") -> LargeObject:
+        subjects = one.subjects(self.subjects)
+        kinds = [each.kind.value for each in subjects if not isinstance(each, TableSubject)]
+        return LargeObject(
+            file=one.file,
+            position=one.position,
+            gtid=one.gtid,
+            time=one.time,
+            bytes=one.stored,
+            uncompressed=one.size,
+            events=one.events,
+            text=text,
+            tables=list(dict.fromkeys(name for each in subjects for name in _names(each))),
+            kinds=[*dict.fromkeys(kinds), *(f"{change} rows" for change in sorted(one.changes))],
+        )
+
+
+_BETWEEN = -3
+"""The value of ``txn_source`` for events between transactions."""
+
+_IS_PACKED: npt.NDArray[np.bool_] = np.zeros(256, np.bool_)
+_IS_PACKED[[kind for kind in EventType if kind.kind.compressed and kind != EventType.TRANSACTION_PAYLOAD]] = (
+    True
+)
+"""Whether MariaDB compresses the rows or the statement of an event type, by the type's number."""
+
+
+def _text_of(binlogs: BinlogSet, one: Large) -> str:
+    return statement_text(binlogs, one.file, one.position, one.inside if one.inside >= 0 else None)
+
+
+def _announced_size(reader: SegmentReader, segment: Segment, event: int) -> int:
+    size = int(segment.size[event])
+    start = int(segment.offset[event]) - reader.data_offset
+    body = segment.format_description.body(reader.data[start : start + size].tobytes())
+    try:
+        return decode_transaction_payload(body).uncompressed_size
+    except BinlogCorrupt:
+        return size
+
+
+def _by_name(sums: npt.NDArray[np.int64]) -> dict[str, tuple[int, int]]:
+    """Return the number and bytes of each event type that occurs, by its name, with the most bytes first."""
+    return {
+        event_name(kind): (int(sums[0, kind]), int(sums[1, kind]))
+        for kind in sorted(np.flatnonzero(sums[0]).tolist(), key=lambda k: -int(sums[1, k]))
+    }
+
+
+def _tables(subjects: Subjects, sums: _Sums) -> dict[tuple[str, str], Volume]:
+    merged: dict[tuple[str, str], Volume] = {}
+    framing = sums.volume(1)
     for number in range(len(subjects)):
-        if subjects.members(number) is not None or not sums.by_subject[0, number]:
-            # This number stands for a set of tables, such as those of an XA COMMIT, whose bytes are counted for no
-            # single table. Or it stands for a table that occurs only inside compressed transactions, so that no bytes
-            # are counted for it.
+        volume = sums.volume(number + _KINDS_WITHOUT)
+        if not volume.events:
             continue
-        subject = subjects[number]
-        if isinstance(subject, TableSubject):
-            key = (subject.database, subject.table)
-        else:
-            key = (subject.database or subject.current_database or "(no database)", STATEMENTS)
-        n, size = merged.get(key, (0, 0))
-        merged[key] = (n + int(sums.by_subject[0, number]), size + int(sums.by_subject[1, number]))
-    return dict(sorted(merged.items(), key=lambda item: -item[1][1]))
+        if subjects.members(number) is not None:
+            # This number stands for a set of tables, such as those of an XA COMMIT, whose bytes belong to no single
+            # table.
+            framing = framing.plus(volume)
+            continue
+        key = owner_of(subjects[number])
+        merged[key] = merged.get(key, Volume(0, 0, 0)).plus(volume)
+    found = dict(sorted(merged.items(), key=lambda item: -item[1].bytes))
+    for name, rest in ((NOT_OPENED, sums.volume(0)), (FRAMING, framing)):
+        if rest.events:
+            found[name, ""] = rest
+    return found
 
 
-def render_inspection(found: Inspection, console: Console, *, top: int = 20) -> None:
-    """Print the figures of a binlog set as tables on a terminal. ``top`` is the most tables to list."""
-    total = sum(size for _, size in found.files)
-    console.print(
-        f"[bold]{len(found.files)} binlog files[/], {found.files[0][0]} to {found.files[-1][0]}, {total:,} bytes, "
-        f"written by {found.server_version}"
-    )
-    if found.first_time is not None and found.last_time is not None:
-        console.print(f"time: {_time(found.first_time)} to {_time(found.last_time)}")
-    console.print(f"transactions: {found.transactions:,}")
-    console.print(f"GTIDs: {_short(found.gtids) or 'none'}", soft_wrap=True)
-    if found.purged_gtids:
-        console.print(f"before them: {_short(found.purged_gtids)}", soft_wrap=True)
-    if found.dropped_gtids:
-        console.print(f"dropped by the master: {_short(found.dropped_gtids)}", soft_wrap=True)
-    _figures(console, "Events by type", ["type"], [([k], v) for k, v in found.events.items()], total)
-    _figures(console, "Bytes by schema", ["schema"], [([k], v) for k, v in found.schemas().items()], total)
-    tables = list(found.tables.items())
-    shown = [(list(key), figures) for key, figures in tables[:top]]
-    _figures(console, "Bytes by table", ["schema", "table"], shown, total)
-    if len(tables) > top:
-        console.print(f"… and {len(tables) - top} more tables (--top {len(tables)} shows all)")
+def owner_of(subject: Subject) -> tuple[str, str]:
+    """Return schema and table under which the events of a subject are counted.
+
+    A statement counts for the only schema whose tables the statement updates. Without such a schema it counts for its
+    current database.
+    """
+    if isinstance(subject, TableSubject):
+        return subject.database, subject.table
+    schemas = {
+        table.database or subject.current_database for tables in subject.updated or () for table in tables
+    }
+    only = schemas.pop() if len(schemas) == 1 else None
+    return subject.database or only or subject.current_database or "(no database)", STATEMENTS
 
 
-def _figures(
-    console: Console, title: str, names: list[str], rows: list[tuple[list[str], tuple[int, int]]], total: int
-) -> None:
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for name in ("events", "bytes", "share"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for keys, (n, size) in rows:
-        table.add_row(*keys, f"{n:,}", f"{size:,}", f"{100 * size / max(total, 1):.1f} %")
-    console.print(table)
-
-
-def _time(seconds: int) -> str:
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _short(gtids: str) -> str:
-    return gtids if len(gtids) <= 2000 else f"{gtids[:2000]}… ({len(gtids):,} characters; --json has all)"
+def _names(subject: Subject) -> list[str]:
+    """Return the names of the tables that a subject stands for; without known tables the name of its schema."""
+    if isinstance(subject, TableSubject):
+        return [f"{subject.database}.{subject.table}"]
+    tables = [table for tables in subject.updated or () for table in tables]
+    schema = subject.current_database
+    named = [".".join(filter(None, (table.database or schema, table.table))) for table in tables]
+    return named or [name for name in (subject.database or schema,) if name]

@@ -27,6 +27,7 @@ from prometheus_client.registry import Collector
 from dumpfilter.errors import DumpfilterError, OptionError
 from dumpfilter.options.port_file import write_port
 from dumpfilter.security.exposure import Lack, check_listener, is_loopback
+from dumpfilter.security.listening import reason_not_to_listen
 
 # At run time this import would load a large package that an endpoint without TLS does not need.
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def serving_metrics(
     try:
         server = _Server(endpoint, collected)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = reason_not_to_listen(error) if isinstance(error, OSError) else error
         raise OptionError(
             f"cannot serve metrics on {endpoint.host}:{endpoint.port}: {reason}; choose others with "
             "--metrics-address and --metrics-port"

@@ -88,6 +88,29 @@ def last_of(arguments: Sequence[Argument], name: str) -> Argument | None:
     return next((argument for argument in reversed(arguments) if name and argument.name == name), None)
 
 
+def server_options(
+    file_options: Iterable[FileOption], known: OptionNames
+) -> Iterator[tuple[FileOption, Named]]:
+    """Yield the options in the sections of servers, such as ``[mysqld]``, that ``known`` has, in the order of the file.
+
+    Other options and sections are left out. Raises OptionError for an option with a wrong value or without one.
+    """
+    for option in file_options:
+        if _SERVER_SECTION.fullmatch(option.section.lower()) is None:
+            continue
+        try:
+            named = known.find(option.name, option.value)
+        except UnknownOption:
+            continue
+        except OptionError as error:
+            raise option.error(str(error)) from None
+        if named is None:
+            continue
+        if named.value is None:
+            raise option.error(f"option {option.name!r} requires an argument")
+        yield option, named
+
+
 def _from_command_line(typed: Iterable[str], options: CommandOptions) -> Iterator[Argument]:
     # An unknown option stays unchanged, so that the command's parser reports the option.
     rest = iter(typed)

@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
 from dumpfilter.binlog.gtid_events import FL_ALLOW_PARALLEL, FL_TRANSACTIONAL
 from dumpfilter.binlog.native import copy_bytes, load_u8, load_u32, store_u8, store_u16, store_u32, store_u64
+from dumpfilter.compiler.kernels import njit
 
 _U = np.uintp
 _HEADER = HEADER_LENGTH

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dumpfilter.binlog.events import HEADER_LENGTH, EventType
 from dumpfilter.binlog.native import copy_bytes, load_u8, load_u32, store_u8, store_u32
+from dumpfilter.compiler.kernels import njit
 
 _U = np.uintp
 _HEADER = HEADER_LENGTH

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, LOG_EVENT_ARTIFICIAL_F, EventType
@@ -22,6 +21,7 @@ from dumpfilter.binlog.gap_events import (
     SIGNATURE,
 )
 from dumpfilter.binlog.native import copy_bytes, load_u8, load_u16, load_u32, load_u64, store_u32, store_u64
+from dumpfilter.compiler.kernels import njit
 
 _U = np.uintp
 _HEADER = HEADER_LENGTH

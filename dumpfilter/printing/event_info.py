@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from dumpfilter.binlog import context_events as C
+from dumpfilter.binlog.collations import collation_name
 from dumpfilter.binlog.compression import (
     NONE,
     TransactionPayload,
@@ -30,7 +31,6 @@ from dumpfilter.binlog.gtid_events import (
 from dumpfilter.binlog.query import ExecuteLoadQueryEvent, QueryEvent
 from dumpfilter.binlog.reader import Event
 from dumpfilter.binlog.rows import RowsHeader, TableMap
-from dumpfilter.printing.collations import collation_name
 from dumpfilter.printing.gap_text import gap_text
 from dumpfilter.printing.literals import quoted_name, user_variable
 

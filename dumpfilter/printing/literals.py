@@ -5,20 +5,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
+from dumpfilter.binlog.collations import collation_name
 from dumpfilter.binlog.context_events import (
     DECIMAL_RESULT,
     INT_RESULT,
     REAL_RESULT,
     UserVar,
 )
+from dumpfilter.binlog.decimals import decimal_text
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import encode_name
-from dumpfilter.binlog.row_image import decimal_binary_size
 from dumpfilter.errors import BinlogCorrupt
-from dumpfilter.printing.collations import collation_name
-
-_DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-"""The number of bytes that 0 to 9 digits of a DECIMAL take in the servers' binary form (``dig2bytes``)."""
 
 
 def quoted_name(name: str) -> bytes:
@@ -75,34 +72,3 @@ def user_variable(variable: UserVar, family: Family, own_name: Callable[[str], s
     collation = own_name(collation)
     charset = collation.partition("_")[0]
     return f"_{charset} X'{value.hex()}' COLLATE `{collation}`".encode()
-
-
-def decimal_text(data: bytes, precision: int, scale: int) -> str:
-    """Convert a DECIMAL(precision, scale) from the servers' binary form to decimal digits (``bin2decimal``).
-
-    Raises BinlogCorrupt for data of the wrong length.
-
-    >>> decimal_text(bytes.fromhex("810dfb38d204d2"), 14, 4)
-    '1234567890.1234'
-    """
-    if scale > precision or len(data) != decimal_binary_size(precision, scale):
-        raise BinlogCorrupt(f"a DECIMAL({precision},{scale}) of {len(data)} bytes")
-    whole = precision - scale
-    sign = "" if data[0] & 0x80 else "-"
-    plain = bytes((data[0] ^ 0x80, *data[1:]))
-    if sign:
-        plain = bytes(byte ^ 0xFF for byte in plain)
-    at = 0
-
-    def digits(count: int) -> str:
-        nonlocal at
-        width = _DIGIT_BYTES[count]
-        number = int.from_bytes(plain[at : at + width], "big")
-        at += width
-        return f"{number:0{count}}"
-
-    groups = ([whole % 9] if whole % 9 else []) + [9] * (whole // 9)
-    integer = "".join(digits(count) for count in groups).lstrip("0") or "0"
-    groups = [9] * (scale // 9) + ([scale % 9] if scale % 9 else [])
-    fraction = "".join(digits(count) for count in groups)
-    return f"{sign}{integer}.{fraction}" if fraction else sign + integer

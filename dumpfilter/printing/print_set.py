@@ -30,7 +30,9 @@ from dumpfilter.filter.clever import CleverFilter
 from dumpfilter.filter.factory import FilterOptions
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.printing import LoadFiles, TextPrinter
+from dumpfilter.printing.load_files import LoadFiles
+from dumpfilter.printing.may_fail import MayFail
+from dumpfilter.printing.text import TextPrinter
 
 _BUFFER = 1 << 16
 _POSITION = re.compile(r"\d+")
@@ -55,6 +57,12 @@ class BinlogOptions:
     skip_gtids: bool = True
     local_load: Path | None = None
     verify: bool = True
+    verbosity: int = 0
+    """The amount of the rows that is printed as comments: 0 nothing, 1 the rows, 2 the rows with their types."""
+    row_events: bool = True
+    """Whether BINLOG statements with the rows are printed."""
+    may_fail: MayFail = MayFail.SAFE
+    """The form of printed statements that would fail on the target because of the filter, or that are undecided."""
 
 
 def rules_of(
@@ -89,9 +97,21 @@ def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log:
     """
     work = _Work(binlogs, options, log)
     counts = Counts()
-    printer: TextPrinter | None = None
     buffered = _Buffered(out)
     loads = LoadFiles(options.local_load)
+    printer = TextPrinter(
+        buffered.write,
+        load_files=loads,
+        rewrite_db=work.rules.rewrite_db,
+        skip_gtids=options.skip_gtids,
+        warn=work.warn,
+        may_fail=options.may_fail if work.is_filtered else MayFail.PRINT,
+        lower_case=bool(options.filter.lower_case_table_names),
+        kinds=options.filter.kind_filter(),
+        verbosity=options.verbosity,
+        row_events=options.row_events,
+    )
+    begun = False
     with work.progress("printing", quiet=out.isatty()) as advance:
         try:
             for kept in kept_events(
@@ -103,22 +123,22 @@ def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log:
                 verify=options.verify,
                 counts=counts,
                 progress=advance,
+                left_out=printer.left_out if work.is_filtered else None,
             ):
-                if printer is None:
-                    printer = TextPrinter(
-                        buffered.write,
-                        load_files=loads,
-                        rewrite_db=work.rules.rewrite_db,
-                        skip_gtids=options.skip_gtids,
-                        warn=work.warn,
-                    )
+                if not begun:
                     printer.begin(kept.fd)
-                printer.event(kept.event, kept.offset, kept.fd, file=kept.file)
-            if printer is not None:
+                    begun = True
+                printer.event(kept.event, kept.offset, kept.fd, file=kept.file, undecided=kept.undecided)
+            if begun:
                 printer.end()
         finally:
             buffered.flush()
     work.report(counts)
+    if printer.comments:
+        work.warn(
+            f"{printer.comments} statements are comments in the text (# dumpfilter: not run), because they would fail "
+            "where it is run; --may-fail=print prints them"
+        )
     if loads.written and options.local_load is None:
         work.warn(f"files of LOAD DATA are in {loads.directory}; remove them when the text has been run")
     return counts
@@ -189,6 +209,7 @@ class _Work:
         self.rules = options.filter.slave_filter(written_by)
         self.also = AllFilters([options.filter.write_filter(written_by), options.filter.kind_filter()])
         self.clever = CleverFilter(self.rules, warn=self.warn) if options.filter.clever else None
+        self.is_filtered = bool(self.rules.rules) or self.also.is_on
         self.wanted = on_boundaries(range_of(options, written_by.family), binlogs, warn=self.warn)
 
     def warn(self, text: str) -> None:

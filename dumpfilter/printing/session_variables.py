@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
+from dumpfilter.binlog.collations import charset_name, collation_name
 from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F, EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.query import QueryEvent
-from dumpfilter.printing.collations import charset_name, collation_name
 from dumpfilter.printing.literals import quoted_name, quoted_text
 
 _NOT_AUTOCOMMIT = 1 << 19
@@ -34,6 +34,9 @@ _MARIADB_OPTIONS: tuple[tuple[str, int, bool, tuple[int, int]], ...] = (
     ("explicit_defaults_for_timestamp", 1 << 24, True, (10, 10)),
     ("system_versioning_insert_history", 1 << 30, True, (10, 11)),
 )
+USE = b"use "
+"""The beginning of the statement that sets the current database."""
+
 _NAMELESS = re.compile(
     r"\s*ALTER\s+(DATABASE|SCHEMA)\s+(DEFAULT|CHARACTER|CHARSET|COLLATE|ENCRYPTION|COMMENT|READ)\b", re.I
 )
@@ -134,7 +137,7 @@ class Session:
             # statement.
             self._set.pop("use", None)
             return []
-        return [b"use " + quoted_name(database)] if database and self._changed("use", database) else []
+        return [USE + quoted_name(database)] if database and self._changed("use", database) else []
 
     def _charsets(self, lines: list[bytes], query: QueryEvent) -> None:
         status = query.status
@@ -159,7 +162,8 @@ class Session:
             # A character set that the SET statement leaves out gets the default collation of the server that runs the
             # text.
             text = ",".join(f"{charset}={name}" for charset, name in pairs if charset and name)
-            lines.append(f"SET @@session.character_set_collations='{text}'".encode())
+            # A server without this variable takes the text as a comment, as a replica ignores the variable.
+            lines.append(f"/*M!110201 SET @@session.character_set_collations='{text}'*/".encode())
 
     def _changed(self, key: str, value: object) -> bool:
         if self._set.get(key) == value:

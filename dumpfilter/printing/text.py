@@ -30,6 +30,7 @@ from dumpfilter.binlog.gtid import decode_gtid_list, decode_previous_gtids
 from dumpfilter.binlog.gtid_events import (
     FL_PREPARED_XA,
     MysqlGtidEvent,
+    Xid,
     decode_gtid_tagged,
     decode_mariadb_gtid,
     decode_mysql_gtid,
@@ -37,13 +38,21 @@ from dumpfilter.binlog.gtid_events import (
 from dumpfilter.binlog.query import ExecuteLoadQueryEvent, QueryEvent
 from dumpfilter.binlog.rows import decode_rows_header, decode_table_map, encode_table_map
 from dumpfilter.binlog.writer import make_event
+from dumpfilter.dump.chunk import with_statement_end
+from dumpfilter.dump.event_stream import PassedStatement
 from dumpfilter.dump.with_tables_info import announce_tables_info, has_tables_info
 from dumpfilter.errors import BinlogError
-from dumpfilter.index.statements import decode_statement_event
+from dumpfilter.filter.kinds import KindFilter
+from dumpfilter.index.statements import decode_statement_event, statement_of
+from dumpfilter.index.xa import ended_xid
 from dumpfilter.printing.gap_text import gap_text
+from dumpfilter.printing.harmless import AS_IT_IS, Harmless
 from dumpfilter.printing.literals import quoted_name, quoted_text, user_variable
 from dumpfilter.printing.load_files import LoadFiles
-from dumpfilter.printing.session_variables import Session
+from dumpfilter.printing.may_fail import MayFail
+from dumpfilter.printing.row_text import StatementRows
+from dumpfilter.printing.session_variables import USE, Session, server_version
+from dumpfilter.printing.target import Key, Target, named
 
 T = EventType
 
@@ -68,6 +77,11 @@ class TextPrinter:
         skip_gtids: print GTIDs as comments. False: print ``SET @@SESSION.GTID_NEXT``, or MariaDB's ``gtid_seq_no``,
             ``gtid_domain_id`` and ``server_id``.
         warn: a function that gets a warning, with file and position, when the printed text cannot repeat an event.
+        may_fail: the form of statements that would fail on the target because of the filter, or that are undecided.
+        lower_case: whether the target compares the names of databases and tables without case.
+        verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with their types.
+        row_events: whether BINLOG statements with the rows are printed. Without them the text does not repeat the rows.
+        kinds: the filter by kinds of statement. The target is expected to have the effects of the kinds that it drops.
     """
 
     def __init__(
@@ -78,8 +92,23 @@ class TextPrinter:
         rewrite_db: Callable[[str], str] = lambda name: name,
         skip_gtids: bool = True,
         warn: Callable[[str], None] = lambda text: None,
+        may_fail: MayFail = MayFail.PRINT,
+        lower_case: bool = False,
+        kinds: KindFilter | None = None,
+        verbosity: int = 0,
+        row_events: bool = True,
     ) -> None:
         self._write = write
+        self._may_fail = may_fail
+        self._kinds = kinds
+        self._harmless: Harmless | None = None
+        self._target = Target(rewrite_db=rewrite_db, lower_case=lower_case)
+        self._context_settings: list[bytes] = []
+        """The settings of Intvar, Rand and User_var events, which belong to the statement after them."""
+        self._left_out_rows: dict[int, Key] = {}
+        """The tables that the target lacks, by the table ids of the statement's table maps."""
+        self.comments = 0
+        """The number of statements, and of rows events, that are comments since they would fail."""
         self._load_files = load_files
         self._rewrite_db = rewrite_db
         self._skip_gtids = skip_gtids
@@ -88,7 +117,18 @@ class TextPrinter:
         self._offset = 0
         self._fd: FormatDescription | None = None
         self._session: Session | None = None
+        self._row_text = StatementRows(verbosity) if verbosity else None
+        self._row_events = row_events
         self._rows: SpooledTemporaryFile[bytes] | None = None
+        self._last_rows: bytes | None = None
+        """The last event of the BINLOG statement that is being collected. It ends the statement if a later one is left
+        out."""
+        self._undecided = False
+        self._in_transaction = False
+        self._xa_start: bytes | None = None
+        """The XA START of a transaction of which nothing has been printed yet."""
+        self._empty_xa: set[Xid] = set()
+        """The prepared XA transactions of which nothing has been printed."""
         self._gtid_set = False
 
     def begin(self, fd: FormatDescription) -> None:
@@ -108,13 +148,30 @@ class TextPrinter:
         self._write(b"/*!50003 SET COMPLETION_TYPE=@OLD_COMPLETION_TYPE*/;\n")
         self._write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=0*/;\n")
 
-    def event(self, event: bytes, offset: int, fd: FormatDescription, *, file: str) -> None:
+    def left_out(self, statement: PassedStatement) -> None:
+        """Follow a statement that is not printed. Raises BinlogError with file and position."""
+        if self._harmless is None:
+            return
+        try:
+            kind = T(statement.event[4])
+            query = decode_statement_event(kind, statement.fd.body(statement.event), statement.fd)
+        except BinlogError as error:
+            raise error.located(statement.file, statement.offset) from error
+        if statement.passes:
+            self._harmless.run_before(query)
+        elif self._kinds is None or self._kinds.statement(statement_of(query, statement.fd)).passes:
+            self._harmless.dropped(query)
+
+    def event(
+        self, event: bytes, offset: int, fd: FormatDescription, *, file: str, undecided: bool = False
+    ) -> None:
         """Print one complete event, which begins at ``offset`` of ``file``.
 
-        ``fd`` is the file's format description event, even when ``event`` is that event. Raises BinlogError with file
-        and position, and OutputError.
+        ``fd`` is the file's format description event, even when ``event`` is that event. ``undecided`` tells that the
+        filter cannot decide about the event. Raises BinlogError with file and position, and OutputError.
         """
         self._file = file
+        self._undecided = undecided
         try:
             self._event(event, offset, fd)
         except BinlogError as error:
@@ -180,6 +237,8 @@ class TextPrinter:
         )
         if self._fd is None or self._fd.server_version != fd.server_version:
             self._session = Session(fd)
+            if self._may_fail is not MayFail.PRINT:
+                self._harmless = Harmless(self._target, fd.family, server_version(fd), self._may_fail)
         self._fd = fd
         if fd.created:
             self._setting(b"ROLLBACK")
@@ -187,8 +246,9 @@ class TextPrinter:
         # format description event that announces tables info. The printed text has no Query events, so the format
         # description event is printed without the announcement.
         plain = announce_tables_info(fd, False) if has_tables_info(fd) else fd
-        self._write(b"BINLOG '\n" + encodebytes(plain.raw) + b"'" + DELIMITER + b"\n")
-        if fd.family == "mysql" and self._skip_gtids:
+        if self._row_events:
+            self._write(b"BINLOG '\n" + encodebytes(plain.raw) + b"'" + DELIMITER + b"\n")
+        if self._row_events and fd.family == "mysql" and self._skip_gtids:
             # MySQL refuses statements after a BINLOG statement with a format description event, until GTID_NEXT is set.
             self._setting(_AUTOMATIC)
 
@@ -199,15 +259,34 @@ class TextPrinter:
             table = decode_table_map(body, length)
             self._tail(f"{_name(table.database)}.{_name(table.table)} mapped to number {table.table_id}")
             database = self._rewrite_db(table.database)
+            if self._row_text is not None:
+                self._row_text.map(replace(table, database=database))
+            self._left_out_rows.pop(table.table_id, None)
+            if self._harmless is not None:
+                missing = self._harmless.missing_table(database, table.table)
+                if missing is not None:
+                    self._left_out_rows[table.table_id] = missing
+                    return
             if database != table.database:
                 body = encode_table_map(replace(table, database=database), length)
         else:
             rows = decode_rows_header(header.type, body, fd.post_header_length(header.type) or None)
             ends = rows.statement_ends
             self._tail(f"table id {rows.table_id}" + (" flags: STMT_END_F" if ends else ""))
+            if self._row_text is not None:
+                self._row_text.add(rows, body, fd.family)
+            if rows.table_id in self._left_out_rows:
+                self._rows_not_run(rows.table_id, ends=ends)
+                return
             if rows.compressed:
                 body = bytes(body[: rows.rows_offset]) + bytes(rows_data(rows, body))
                 header = header._replace(type=T(header.type).opened)
+        self._run_xa_start()
+        self._end_context()
+        if not self._row_events:
+            if ends:
+                self._flush_rows()
+            return
         if self._rows is None:
             self._rows = SpooledTemporaryFile(max_size=_SPOOLED)  # noqa: SIM115 (closed by _flush_rows)
         assert self._fd is not None
@@ -221,21 +300,43 @@ class TextPrinter:
             # The printed format description event tells the server whether the events have checksums.
             checksum=self._fd.checksum,
         )
-        self._rows.write(encodebytes(event))
+        self._flush_last_rows()
+        self._last_rows = event
         if ends:
+            self._flush_rows()
+
+    def _rows_not_run(self, table_id: int, *, ends: bool) -> None:
+        self.comments += 1
+        missing = named(self._left_out_rows[table_id])
+        self._comment(
+            f"dumpfilter: not run: {missing} is missing, since the filter dropped the statement that makes it".encode(
+                "utf-8", "surrogateescape"
+            )
+        )
+        if ends:
+            assert self._fd is not None
+            if self._last_rows is not None and EventHeader.unpack(self._last_rows).type in ROWS:
+                self._last_rows = with_statement_end(self._last_rows, self._fd)
             self._flush_rows()
 
     def _flush_rows(self) -> None:
         # As in mysqlbinlog, all table maps and row events of one statement go into one BINLOG statement.
-        if self._rows is None:
-            return
-        with self._rows as pieces:
-            self._rows = None
-            pieces.seek(0)
-            self._write(b"BINLOG '\n")
-            while piece := pieces.read(1 << 20):
-                self._write(piece)
-            self._write(b"'" + DELIMITER + b"\n")
+        if self._rows is not None:
+            self._flush_last_rows()
+            with self._rows as pieces:
+                self._rows = None
+                pieces.seek(0)
+                self._write(b"BINLOG '\n")
+                while piece := pieces.read(1 << 20):
+                    self._write(piece)
+                self._write(b"'" + DELIMITER + b"\n")
+        if self._row_text is not None:
+            self._row_text.flush(self._write)
+
+    def _flush_last_rows(self) -> None:
+        if self._last_rows is not None and self._rows is not None:
+            self._rows.write(encodebytes(self._last_rows))
+        self._last_rows = None
 
     def _query(self, header: EventHeader, query: QueryEvent) -> None:
         self._tail(f"thread_id={query.thread_id}\texec_time={query.exec_time}\terror_code={query.error_code}")
@@ -243,12 +344,26 @@ class TextPrinter:
         if query.is_committed_later:
             self._comment(query.raw)
             return
-        frame = query.raw.upper() in _KEYWORDS or query.raw[:20].upper().startswith(_FRAMES)
+        keyword = query.raw.upper()
+        if keyword in _KEYWORDS:
+            self._in_transaction = keyword == b"BEGIN"
+        frame = keyword in _KEYWORDS or query.raw[:20].upper().startswith(_FRAMES)
         if query.error_code and not frame:
             self._warn(
                 f"{self._here}: this statement ended with error {query.error_code} on the server that wrote it; "
                 "replayed it fails too, or does more (mysql --force goes on)"
             )
+        form = AS_IT_IS
+        if self._harmless is not None and not frame and not keyword.startswith(b"XA "):
+            form = self._harmless.form(query, header.flags, undecided=self._undecided)
+            if form.reason:
+                self._not_run(query, form.reason)
+                return
+        if frame and self._xa_frame(query):
+            return
+        if not frame:
+            self._run_xa_start()
+        self._end_context()
         settings = self._session.before(
             # No USE is printed before BEGIN and COMMIT. The database that their events name need not exist, and then
             # USE would fail.
@@ -257,12 +372,79 @@ class TextPrinter:
             database=self._rewrite_db(query.db) if query.db else "",
             use=not frame,
         )
+        if form.before:
+            # The databases are made with the settings of the statement's session, and before USE.
+            uses = [line for line in settings if line.startswith(USE)]
+            settings = [line for line in settings if not line.startswith(USE)]
+            settings += [*form.before, *uses]
         for line in settings:
             self._setting(line)
         if isinstance(query, ExecuteLoadQueryEvent):
             self._statement(self._load(query))
         else:
-            self._statement(query.raw)
+            self._statement(query.raw if form.text is None else form.text)
+
+    def _not_run(self, query: QueryEvent, reason: str) -> None:
+        # The settings before the statement must not stay for the next statement, so that they are comments, too.
+        self.comments += 1
+        self._comment(f"dumpfilter: not run: {reason}".encode("utf-8", "surrogateescape"))
+        for setting in self._context_settings:
+            self._comment(setting, b"#   ")
+        self._context_settings = []
+        if isinstance(query, ExecuteLoadQueryEvent):
+            self._load_files.take(query.file_id)
+        self._comment(query.raw, b"#   ")
+        if self._xa_start is None:
+            self._take_gtid()
+
+    def _xa_frame(self, query: QueryEvent) -> bool:
+        """Handle a statement of an XA transaction, and tell whether it is not to be printed as usual.
+
+        Servers roll back a prepared transaction without any change, and then refuse its XA COMMIT. An XA transaction
+        is therefore not begun before its first statement that runs.
+        """
+        raw = bytes(query.raw)
+        word = raw[:10].upper()
+        if self._harmless is None:
+            return False
+        if word.startswith((b"XA START", b"XA BEGIN")):
+            self._xa_start = raw
+            return True
+        if self._xa_start is not None:
+            if not word.startswith(b"XA END"):
+                self._run_xa_start()
+                return False
+            self._comment(raw)
+            return True
+        xid = ended_xid(raw)
+        if xid is None or xid not in self._empty_xa:
+            return False
+        self._empty_xa.discard(xid)
+        self._comment(raw)
+        self._take_gtid()
+        return True
+
+    def _run_xa_start(self) -> None:
+        if self._xa_start is not None:
+            self._setting(self._xa_start)
+            self._xa_start = None
+
+    def _take_gtid(self) -> None:
+        # With a GTID set, the session owns the GTID until a transaction ends. An empty transaction gives the GTID to
+        # the target.
+        if (
+            self._gtid_set
+            and self._fd is not None
+            and self._fd.family == "mysql"
+            and not self._in_transaction
+        ):
+            self._setting(b"BEGIN")
+            self._setting(b"COMMIT")
+
+    def _end_context(self) -> None:
+        for setting in self._context_settings:
+            self._setting(setting)
+        self._context_settings = []
 
     def _load(self, query: ExecuteLoadQueryEvent) -> bytes:
         # The printed LOAD DATA names the file on disk, which load_files has written from the binlog.
@@ -287,12 +469,21 @@ class TextPrinter:
             self._mariadb_gtid(header, body)
         elif kind == T.XID:
             self._tail(f"Xid = {C.decode_xid(body)}")
+            self._in_transaction = False
             self._setting(b"COMMIT")
         elif kind == T.XA_PREPARE:
             prepare = C.decode_xa_prepare(body)
             self._tail()
-            said = "XA COMMIT {} ONE PHASE" if prepare.one_phase else "XA PREPARE {}"
-            self._setting(said.format(prepare.xid).encode())
+            said = ("XA COMMIT {} ONE PHASE" if prepare.one_phase else "XA PREPARE {}").format(prepare.xid)
+            if self._xa_start is None:
+                self._setting(said.encode())
+            else:
+                # Nothing of the transaction has been printed.
+                self._comment(said.encode())
+                self._xa_start = None
+                if not prepare.one_phase:
+                    self._empty_xa.add(prepare.xid)
+                self._take_gtid()
         elif kind == T.TRANSACTION_PAYLOAD:
             self._payload(body, offset, fd)
         elif kind in (T.INTVAR, T.RAND, T.USER_VAR):
@@ -322,10 +513,12 @@ class TextPrinter:
         if kind == T.INTVAR:
             number = C.decode_intvar(body)
             name = "INSERT_ID" if number.type == C.INSERT_ID_EVENT else "LAST_INSERT_ID"
-            self._setting(f"SET {name}={number.value}".encode())
+            self._context_settings.append(f"SET {name}={number.value}".encode())
         elif kind == T.RAND:
             seeds = C.decode_rand(body)
-            self._setting(f"SET @@RAND_SEED1={seeds.seed1}, @@RAND_SEED2={seeds.seed2}".encode())
+            self._context_settings.append(
+                f"SET @@RAND_SEED1={seeds.seed1}, @@RAND_SEED2={seeds.seed2}".encode()
+            )
         else:
             assert self._session is not None
             variable = C.decode_user_var(body)
@@ -336,7 +529,7 @@ class TextPrinter:
                     "its value is printed without"
                 )
                 value = b"X'" + (variable.value or b"").hex().encode() + b"'"
-            self._setting(b"SET @" + quoted_name(variable.name) + b":=" + value)
+            self._context_settings.append(b"SET @" + quoted_name(variable.name) + b":=" + value)
 
     def _load_block(self, kind: int, body: bytes | memoryview) -> None:
         if kind == T.BEGIN_LOAD_QUERY:
@@ -386,7 +579,11 @@ class TextPrinter:
             ):
                 self._setting(f"SET @@session.{name}={value}".encode())
         if event.flags & FL_PREPARED_XA:
-            self._setting(f"XA START {event.xid}".encode())
+            start = f"XA START {event.xid}".encode()
+            if self._harmless is None:
+                self._setting(start)
+            else:
+                self._xa_start = start
         elif not event.standalone:
             # MariaDB's GTID event begins the transaction, and no BEGIN event follows.
             self._setting(b"START TRANSACTION")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 
 import numpy as np
-from numba import njit
 
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.native import copy_bytes, load_u8, load_u16, load_u32
+from dumpfilter.compiler.kernels import njit
 
 PACKET_HEADER = 4
 """The length of a packet's header, bytes: 3 for the payload's length, 1 for the sequence number."""

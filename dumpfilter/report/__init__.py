@@ -1,4 +1,1 @@
-"""The common parts of reports: an HTML page that needs no other file and no network, its look, its plots and its texts.
-
-Reports need the extra ``report``, with Jinja and plotly (:mod:`dumpfilter.report.extra`).
-"""
+"""The common parts of reports: a page that needs no other file and no network, its look, its plots and its texts."""

@@ -9,15 +9,15 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from dumpfilter.printable import visible
+from dumpfilter.report.figures import Chart
 from dumpfilter.report.text import (
     human_bytes,
     human_duration,
@@ -60,18 +60,19 @@ def environment(package: str) -> jinja2.Environment:
     return found
 
 
-def page_parts(data: dict[str, Any], more_scripts: Sequence[str] = ()) -> dict[str, Any]:
+def page_parts(charts: Mapping[str, Chart | None]) -> dict[str, Any]:
     """Return the values that every page's template needs.
 
-    ``data`` has the figures, and the choices of the figures with a list. ``more_scripts`` are further scripts of the
-    page. A page without figures has no scripts of plots.
+    ``charts`` has the charts of lines by name. A name without a chart has None.
     """
-    texts = ([get_plotlyjs(), _asset("page.js")] if data["figures"] else []) + list(more_scripts)
+    drawn = {name: chart for name, chart in charts.items() if chart is not None}
+    scripts = [_asset("page.js")] + ([_asset("charts.js")] if drawn else [])
     return {
-        "data": data,
+        "data": {"charts": {name: chart.data for name, chart in drawn.items()}},
+        "charts": charts,
         "css": Markup(_asset("page.css")),
-        "scripts": [Markup(text) for text in texts],
-        "script_digests": [_digest(text) for text in texts],
+        "scripts": [Markup(text) for text in scripts],
+        "script_digests": [_digest(text) for text in scripts],
     }
 
 

@@ -44,6 +44,20 @@ def human_bytes(number: float) -> str:
     return f"{'−' if number < 0 and text != '0' else ''}{text} {_UNITS[unit]}"
 
 
+def human_gigabytes(number: float) -> str:
+    """Format a number of bytes in gigabytes (10^9 bytes), as on the bills of providers of clouds.
+
+    >>> human_gigabytes(0), human_gigabytes(3_000_000), human_gigabytes(1.5e9), human_gigabytes(1234.5e9)
+    ('0', '< 0.01', '1.5', '1,234')
+    """
+    size = number / 1e9
+    if 0 < size < 0.005:
+        return "< 0.01"
+    digits = 2 if size < 9.995 else 1 if size < 99.95 else 0
+    text = f"{size:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if digits else text
+
+
 def human_rate(bytes_per_second: float) -> str:
     """Format a rate in bytes a second with a binary unit, for example "1.5 KiB/s"."""
     return human_bytes(bytes_per_second) + "/s"

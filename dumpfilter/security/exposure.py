@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dumpfilter.errors import OptionError
 
-_UNIX_SOCKETS = ("unix:", "unix-abstract:")
+UNIX_SOCKETS = ("unix:", "unix-abstract:")
 """The beginnings of gRPC's addresses for Unix sockets, which only this machine can reach."""
 
 
@@ -34,7 +34,7 @@ def is_loopback(host: str) -> bool:
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0"), is_loopback("")
     (True, True, False, False)
     """
-    if host.startswith(_UNIX_SOCKETS):
+    if host.startswith(UNIX_SOCKETS):
         return True
     # getaddrinfo takes the empty name for loopback, and a server that listens there takes it for all addresses.
     if not host:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from dumpfilter.compiler.kernels import njit
 
 _NONE = -(1 << 62)
 """A time before every other."""

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
-from dumpfilter.report.extra import check_report_extra
 from dumpfilter.report.output import REPORT, RESULTS, written_together
+from dumpfilter.report.parquet import write_tables
 from dumpfilter.simulation.results import Results
-from dumpfilter.simulation.tables import tables
+from dumpfilter.simulation.tables import FORMS, tables
 
 
 def write_results(results: Results, directory: Path, *, page: bool = True) -> None:
     """Write the results into ``directory``, all files together or none.
 
-    Without ``page`` there is no report.html, and the extra ``report`` need not be installed. Raises OutputError, and
-    ExtraMissing.
+    Without ``page`` there is no report.html. Raises OutputError.
     """
-    if page:
-        check_report_extra()
     with written_together(directory) as beside:
         (beside / RESULTS).write_text(results.model_dump_json(indent=1) + "\n", "utf-8")
         if page:
-            # Jinja and plotly take long to load, and not everybody has them.
+            # Jinja takes long to load.
             from dumpfilter.simulation.page import render_page
 
             (beside / REPORT).write_text(render_page(results), "utf-8")
-        for name, table in tables(results).items():
-            pq.write_table(table, beside / f"{name}.parquet", compression="zstd")
+        write_tables(FORMS, tables(results), beside)

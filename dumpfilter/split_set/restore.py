@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dumpfilter.binlog.native import load_u32
 from dumpfilter.binlog.rebase import rebase
+from dumpfilter.compiler.kernels import njit
 
 
 @njit(cache=True, nogil=True)

@@ -187,6 +187,7 @@ ER_WRONG_DATETIME_VALUE = Message(1292, "22007", "Incorrect datetime value: '%.1
 """The error 1292 with the text that the server uses when the wrong value should be a datetime."""
 ER_INVALID_CHARACTER_STRING = Message(1300, "HY000", "Invalid %s character string: '%.64s'")
 ER_SP_DOES_NOT_EXIST = Message(1305, "42000", "%s %s does not exist")
+ER_WRONG_OBJECT = Message(1347, "HY000", "'%.192s.%.192s' is not %s")
 ER_SP_UNDECLARED_VAR = Message(1327, "42000", "Undeclared variable: %s")
 ER_TOO_BIG_PRECISION = Message(1426, "42000", "Too-big precision %d specified for '%.192s'. Maximum is %d.")
 ER_DATETIME_FUNCTION_OVERFLOW = Message(1441, "22008", "Datetime function: %.32s field overflow")

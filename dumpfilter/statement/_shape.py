@@ -9,7 +9,8 @@ positions.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from dumpfilter.compiler.kernels import njit
 
 _NEWLINE, _SPACE = ord("\n"), ord(" ")
 _EXCLAMATION, _DOUBLE_QUOTE, _HASH, _DOLLAR, _QUOTE = ord("!"), ord('"'), ord("#"), ord("$"), ord("'")

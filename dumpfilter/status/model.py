@@ -77,6 +77,8 @@ class SlaveOfMaster:
     """The time since the first event was written that the slave was not sent. Only the master's console tells it."""
     counts: dict[str, int]
     """The events, bytes and transactions that the master has read, sent and dropped for the slave."""
+    filter_warnings: list[str] = field(default_factory=list)
+    """Warnings about rules of the slave's filter that do not do what they seem to do. They are no problems."""
 
     def __str__(self) -> str:
         channel = f" on channel {self.channel}" if self.channel else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,6 +123,7 @@ def _take(status: MasterStatus, answer: pb.StatusResponse) -> None:
             lag_bytes=lag_after(files, slave.position.file, slave.position.position),
             lag_seconds=None,
             counts={name: getattr(slave.counts, name) for name in _COUNTS} | {_BYTES_GTID: slave.bytes_gtid},
+            filter_warnings=list(slave.filter_warnings),
         )
         for slave in answer.slaves
     ]
@@ -147,15 +148,27 @@ def _ask_console(status: MasterStatus, login: ConsoleLogin) -> None:
             "SELECT * FROM dumpfilter.drains",
             "SELECT * FROM dumpfilter.source",
             "SELECT * FROM dumpfilter.replica_drift",
+            "SELECT * FROM dumpfilter.filter_warnings",
         ],
     )
-    (version, *_), logs, slaves, drains, source, drift = answers
+    (version, *_), logs, slaves, drains, source, drift, warnings = answers
     status.server_version = text(version, "version")
     _take_files(status, [(text(row, "Log_name"), number(row, "File_size")) for row in logs])
     status.slaves = [_slave(row) for row in slaves]
+    _take_warnings(status.slaves, warnings)
     status.drains = drains
     status.source = source[0] if source else None
     status.drift = drift
+
+
+def _take_warnings(slaves: list[SlaveOfMaster], rows: Iterable[Mapping[str, Any]]) -> None:
+    of_slave: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        key = (text(row, "user"), text(row, "channel"), text(row, "uuid"))
+        line = f"{row['code']}: {row['rules']}: {row['warning']}. {row['cure']}"
+        of_slave.setdefault(key, []).append(line)
+    for slave in slaves:
+        slave.filter_warnings = of_slave.get((slave.user, slave.channel, slave.uuid), [])
 
 
 def _slave(row: Mapping[str, Any]) -> SlaveOfMaster:

@@ -66,6 +66,11 @@ def _render_master(status: MasterStatus, console: Console) -> None:
         names = ["drained_by", "value", "channel", "reason", "since", "still_dumping"]
         rows = [["" if row.get(name) is None else str(row[name]) for name in names] for row in status.drains]
         console.print(_table("drains", [name.replace("_", " ") for name in names], rows))
+    for one in status.slaves or ():
+        for warning in one.filter_warnings:
+            console.print(
+                Text(f"warning: {one}: {printable(warning, _LONGEST)}", style="yellow"), soft_wrap=True
+            )
     if status.hint:
         console.print(Text(status.hint), soft_wrap=True)
 

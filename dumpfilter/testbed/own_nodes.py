@@ -16,6 +16,7 @@ import pymysql
 from dumpfilter.console.auth import DEFAULT_USER
 from dumpfilter.errors import DumpfilterError, OptionError
 from dumpfilter.filter.rules import FilterSemantics, RuleKind, parse_option
+from dumpfilter.security.listening import PORT_TAKEN
 from dumpfilter.servers import free_port
 from dumpfilter.slave.slave import CHANNELS
 from dumpfilter.slave.state import counters_info, master_info, relay_log_info, state_file
@@ -35,8 +36,6 @@ STOP_TIMEOUT = 30.0
 _POLL = 0.005
 _LOG_SHOWN = 2000
 _MOST_STARTS = 5
-_PORT_TAKEN = ("address already in use", "the port is taken")
-"""The texts in the log of a process whose port another process had taken before."""
 _LOOK_FOR_ERRORS = 1.0
 """The time between two looks at the threads of a slave that is waited for, seconds."""
 
@@ -146,7 +145,7 @@ class OwnNode(TestbedNode):
                 return
             except StartFailed:
                 told = self.log.read_bytes()[log_size:].decode(errors="replace").lower()
-                if not is_new or attempt == _MOST_STARTS - 1 or not any(one in told for one in _PORT_TAKEN):
+                if not is_new or attempt == _MOST_STARTS - 1 or PORT_TAKEN not in told:
                     raise
 
     def _wait_for_ports(self, files: dict[str, Path]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -86,6 +87,19 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
     consecutive.
     Raises OptionError with the file and the key.
     """
+    found = _from_toml(path)
+    check_names(found, f"{path}: ")
+    return found
+
+
+def check_names(slaves: Iterable[SlaveDefinition], place: str = "") -> None:
+    """Raise OptionError if two slaves have the same name. ``place`` begins the error's text."""
+    for name, times in Counter(one.name for one in slaves).items():
+        if times > 1:
+            raise OptionError(f"{place}{name!r}: two slaves have this name")
+
+
+def _from_toml(path: Path) -> list[SlaveDefinition]:
     parsed = load_toml(path, _File)
     found: list[SlaveDefinition] = []
     for number, one in enumerate(parsed.slave, 1):
@@ -107,9 +121,6 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
                     found[-1].filter(NameRules())
             except OptionError as error:
                 raise OptionError(f"{path}: slave[{number}]: {error}") from None
-    for name, times in Counter(one.name for one in found).items():
-        if times > 1:
-            raise OptionError(f"{path}: {name!r}: two slaves have this name")
     return found
 
 

@@ -140,7 +140,7 @@ class RegisterRequest(_message.Message):
     def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., user: _Optional[str] = ..., password: _Optional[str] = ..., secret: _Optional[bytes] = ..., lowest_protocol: _Optional[int] = ..., highest_protocol: _Optional[int] = ..., program_version: _Optional[str] = ...) -> None: ...
 
 class RegisterResponse(_message.Message):
-    __slots__ = ("slave_id", "filter", "filter_version", "master_uuid", "family", "server_version", "imposed", "server_id", "protocol", "program_version")
+    __slots__ = ("slave_id", "filter", "filter_version", "master_uuid", "family", "server_version", "imposed", "server_id", "protocol", "program_version", "filter_warnings")
     SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -151,6 +151,7 @@ class RegisterResponse(_message.Message):
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     PROGRAM_VERSION_FIELD_NUMBER: _ClassVar[int]
+    FILTER_WARNINGS_FIELD_NUMBER: _ClassVar[int]
     slave_id: str
     filter: FilterDefinition
     filter_version: int
@@ -161,7 +162,8 @@ class RegisterResponse(_message.Message):
     server_id: int
     protocol: int
     program_version: str
-    def __init__(self, slave_id: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., master_uuid: _Optional[str] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., server_version: _Optional[str] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ..., server_id: _Optional[int] = ..., protocol: _Optional[int] = ..., program_version: _Optional[str] = ...) -> None: ...
+    filter_warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, slave_id: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., master_uuid: _Optional[str] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., server_version: _Optional[str] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ..., server_id: _Optional[int] = ..., protocol: _Optional[int] = ..., program_version: _Optional[str] = ..., filter_warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class UnregisterRequest(_message.Message):
     __slots__ = ("slave_id",)
@@ -346,7 +348,7 @@ class ListSlavesRequest(_message.Message):
     def __init__(self, slave_id: _Optional[str] = ..., user: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...
 
 class Slave(_message.Message):
-    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter", "filter_version", "dumping", "position", "counts", "registered_at", "last_seen_at", "imposed", "user", "protocol", "program_version", "bytes_gtid")
+    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter", "filter_version", "dumping", "position", "counts", "registered_at", "last_seen_at", "imposed", "user", "protocol", "program_version", "bytes_gtid", "filter_warnings")
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -364,6 +366,7 @@ class Slave(_message.Message):
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     PROGRAM_VERSION_FIELD_NUMBER: _ClassVar[int]
     BYTES_GTID_FIELD_NUMBER: _ClassVar[int]
+    FILTER_WARNINGS_FIELD_NUMBER: _ClassVar[int]
     server_id: int
     uuid: str
     host: str
@@ -381,7 +384,8 @@ class Slave(_message.Message):
     protocol: int
     program_version: str
     bytes_gtid: int
-    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., dumping: _Optional[bool] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., registered_at: _Optional[float] = ..., last_seen_at: _Optional[float] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ..., user: _Optional[str] = ..., protocol: _Optional[int] = ..., program_version: _Optional[str] = ..., bytes_gtid: _Optional[int] = ...) -> None: ...
+    filter_warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., dumping: _Optional[bool] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., registered_at: _Optional[float] = ..., last_seen_at: _Optional[float] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ..., user: _Optional[str] = ..., protocol: _Optional[int] = ..., program_version: _Optional[str] = ..., bytes_gtid: _Optional[int] = ..., filter_warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListSlavesResponse(_message.Message):
     __slots__ = ("slaves",)

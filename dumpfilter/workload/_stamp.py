@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.events import HEADER_LENGTH, EventType
 from dumpfilter.binlog.native import copy_bytes, store_u8, store_u16, store_u32, store_u64
+from dumpfilter.compiler.kernels import njit
 
 _U = np.uintp
 

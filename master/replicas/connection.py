@@ -319,6 +319,7 @@ class ReplicaConnection(Connection):
             channel=self._channel,
             rules=" ".join(map(str, chosen.filter.rules)),
         )
+        await context.reader.serve(functools.partial(context.service.filter_warnings.texts, slave))
         return slave
 
     def _applicant(self, request: DumpRequest, state: SessionState) -> ReplicaPeer:

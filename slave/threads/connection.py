@@ -7,8 +7,9 @@ from collections.abc import Callable
 import grpc
 import structlog
 
-from dumpfilter.errors import OptionError, TlsError
+from dumpfilter.errors import NotAMaster, OptionError, TlsError
 from dumpfilter.security.exposure import is_loopback
+from dumpfilter.slave.mysql_greeting import mysql_version
 from dumpfilter.slave.source_tls import Verification
 from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.tls_trial import agree, speaks_tls
@@ -36,8 +37,8 @@ def open_channel(options: MasterOptions, stopped: Callable[[], bool]) -> grpc.Ch
     """Return a gRPC channel to the master, with TLS if the options ask for TLS. The caller closes the channel.
 
     ``stopped`` tells whether the slave stops, which ends a waiting TLS handshake. Raises TlsError when slave and master
-    cannot agree on TLS, and Unreachable when no master answers the handshake. Raises OptionError when a password would
-    travel unencrypted to another machine.
+    cannot agree on TLS, NotAMaster when a MySQL server answers, and Unreachable when no master answers the handshake.
+    Raises OptionError when a password would travel unencrypted to another machine.
     """
     if options.tls is None:
         _refuse_plain_password(options)
@@ -50,25 +51,47 @@ def open_channel(options: MasterOptions, stopped: Callable[[], bool]) -> grpc.Ch
             channel=options.channel,
         )
     host, port = _split(options.address)
-    expected = agree(options.tls, host, port, stopped)
+    try:
+        expected = agree(options.tls, host, port, stopped)
+    except TlsError:
+        _refuse_mysql(options)
+        raise
     credentials = grpc.ssl_channel_credentials(expected.roots, expected.key, expected.certificate)
     name = () if expected.name is None else (("grpc.ssl_target_name_override", expected.name),)
     return grpc.secure_channel(options.address, credentials, options=(*CHANNEL_OPTIONS, *name))
 
 
 def explain_failure(options: MasterOptions, error: grpc.RpcError, stopped: Callable[[], bool]) -> None:
-    """Raise TlsError if a call without TLS failed because the master speaks TLS. Otherwise do nothing."""
+    """Raise the error that tells why a call without TLS cannot succeed, if there is such a reason.
+
+    Raises NotAMaster if a MySQL server answers, and TlsError if the master speaks TLS alone.
+    """
     details = error.details() or ""
     if (
         options.tls is not None
         or error.code() is not grpc.StatusCode.UNAVAILABLE
         or any(reason in details for reason in _NEVER_CONNECTED)
-        or not speaks_tls(*_split(options.address), stopped)
     ):
+        return
+    _refuse_mysql(options)
+    if not speaks_tls(*_split(options.address), stopped):
         return
     raise TlsError(
         f"master {options.address}: the master speaks TLS alone: set SOURCE_SSL=1 and SOURCE_SSL_CA (--source-ssl-ca)"
     ) from error
+
+
+def _refuse_mysql(options: MasterOptions) -> None:
+    """Raise NotAMaster if a MySQL or MariaDB server answers at the master's address."""
+    version = mysql_version(*_split(options.address))
+    if version is None:
+        return
+    family = "MariaDB" if "MariaDB" in version else "MySQL"
+    raise NotAMaster(
+        f"master {options.address}: this is a {family} server ({version}), not a dumpfilter master: start a master for "
+        f"the server (dumpfilter master mysql://USER@{options.address}/ --store DIRECTORY) and give that master's "
+        "--port; a master's --console-port and --replica-port answer as MySQL servers, too"
+    )
 
 
 def _refuse_plain_password(options: MasterOptions) -> None:

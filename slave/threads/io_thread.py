@@ -29,6 +29,7 @@ from dumpfilter.errors import (
     ConnectionLost,
     DumpfilterError,
     DumpTakenOver,
+    NotAMaster,
     PositionError,
     ProtocolMismatch,
     RegistrationRefused,
@@ -258,8 +259,9 @@ class IoThread:
                     self._lost(self._reason_to_retry(error))
                 except Unreachable as error:
                     self._lost(str(error))
-                except TlsError as error:
-                    # A certificate that is being renewed on the master must not end a slave that was connected.
+                except (NotAMaster, TlsError) as error:
+                    # A certificate that is being renewed on the master, or an address that is being moved, must not
+                    # end a slave that was connected.
                     if not self.received.connections:
                         raise
                     self._lost(str(error))

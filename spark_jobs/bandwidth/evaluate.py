@@ -15,9 +15,9 @@ import numpy.typing as npt
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.dump.conditions import Mask
 from dumpfilter.dump.stand_ins import EVENTS
-from dumpfilter.dump.tallied import SubjectFlags, Tallied, flags_of
-from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
-from dumpfilter.index.subjects import Subject, Subjects, TableSubject
+from dumpfilter.dump.tallied import SubjectFlags, Tallied
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
+from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.spark_jobs.bandwidth.measure import GivenFilter, Measured, Timing
 from dumpfilter.spark_jobs.bandwidth.results import (
@@ -150,33 +150,27 @@ def _sums(places: Ints, values: Ints, length: int) -> Ints:
     return np.bincount(places, weights=values, minlength=length).astype(np.int64)
 
 
-@dataclass(frozen=True)
-class FlagsOf:
-    """A Spark task that asks one filter about every table and statement of a tally.
-
-    With many slaves this step takes long, so it runs on Spark and must be picklable.
-    """
-
-    subjects: tuple[Subject, ...]
-
-    def __call__(self, given: GivenFilter) -> SubjectFlags | None:
-        """Return the filter's verdict about each of ``subjects``, as bits; None for a filter without rules."""
-        return flags_of(TableFlags(given[0], Subjects()), self.subjects)
-
-
 class Evaluate:
     """Computes the traffic of slaves from measurements.
 
     ``flags`` has the verdicts of every measured filter about each table and statement. ``family`` is the family of the
-    server that wrote the binlogs, ``mysql`` or ``mariadb``. Counts that all filters treat
-    alike are added up first. The cost of one slave therefore does not depend on the size of the binlogs.
+    server that wrote the binlogs, ``mysql`` or ``mariadb``. If the filters are others than those that the tally was
+    given, ``numbers`` has for each of them the number of a given filter with the same verdicts. Counts that all filters
+    treat alike are added up first. The cost of one slave therefore does not depend on the size of the binlogs.
     """
 
-    def __init__(self, measured: Measured, flags: Sequence[SubjectFlags | None], family: Family) -> None:
+    def __init__(
+        self,
+        measured: Measured,
+        flags: Sequence[SubjectFlags | None],
+        family: Family,
+        numbers: Sequence[int] | None = None,
+    ) -> None:
         tallied = self.tallied = measured.tallied.folded(flags)
         self._events_of_stand_in = EVENTS[family]
         self._has_gtids = family != "mysql" or bool(tallied.stand_ins.any()) or not tallied.transactions.any()
         self._flags = flags
+        self._numbers = range(len(flags)) if numbers is None else numbers
         self._schema_bytes = measured.schema_bytes
         self._an_event, _, self._a_byte = costs(measured.timing)
         self.buckets: Ints = np.unique(tallied.bucket[tallied.bucket > 0])
@@ -208,7 +202,7 @@ class Evaluate:
         origin = definition.origin
         flags = self._flags[asked.number]
         everything = tallied.sent(None, origin)
-        sent = tallied.sent(flags, origin, asked.number)
+        sent = tallied.sent(flags, origin, self._numbers[asked.number])
         unsure = sent & tallied.unsure(flags)
         figures = _figures(tallied, sent)
         tables = self.tables
@@ -218,7 +212,8 @@ class Evaluate:
         sets = self._sets(flags)
         savings = []
         for rule, number in zip(definition.rules, asked.without, strict=True):
-            without = int(tallied.bytes[tallied.sent(self._flags[number], origin, number)].sum())
+            of_rest = tallied.sent(self._flags[number], origin, self._numbers[number])
+            without = int(tallied.bytes[of_rest].sum())
             savings.append(RuleSaving(rule=rule, bytes_without=without, saving=without - figures.bytes))
         made = SlaveFigures(
             name=definition.name,
@@ -228,7 +223,7 @@ class Evaluate:
             no_filter=_figures(tallied, everything),
             applied=figures,
             master_side=figures,
-            real_replica=self._real_replica(flags, asked.number),
+            real_replica=self._real_replica(flags, self._numbers[asked.number]),
             undecided_events=int(tallied.undecided[unsure].sum()),
             compressed_no_filter=self._compressed(everything),
             compressed=self._compressed(sent),

@@ -3,50 +3,35 @@
 One pass over the binlogs serves any number of slaves (:mod:`dumpfilter.dump.tally`).
 
 1. The driver indexes the files and divides them into ranges of whole transactions.
-2. Each Spark task measures a group of ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measure`).
-3. The driver merges the measurements and computes each slave's figures
-   (:mod:`~dumpfilter.spark_jobs.bandwidth.evaluate`).
+2. Each task measures a group of ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measure`).
+3. The driver merges the measurements (:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`) and computes each slave's
+   figures (:mod:`~dumpfilter.spark_jobs.bandwidth.evaluate`).
+
+The measurements hold for other filters, too. A later job can start with step 3.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dumpfilter.errors import OptionError
+from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.printable import replace_invalid_utf8
-from dumpfilter.spark_jobs.bandwidth.evaluate import Evaluate, FlagsOf, ask, master_cost
-from dumpfilter.spark_jobs.bandwidth.measure import Measured, MeasureRanges, merged
+from dumpfilter.spark_jobs.bandwidth.evaluate import Evaluate, ask, master_cost
+from dumpfilter.spark_jobs.bandwidth.filter_warnings import filter_warnings
+from dumpfilter.spark_jobs.bandwidth.measured_set import (
+    BandwidthOptions,
+    MeasuredSet,
+    ask_filters,
+    measure_changes,
+    measure_set,
+    unchanged,
+)
 from dumpfilter.spark_jobs.bandwidth.results import Results, Series, SkippedFile, SourceFigures
-from dumpfilter.spark_jobs.engines.runner import Amount, Runner
-from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
-from dumpfilter.spark_jobs.ranges.ranges import amount_of, grouped
-from dumpfilter.spark_jobs.split.ownership import schemas_among
+from dumpfilter.spark_jobs.bandwidth.totals import totals_of, with_totals
+from dumpfilter.spark_jobs.engines.runner import Runner, run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
-
-_MOST_BUCKETS = 3000
-"""The largest number of time buckets. Longer binlogs get longer buckets, unless the user sets their length."""
-
-_LENGTHS = (60, 300, 900, 3600, 6 * 3600, 86_400)
-"""The default lengths of a time bucket, seconds. The job takes the shortest length that does not make too many
-buckets."""
-
-_SLICES = 16
-"""The largest number of Spark tasks that ask filters about tables, because each task costs time to start."""
-
-
-@dataclass(frozen=True)
-class BandwidthOptions(ReadOptions):
-    """The options of a bandwidth job. Without ``bucket_seconds`` a bucket is a minute, or longer for long binlogs."""
-
-    bucket_seconds: int | None = None
-    fold_above: int = 4 << 30
-    """The size of the binlogs, bytes, above which tasks add up counts that all filters treat alike.
-
-    The results that travel to the driver stay small, but every process must then ask every filter.
-    """
 
 
 def bandwidth(
@@ -60,48 +45,84 @@ def bandwidth(
     ``source`` names a binlog set or several files, and ``run`` runs the tasks. Raises BinlogError with file and
     position for a damaged binlog, and OptionError for an unusable option.
     """
+    return measure_and_evaluate(source, slaves, run, options)[0]
+
+
+def measure_and_evaluate(
+    source: str | Path | Sequence[str | Path],
+    slaves: Sequence[SlaveDefinition],
+    run: Runner,
+    options: BandwidthOptions | None = None,
+    kept: MeasuredSet | None = None,
+) -> tuple[Results, MeasuredSet]:
+    """Do the work of :func:`bandwidth`, and return the results with the measurements from which they are made.
+
+    ``kept`` has the measurements of an earlier job. Only what these do not tell is read.
+    """
     options = options or BandwidthOptions()
-    if not slaves:
-        raise OptionError("no slave is given: name at least one slave in the slaves file")
-    indexed = index_set(source, run, options)
-    seconds = options.bucket_seconds or _bucket_seconds(indexed)
+    _check_any(slaves)
+    if kept is not None:
+        changed = measure_changes(kept, source, slaves, run, options)
+        results = None if changed is None else evaluate_slaves(changed, slaves, run, options.price_per_gb)
+        if changed is not None and results is not None:
+            return results, changed
+    measured = measure_set(source, slaves, run, options)
+    results = evaluate_slaves(measured, slaves, run, options.price_per_gb)
+    assert results is not None
+    return results, measured
+
+
+def evaluate_unchanged(
+    kept: MeasuredSet,
+    source: str | Path | Sequence[str | Path],
+    slaves: Sequence[SlaveDefinition],
+    options: BandwidthOptions,
+) -> tuple[Results, MeasuredSet] | None:
+    """Return the results and measurements if no file has changed since an earlier job, without reading the binlogs.
+
+    Return None if the earlier measurements do not hold for these binlogs, options and slaves.
+    """
+    _check_any(slaves)
+    measured = unchanged(kept, source, options)
+    results = measured and evaluate_slaves(measured, slaves, price_per_gb=options.price_per_gb)
+    return (results, measured) if results and measured else None
+
+
+def evaluate_slaves(
+    measured: MeasuredSet,
+    slaves: Sequence[SlaveDefinition],
+    run: Runner = run_here,
+    price_per_gb: float | None = None,
+) -> Results | None:
+    """Compute the traffic of each slave from measurements, without reading the binlogs.
+
+    ``run`` runs the tasks that ask the filters. Return None if the measurements do not hold for these slaves' filters.
+    """
+    indexed = measured.indexed
     asked, filters = ask(slaves, indexed.names)
-    unknown_xa_schemas = schemas_among(indexed.subjects)
-    measure = MeasureRanges(
-        uuid.uuid4().hex,
-        indexed.files,
-        tuple(filters),
-        len(asked),
-        seconds,
-        unknown_xa_schemas,
-        indexed.nbytes > options.fold_above,
-        options.verify_ranges,
-        options.block_size,
-    )
-    groups = grouped(indexed.ranges, options.range_size)
-    measured = merged(run(measure, groups, "measuring", amount=amount_of(indexed.ranges)) or [measure([])])
-    flags = run(
-        FlagsOf(measured.tallied.subjects),
-        filters,
-        "asking filters",
-        slices=min(len(filters), _SLICES),
-        amount=Amount("filters"),
-    )
-    evaluate = Evaluate(measured, flags, indexed.family)
+    flags = ask_filters(filters, measured.tallied.subjects, run)
+    numbers = measured.numbers_of(flags)
+    if numbers is None:
+        return None
+    evaluate = Evaluate(measured.measured, flags, indexed.family, numbers)
     everything = evaluate.everything
     found = [evaluate(one) for one in asked]
     figures = tuple(one for one, _ in found)
-    return Results(
-        source=_source(indexed, measured),
+    seconds = evaluate.tallied.bucket_seconds
+    source = _source(measured)
+    results = Results(
+        source=source,
         bucket_seconds=seconds,
         bucket_starts=tuple((evaluate.buckets * seconds).tolist()),
         slaves=figures,
+        totals=totals_of(figures, source.active_seconds),
+        measured_at=measured.measured_at,
         tables=evaluate.tables.figures(evaluate.tallied, everything),
         series=Series(
             no_filter=tuple(evaluate.series(everything).tolist()),
             slaves={one.name: series for one, series in found},
         ),
-        cost=master_cost(measured.timing, figures),
+        cost=master_cost(measured.measured.timing, figures),
         skipped=tuple(
             SkippedFile(
                 file=replace_invalid_utf8(one.damage.file),
@@ -111,24 +132,35 @@ def bandwidth(
             for one in indexed.files
             if one.damage is not None
         ),
-        warnings=tuple(indexed.told_of_xa("sent to every slave")),
+        warnings=(
+            *indexed.told_of_xa("sent to every slave"),
+            *filter_warnings(
+                ((one.name, given[0]) for one, given in zip(slaves, filters, strict=False)),
+                measured.tallied.subjects,
+                is_whole=all(one.damage is None for one in indexed.files),
+            ),
+        ),
     )
+    return with_totals(results, price_per_gb)
 
 
-def _bucket_seconds(indexed: IndexedSet) -> int:
-    span = (indexed.last_time or 0) - (indexed.first_time or 0)
-    return next((length for length in _LENGTHS if span <= length * _MOST_BUCKETS), _LENGTHS[-1])
+def _check_any(slaves: Sequence[SlaveDefinition]) -> None:
+    if not slaves:
+        raise OptionError("no slave is given: name at least one with --slaves or --slave")
 
 
-def _source(indexed: IndexedSet, measured: Measured) -> SourceFigures:
-    everything = measured.tallied.sent(None)
+def _source(measured: MeasuredSet) -> SourceFigures:
+    indexed, tallied = measured.indexed, measured.tallied
+    everything = tallied.sent(None)
+    times = indexed.times
     return SourceFigures(
         files=tuple(replace_invalid_utf8(one.name) for one in indexed.files),
         bytes=sum(one.size for one in indexed.files),
-        events=int(measured.tallied.events[everything].sum()),
-        transactions=int(measured.tallied.transactions[everything].sum()),
+        events=int(tallied.events[everything].sum()),
+        transactions=int(tallied.transactions[everything].sum()),
         family=indexed.family,
         server_version=replace_invalid_utf8(indexed.newest.server_version),
-        first_time=indexed.first_time,
-        last_time=indexed.last_time,
+        first_time=times[0][0] if times else None,
+        last_time=times[-1][1] if times else None,
+        active_seconds=active_seconds(times),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -38,6 +39,8 @@ _SAMPLES = 1 << 20
 """The most bytes of one range (a part of a binlog file) to compress as samples, because compression is slow."""
 _WHOLE = ""
 """The dictionary key of samples of the whole binlog stream. Other keys are names of schemas."""
+MOST_UNITS = 4_000_000
+"""The most units (entries of the tally) of all tasks together that the driver holds. A unit takes 72 bytes."""
 _TIMED = 2
 """The number of slaves whose dump is timed in one range. Timing all slaves would take too long."""
 _TIMED_RANGES = 8
@@ -120,23 +123,38 @@ class MeasureRanges:
     slaves: int
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()
-    fold: bool = False
-    """Whether to add up counts that all filters treat alike, which keeps results of long binlogs small. Every thread
-    must then ask every filter."""
+    most_units: int = MOST_UNITS
+    """The number of units (entries of the tally) above which the task adds up counts that all filters treat alike.
+
+    The results that travel to the driver stay small. But they hold for these filters only, and every thread must ask
+    every filter."""
     verify: bool = True
     block_size: int = BLOCK_SIZE
 
-    def __call__(self, ranges: Iterable[Range]) -> Measured:
-        """Read the ranges and return their measurements. Raises BinlogError with file and position."""
+    def __call__(self, ranges: Iterable[Range]) -> dict[int, Measured]:
+        """Read the ranges, and return the measurements of each file by its number. Raises BinlogError with file and
+        position."""
         state = _thread_state(self)
-        samples = _Samples()
-        for wanted in ranges:
-            with open_file(self.files[wanted.file].path) as file:
-                self._measure(file, wanted, state, samples)
-        tallied = state.tally.take()
-        if self.fold:
-            tallied = tallied.folded(state.flags_of(tallied))
-        return Measured(tallied, samples.schema_bytes, samples.samples, samples.timing)
+        state.tally.take()
+        by_file: dict[int, Measured] = {}
+        for number, some in itertools.groupby(ranges, lambda one: one.file):
+            samples = _Samples()
+            with open_file(self.files[number].path) as file:
+                for wanted in some:
+                    self._measure(file, wanted, state, samples)
+            by_file[number] = Measured(
+                state.tally.take(), samples.schema_bytes, samples.samples, samples.timing
+            )
+        if sum(len(found.tallied.condition) for found in by_file.values()) > self.most_units:
+            for found in by_file.values():
+                found.tallied = found.tallied.folded(state.flags_of(found.tallied))
+        return by_file
+
+    def nothing(self) -> Measured:
+        """Return the measurements of a file without transactions."""
+        return Measured(
+            Tally(Subjects(), SourceNumbers(), filters=(), bucket_seconds=self.bucket_seconds).take()
+        )
 
     def _measure(self, file: BinlogFile, wanted: Range, state: _ThreadState, found: _Samples) -> None:
         blocks = blocks_of(
@@ -205,7 +223,7 @@ def _thread_state(job: MeasureRanges) -> _ThreadState:
             job.job,
             subjects,
             sources,
-            Tally(subjects, sources, filters=given, bucket_seconds=job.bucket_seconds),
+            Tally(subjects, sources, filters=given, bucket_seconds=job.bucket_seconds, any_origin=True),
             tuple(given),
             job.slaves,
             TableFlags(none, subjects),

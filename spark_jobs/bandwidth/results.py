@@ -22,6 +22,58 @@ class Figures(_Model):
     """The number of transactions that have at least one event in this traffic."""
 
 
+class Ways(_Model):
+    """The bytes of the same traffic, sent in four ways. ``compression`` and ``both`` are estimates for zstd."""
+
+    no_filter: int
+    """Everything, as it is."""
+    filter: int
+    """The filter on the master alone."""
+    compression: int
+    """Compression alone, without a filter."""
+    both: int
+    """The filter on the master, and compression of what the master sends."""
+
+
+class Savings(_Model):
+    """The bytes that each way saves against traffic without filter and without compression (:class:`Ways`)."""
+
+    filter: int
+    compression: int
+    both: int
+
+
+class Prices(_Model):
+    """The price of the same traffic, sent in four ways (:class:`Ways`), in the currency of ``--price``."""
+
+    no_filter: float
+    filter: float
+    compression: float
+    both: float
+
+
+class Month(_Model):
+    """The traffic of a month of 730 hours, extrapolated from the active time of the binlogs."""
+
+    bytes: Ways
+    price: Prices | None = None
+    """The price of these bytes; None without ``--price``."""
+
+
+class Totals(_Model):
+    """The sums of all slaves' figures."""
+
+    slaves: int
+    bytes: Ways
+    saved: Savings
+    split: int
+    """The sum of :attr:`SlaveFigures.split`."""
+    real_replica: int | None
+    """The sum of the bytes for real replicas; None if a slave has no such figure."""
+    month: Month | None = None
+    """None if the binlogs span too little time."""
+
+
 class Peak(_Model):
     """The time bucket in which a slave receives the most traffic."""
 
@@ -122,6 +174,8 @@ class SlaveFigures(_Model):
     """The traffic of each database table that the slave receives with its filter on the master, the largest first."""
     cpu_seconds: float
     """CPU seconds of the master for deciding and copying this slave's stream, estimated from timed samples."""
+    month: Month | None = None
+    """The slave's traffic of a month; None if the binlogs span too little time."""
 
 
 class TableFigures(_Model):
@@ -157,7 +211,12 @@ class SourceFigures(_Model):
     """The family of the server that wrote the binlogs, ``mysql`` or ``mariadb``."""
     server_version: str
     first_time: int | None
+    """The smallest timestamp of an event in a transaction, Unix seconds; None if no event has a timestamp."""
     last_time: int | None
+    """The largest timestamp of an event in a transaction, Unix seconds; None if no event has a timestamp."""
+    active_seconds: int
+    """The seconds from ``first_time`` to ``last_time``, without pauses of more than a day in which no event was
+    written. Averages are bytes divided by these seconds. It is 0 if all events have the same time."""
 
 
 class SkippedFile(_Model):
@@ -189,6 +248,13 @@ class Results(_Model):
     bucket_starts: tuple[int, ...]
     """The beginnings of the time buckets, Unix seconds, ascending. Buckets without traffic are left out."""
     slaves: tuple[SlaveFigures, ...]
+    totals: Totals
+    price_per_gb: float | None = None
+    """The price of a gigabyte (10^9 bytes) of traffic, as ``--price`` gives it."""
+    measured_at: int = 0
+    """The time at which the binlogs were read, Unix seconds. Later runs may use the measurements of an earlier one."""
+    remarks: tuple[str, ...] = ()
+    """Sentences about the figures for people, for example that compression alone saves more than the filters."""
     tables: tuple[TableFigures, ...]
     """The figures of all tables, the largest first."""
     series: Series

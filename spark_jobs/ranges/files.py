@@ -8,6 +8,7 @@ example ``?endpoint_override=127.0.0.1:9000&scheme=http&region=eu-west-1&anonymo
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import os
 import posixpath
@@ -30,6 +31,7 @@ HEAD = 64 << 10
 """The number of bytes that the first request to a remote file reads. The program reads the first events of a file one
 by one, and without this buffer each of them would cost a request."""
 
+_WILDCARD = re.compile(r"[*?[]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _S3_OPTIONS = frozenset({"region", "scheme", "endpoint_override", "anonymous"})
 
@@ -45,9 +47,11 @@ def find_set(source: str | Sequence[str]) -> list[str]:
     """Return the paths or URIs of all files of a binlog set, in the order in which the server wrote them.
 
     ``source`` is an index file, a directory with exactly one index file, or a list of binlog files. Each is a path or a
-    URI. Raises BinlogMissing when a file is missing, and OptionError for a URI with a syntax error or a wrong option.
+    URI. A pattern such as ``binlog.0000*`` stands for the binlog files of one directory that match, in the order of
+    their numbers. Raises BinlogMissing when a file is missing, and OptionError for a URI with a syntax error or a
+    wrong option.
     """
-    given = [source] if isinstance(source, str) else list(source)
+    given = [one for path in ([source] if isinstance(source, str) else source) for one in _matching(path)]
     local = [_local(one) for one in given]
     if len(given) == 1:
         if local[0] is None:
@@ -68,6 +72,44 @@ def find_set(source: str | Sequence[str]) -> list[str]:
     if not found:
         raise BinlogMissing("no binlog is named")
     return found
+
+
+def _matching(path: str) -> list[str]:
+    """Return the binlog files that match a pattern, or the path itself if it is no pattern.
+
+    A pattern is a path or URI whose last part has one of ``*?[``. In a URI the question mark begins the query, so it is
+    no wildcard there. Raises BinlogMissing when nothing matches.
+    """
+    is_uri = _SCHEME.match(path) is not None
+    where, mark, query = path.partition("?") if is_uri else (path, "", "")
+    directory, slash, pattern = where.rpartition("/")
+    if not _WILDCARD.search(pattern):
+        return [path]
+    local = _local(where)
+    if local is not None and os.path.exists(local):
+        return [path]
+    try:
+        if local is None:
+            names = _remote_names(f"{directory}{mark}{query}")
+        else:
+            names = os.listdir(os.path.dirname(local) or ".")
+    except FileNotFoundError:
+        names = []
+    except OSError as error:
+        raise _missing(path, error) from None
+    # The index file and other files that a server keeps beside its binlogs may match, too. They end in no number.
+    numbered = [name for name in fnmatch.filter(names, pattern) if name.rpartition(".")[2].isdigit()]
+    if not numbered:
+        raise BinlogMissing("no binlog file matches this pattern", file=path)
+    numbered.sort(key=lambda name: (name.rpartition(".")[0], int(name.rpartition(".")[2])))
+    return [f"{directory}{slash}{name}{mark}{query}" for name in numbered]
+
+
+def _remote_names(directory: str) -> list[str]:
+    from pyarrow.fs import FileSelector
+
+    system, key = _file_system(directory)
+    return [str(info.base_name) for info in system.get_file_info(FileSelector(key.rstrip("/")))]
 
 
 def file_name(path: str) -> str:

@@ -5,15 +5,17 @@ One Spark task for each file divides the file into ranges, which are consecutive
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from dumpfilter.binlog.format import Family, FormatDescription, NameRules
 from dumpfilter.errors import BinlogMissing
 from dumpfilter.index.subjects import Subject
+from dumpfilter.index.time_spans import TimeSpans, joined
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner
 from dumpfilter.spark_jobs.ranges.files import find_set, local_bytes
 from dumpfilter.spark_jobs.ranges.range_index import (
@@ -26,6 +28,9 @@ from dumpfilter.spark_jobs.ranges.range_index import (
     ranges_of,
 )
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, amount_of
+
+NONE_KNOWN: Mapping[int, FileIndex] = MappingProxyType({})
+"""An empty mapping that cannot be changed, for a set without known files."""
 
 OnCorrupt = Literal["stop", "skip"]
 """The treatment of a damaged file. ``stop`` ends the job with an error. ``skip`` leaves out the file from the damage
@@ -73,6 +78,11 @@ class IndexedSet:
     """
 
     @property
+    def has_xa(self) -> bool:
+        """True if a file has an XA COMMIT or XA ROLLBACK of a prepared transaction."""
+        return any(one.has_xa for one in self.files)
+
+    @property
     def family(self) -> Family:
         """The family (MySQL or MariaDB) of the server that wrote the newest file."""
         return self.newest.family
@@ -89,14 +99,9 @@ class IndexedSet:
         return FormatDescription.parse(found.format_description, file=found.name)
 
     @property
-    def first_time(self) -> int | None:
-        """The time at which the set's first transaction began, Unix seconds; None without a transaction."""
-        return min((one.first_time for one in self.files if one.first_time is not None), default=None)
-
-    @property
-    def last_time(self) -> int | None:
-        """The time at which the set's last transaction began, Unix seconds; None without a transaction."""
-        return max((one.last_time for one in self.files if one.last_time is not None), default=None)
+    def times(self) -> TimeSpans:
+        """The spans of time in which the set's transactions have events, in ascending order."""
+        return joined(one.times for one in self.files)
 
     @property
     def nbytes(self) -> int:
@@ -134,6 +139,15 @@ def skipped_part(position: int | None) -> str:
     return "all of it" if position is None else f"from {position} on"
 
 
+def paths_of(source: str | Path | Sequence[str | Path]) -> list[str]:
+    """Return the paths or URIs of a binlog set's files, in the order in which the server wrote them.
+
+    ``source`` is the set's index file, a directory with an index file, or a list of binlog files. Raises BinlogMissing
+    and OptionError.
+    """
+    return find_set(str(source) if isinstance(source, str | Path) else [str(one) for one in source])
+
+
 def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: ReadOptions) -> IndexedSet:
     """Divide all files of a binlog set into ranges, with a Spark task for each file.
 
@@ -141,16 +155,31 @@ def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: R
     ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` runs the
     tasks. Raises BinlogError with file and position.
     """
-    paths = find_set(str(source) if isinstance(source, str | Path) else [str(one) for one in source])
+    return index_paths(paths_of(source), run, options)
+
+
+def index_paths(
+    paths: Sequence[str], run: Runner, options: ReadOptions, known: Mapping[int, FileIndex] = NONE_KNOWN
+) -> IndexedSet:
+    """Divide files into ranges as :func:`index_set` does, except for the files that are known from an earlier run.
+
+    ``known`` has the index of each known file by its number among ``paths``. A known file gets no ranges. Known files
+    must not be given if the set has XA transactions, which reach from one file into another.
+    """
     index = partial(_index, files=len(paths), options=options)
-    amount = Amount("files", local_bytes(paths))
-    files = tuple(run(index, list(enumerate(paths)), "indexing", amount=amount))
+    new = [(number, path) for number, path in enumerate(paths) if number not in known]
+    amount = Amount("files", local_bytes([path for _, path in new]))
+    read = run(index, new, "indexing", amount=amount)
+    found = dict(zip((number for number, _ in new), read, strict=True)) | {
+        number: replace(one, number=number, bounds=()) for number, one in known.items()
+    }
+    files = tuple(found[number] for number in range(len(paths)))
     if not any(one.format_description for one in files):
         damage = files[0].damage
         assert damage is not None
         raise BinlogMissing(f"no file of the set can be read; the first: {damage.reason}", file=damage.file)
     ranges = ranges_of(files)
-    if not any(one.has_xa for one in files):
+    if known or not any(one.has_xa for one in files):
         return IndexedSet(files, tuple(ranges))
     look = partial(_look, paths=tuple(paths), block_size=options.block_size)
     looks = run(look, ranges, "following XA transactions", amount=amount_of(ranges))

@@ -25,6 +25,7 @@ from dumpfilter.errors import BinlogError, BinlogUnreadable, BinlogUnsupported
 from dumpfilter.index.fileset import BinlogFile, SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
+from dumpfilter.index.time_spans import TimeSpans, joined, spans_of
 from dumpfilter.spark_jobs.engines.steps import step
 from dumpfilter.spark_jobs.ranges.files import open_file
 from dumpfilter.spark_jobs.ranges.ranges import (
@@ -84,10 +85,8 @@ class FileIndex:
     """The whole Previous_gtids or Gtid_list event; empty when the file has none."""
     rotated: int | None = None
     """The timestamp of the Rotate event at the file's end, Unix seconds; None without a Rotate event."""
-    first_time: int | None = None
-    """The time at which the file's first transaction began, Unix seconds."""
-    last_time: int | None = None
-    """The time at which the file's last transaction began, Unix seconds."""
+    times: TimeSpans = ()
+    """The spans of time in which the file's transactions have events, whatever the order of the events' timestamps."""
     has_xa: bool = False
     """True if the file has an XA COMMIT or XA ROLLBACK of a prepared transaction outside compressed transactions."""
     damage: Damage | None = None
@@ -147,8 +146,7 @@ def index_file(
             found.transactions,
             found.prolog,
             found.rotated,
-            found.first_time,
-            found.last_time,
+            found.times,
             found.has_xa,
             damage,
         )
@@ -166,8 +164,7 @@ class _Pass:
         self.prolog = b""
         self._begun = False
         self.rotated: int | None = None
-        self.first_time: int | None = None
-        self.last_time: int | None = None
+        self.times: TimeSpans = ()
         self.has_xa = False
 
     def run(self, *, verify: bool, block_size: int, last: bool) -> None:
@@ -200,11 +197,10 @@ class _Pass:
             self._bounds.append(start)
         if len(ends):
             self.boundary = int(ends[-1])
-        times = segment.time[segment.txn_event[:-1]][segment.txn_source != R.KEPT]
-        times = times[times > 0]
-        if len(times):
-            self.first_time = int(times[0]) if self.first_time is None else self.first_time
-            self.last_time = int(times[-1])
+        # A file's own events (Format_description, Rotate) have the time at which the file was written, which for
+        # restored data is another one.
+        in_transactions = segment.time[(segment.role & R.ROLE_MASK) != R.FILE]
+        self.times = joined([self.times, spans_of(in_transactions)])
         completed = segment.txn_source[: len(segment.txn_source) - int(segment.open)]
         self.transactions += int(np.count_nonzero(completed != R.KEPT))
         self.rotated = int(segment.time[-1]) if segment.type[-1] == EventType.ROTATE else None

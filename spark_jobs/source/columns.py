@@ -7,8 +7,9 @@ new statements and compressed transactions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,8 +25,13 @@ from dumpfilter.binlog.gtid import MysqlGtid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.row_counts import UNKNOWN, RowCounter
 from dumpfilter.binlog.rows import rows_kind
+from dumpfilter.dump.sent_events import SentEvents
+from dumpfilter.errors import BinlogError
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
+from dumpfilter.rows import ChangedRows, RowImageReader
+from dumpfilter.spark_jobs.source.images import IMAGES, joined
+from dumpfilter.spark_jobs.source.texts import HAS_TEXT, text_of
 from dumpfilter.statement import StatementKind
 
 TYPES: dict[str, pa.DataType] = {
@@ -47,13 +53,19 @@ TYPES: dict[str, pa.DataType] = {
 }
 """The columns of the data source, in order, with their Arrow types. docs/spark-source.md describes each column."""
 
+TEXT_TYPES: dict[str, pa.DataType] = {"sql": pa.string()}
+"""The column with the text of statements. A query has the column only if it names it, since each text costs time."""
+
 OF_SUBJECTS = frozenset({"database", "table", "statement_kind"})
 """The columns with facts that come from the text of statements. Only a query with one of these columns needs the
 statements parsed."""
 
-_OF_BYTES = frozenset({"end_log_pos", "timestamp", "server_id", "rows"})
+_OF_BYTES = frozenset({"end_log_pos", "timestamp", "server_id", "rows", "sql", *IMAGES})
 """The columns whose values come from the bytes of events, so that compressed transactions must be decompressed once
 more. The other columns need only the offsets, types and tables of events, which the scan of the file has found."""
+
+NO_FILTERS: Mapping[str, int] = MappingProxyType({})
+"""The columns of filters in a query that names no filter."""
 
 Int64 = npt.NDArray[np.int64]
 
@@ -120,6 +132,26 @@ class Words:
     def arrow(self, type: pa.DataType) -> pa.Array:
         missing = self.numbers < 0
         return self.words.take(pa.array(self.numbers, mask=missing if missing.any() else None))
+
+
+@dataclass(frozen=True)
+class Costly:
+    """A column whose values are computed as late as possible, for the wanted events only.
+
+    ``make`` returns the values of the events with the given numbers. ``events`` has the numbers of the wanted events.
+    """
+
+    make: Callable[[Int64], pa.Array]
+    events: Int64
+
+    def among(self, keep: Int64) -> Costly:
+        return Costly(self.make, self.events[keep])
+
+    def where(self, test: Callable[[pa.Array], pa.Array]) -> npt.NDArray[np.bool_]:
+        return _true(test(self.make(self.events)))
+
+    def arrow(self, type: pa.DataType) -> pa.Array:
+        return self.make(self.events)
 
 
 def _true(found: pa.Array) -> npt.NDArray[np.bool_]:
@@ -244,6 +276,8 @@ class EventColumns:
         file: the name for the column ``file``.
         wanted: the columns that the caller will read. Other columns may be missing.
         opened: whether each event inside a compressed transaction has a row of its own.
+        sent: the decisions of filters about all events of the range; None if no column needs them.
+        filters: the number of the filter, by the name of its column.
     """
 
     def __init__(
@@ -254,7 +288,11 @@ class EventColumns:
         *,
         wanted: Collection[str] = tuple(TYPES),
         opened: bool = True,
+        sent: SentEvents | None = None,
+        filters: Mapping[str, int] = NO_FILTERS,
     ) -> None:
+        self._sent, self._filters = sent, filters
+        self._image_readers = (RowImageReader(), RowImageReader())
         self._file = pa.array([_text(file)], pa.string())
         self._words = _SubjectWords(subjects)
         self._sources = sources
@@ -294,7 +332,24 @@ class EventColumns:
             self._transactions(segment),
             self._gtids(segment) if "gtid" in self._wanted else None,
             self._rows(parts) if "rows" in self._wanted else None,
+            self._decided(segment, len(parts) > 1),
+            self._image_readers,
         )
+
+    def _decided(self, segment: Segment, opened: bool) -> dict[str, npt.NDArray[np.bool_]]:
+        """Return for each filter's column whether the filter sends the events, inner events after those of the file."""
+        found = {}
+        for name, number in self._filters.items():
+            if self._sent is None:
+                # The only event before the first transaction is the format description event, which every slave gets.
+                found[name] = np.ones(segment.offset.size, np.bool_)
+                continue
+            parts = [self._sent.of(number, segment.offset)]
+            for event in sorted(segment.payloads) if opened else ():
+                count = segment.payloads[event].offset.size
+                parts.append(self._sent.inside(number, int(segment.offset[event]), count))
+            found[name] = np.concatenate(parts)
+        return found
 
     def _inside(self, segment: Segment, data: npt.NDArray[np.uint8]) -> _Part:
         buffers, starts, at = [], [], 0
@@ -387,6 +442,8 @@ class EventsOfSegment:
         transactions: Int64,
         gtids: pa.Array | None,
         rows: npt.NDArray[np.int32] | None,
+        decided: Mapping[str, npt.NDArray[np.bool_]],
+        image_readers: Sequence[RowImageReader],
     ) -> None:
         self._segment = segment
         self._parts = parts
@@ -395,6 +452,8 @@ class EventsOfSegment:
         self._transactions = transactions
         self._gtids = gtids
         self._rows = rows
+        self._decided = decided
+        self._image_readers = image_readers
         self._outer = self._joined(lambda part: part.outer)
         self._order = np.argsort(self._outer, kind="stable") if len(parts) > 1 else None
 
@@ -402,14 +461,44 @@ class EventsOfSegment:
         return len(self._outer)
 
     def column(self, name: str) -> Column:
-        """Return the column of this name, a key of :data:`TYPES`.
+        """Return the column of this name: one of :data:`TYPES`, ``sql``, or the column of a filter.
 
         Raises KeyError for ``gtid`` or ``rows`` if the maker's parameter ``wanted`` does not name the column.
         """
+        if name in self._decided:
+            sent = Values(self._decided[name])
+            return sent if self._order is None else sent.among(self._order)
         if name in ("gtid", "rows") and (self._gtids if name == "gtid" else self._rows) is None:
             raise KeyError(name)
         made: Column = getattr(self, f"_{name}_column")()
         return made if self._order is None else made.among(self._order)
+
+    def changed_rows(self, keep: Int64 | None) -> ChangedRows:
+        """Return the row images of the events with the numbers ``keep`` (ascending; None: all events).
+
+        ``event`` of the result is an index into ``keep``. The method must be called once for each segment, even for no
+        events, since the readers of row images remember table maps. Raises BinlogError for rows that cannot be decoded.
+        """
+        order = np.arange(len(self)) if self._order is None else self._order
+        kept = order if keep is None else order[keep]
+        wanted = np.zeros(len(self), np.bool_)
+        wanted[kept] = True
+        place = np.empty(len(self), np.int64)
+        place[kept] = np.arange(kept.size)
+        found, first = [], 0
+        for part, reader in zip(self._parts, self._image_readers, strict=False):
+            count = part.start.size
+            position = self._segment.offset[part.outer]
+            is_wanted = wanted[first : first + count]
+            try:
+                rows = reader.read(
+                    part.data, part.start, part.size, part.type, position, part.fd, wanted=is_wanted
+                )
+            except BinlogError as error:
+                raise error.located(self._segment.file, error.position) from error
+            found.append(rows._replace(event=place[first + rows.event]))
+            first += count
+        return found[0] if len(found) == 1 else joined(found)
 
     def _joined(self, of: Callable[[_Part], npt.NDArray[Any]]) -> npt.NDArray[Any]:
         found = [of(part) for part in self._parts]
@@ -468,6 +557,21 @@ class EventsOfSegment:
     def _rows_column(self) -> Column:
         assert self._rows is not None
         return Values(self._rows, self._rows == UNKNOWN)
+
+    def _sql_column(self) -> Column:
+        return Costly(self._texts, np.arange(len(self)))
+
+    def _texts(self, events: Int64) -> pa.Array:
+        starts = np.cumsum([0, *(part.size.size for part in self._parts)])
+        texts: list[str | None] = [None] * len(events)
+        has_text = HAS_TEXT[self._joined(lambda part: part.type)[events]]
+        for place in np.flatnonzero(has_text).tolist():
+            k = int(np.searchsorted(starts, events[place], "right")) - 1
+            part, number = self._parts[k], int(events[place] - starts[k])
+            start, size = int(part.start[number]), int(part.size[number])
+            body = bytes(part.fd.body(part.data[start : start + size].tobytes()))
+            texts[place] = text_of(int(part.type[number]), body, part.fd)
+        return pa.array(texts, pa.string())
 
     def _compressed_column(self) -> Column:
         found = [

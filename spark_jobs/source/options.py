@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
 
 from dumpfilter.errors import OptionError
 from dumpfilter.options.sizes import parse_size
 from dumpfilter.spark_jobs.ranges.range_index import RANGE_SIZE
-from dumpfilter.spark_jobs.source.columns import TYPES
+from dumpfilter.spark_jobs.source.asked_filters import ONE_SLAVE, filter_of, sent_column, slaves_of
+from dumpfilter.spark_jobs.source.columns import TEXT_TYPES, TYPES
+from dumpfilter.spark_jobs.source.images import ROW_TYPES, image_types
+from dumpfilter.topology.slaves_file import SlaveDefinition
 
 BYTES_PER_TRIGGER = 1 << 30
 """The default of the option ``maxBytesPerTrigger``: the number of binlog bytes that a streaming query reads in one
@@ -22,7 +28,8 @@ class SourceOptions:
 
     sources: str | list[str]
     """The binlog set: its index file, a directory with its index file, or a list of binlog files; paths or URIs."""
-    columns: tuple[str, ...] = tuple(TYPES)
+    asked_columns: tuple[str, ...] | None = None
+    """The columns that the option ``columns`` names, in the user's order. None: the default columns."""
     opened: bool = True
     """Whether each event inside a compressed transaction has a row of its own, besides the row of the compressed
     event."""
@@ -40,6 +47,45 @@ class SourceOptions:
     starting_position: str = "earliest"
     """The position at which a new streaming query begins: ``earliest``, ``latest``, or ``file:position``."""
     bytes_per_trigger: int = BYTES_PER_TRIGGER
+    filter: SlaveDefinition | None = None
+    """The filter that every row must pass; None: all events are rows."""
+    slaves: tuple[SlaveDefinition, ...] = ()
+    """The slaves that have a column, which tells whether the master sends them the event."""
+    exploded: bool = False
+    """Whether each changed row of a rows event is a row of the data source."""
+
+    @cached_property
+    def types(self) -> dict[str, pa.DataType]:
+        """All columns that a query with these options can have, with their Arrow types."""
+        sent = dict.fromkeys(self.slave_of_column, pa.bool_())
+        rows = ROW_TYPES if self.exploded else {}
+        return {**TYPES, **TEXT_TYPES, **rows, **image_types(exploded=self.exploded), **sent}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the query, in order.
+
+        By default these are the columns that cost little, in exploded form also the row images. Columns of slaves are
+        always among them, since an option has named each slave.
+        """
+        costly = TEXT_TYPES if self.exploded else {**TEXT_TYPES, **image_types(exploded=False)}
+        named = self.asked_columns or tuple(name for name in self.types if name not in costly)
+        return (*named, *(name for name in self.slave_of_column if name not in named))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the query with their Arrow types."""
+        return pa.schema([(name, self.types[name]) for name in self.columns])
+
+    @property
+    def slave_of_column(self) -> dict[str, int]:
+        """The number of the slave, by the name of its column."""
+        return {sent_column(one.name): number for number, one in enumerate(self.slaves)}
+
+    @property
+    def definitions(self) -> tuple[SlaveDefinition, ...]:
+        """All filters that must decide about each event: those of the slaves, then the filter that rows must pass."""
+        return self.slaves if self.filter is None else (*self.slaves, self.filter)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -49,15 +95,16 @@ class SourceOptions:
         an unknown name or a bad value.
         """
         given = {name.lower(): value for name, value in options.items()}
-        unknown = given.keys() - {name.lower() for name in _NAMES}
+        named = {name for name in given if not name.startswith(ONE_SLAVE)}
+        unknown = named - {name.lower() for name in _NAMES}
         if unknown:
             raise OptionError(
                 f"the data source binlog has no option {', '.join(sorted(unknown))}; "
-                f"its options are {', '.join(_NAMES)}"
+                f"its options are {', '.join(_NAMES)}, slave.NAME"
             )
-        return cls(
+        made = cls(
             sources=_sources(given),
-            columns=_columns(given.get("columns")),
+            asked_columns=_columns(given.get("columns")),
             opened=_choice(given, "payloads", ("opened", "closed")) == "opened",
             verify=_choice(given, "verify", ("true", "false")) == "true",
             range_size=_size(given, "rangeSize", RANGE_SIZE),
@@ -65,7 +112,24 @@ class SourceOptions:
             cuts=given.get("cuts"),
             starting_position=given.get("startingposition", "earliest"),
             bytes_per_trigger=_size(given, "maxBytesPerTrigger", BYTES_PER_TRIGGER),
+            filter=filter_of(given),
+            slaves=slaves_of(given),
+            exploded=_choice(given, "rows", ("events", "exploded")) == "exploded",
         )
+        made._check_columns()
+        return made
+
+    def _check_columns(self) -> None:
+        asked = self.asked_columns or ()
+        if len(set(asked)) < len(asked) or not self.types.keys() >= set(asked):
+            hint = (
+                "; the column row needs the option rows=exploded"
+                if "row" in asked and not self.exploded
+                else ""
+            )
+            raise OptionError(
+                f"option columns: {', '.join(asked)!r}; the columns are {', '.join(self.types)}, each once{hint}"
+            )
 
 
 _NAMES = (
@@ -80,6 +144,9 @@ _NAMES = (
     "cuts",
     "startingPosition",
     "maxBytesPerTrigger",
+    "filter",
+    "slaves",
+    "rows",
 )
 
 
@@ -98,14 +165,8 @@ def _sources(given: Mapping[str, str]) -> str | list[str]:
     return found
 
 
-def _columns(text: str | None) -> tuple[str, ...]:
-    if text is None:
-        return tuple(TYPES)
-    asked = [name.strip() for name in text.split(",")]
-    unknown = [name for name in asked if name not in TYPES]
-    if unknown or len(set(asked)) < len(asked):
-        raise OptionError(f"option columns: {text!r}; the columns are {', '.join(TYPES)}, each once")
-    return tuple(asked)
+def _columns(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
 def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:

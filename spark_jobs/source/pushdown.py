@@ -7,7 +7,7 @@ Predicates on the columns ``file`` and ``position`` also exclude whole files and
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import datasource as D
 
 from dumpfilter.spark_jobs.source.columns import TYPES
+from dumpfilter.spark_jobs.source.images import IMAGES, ROW_TYPES
 
 _COMPARISONS: dict[type[D.Filter], Callable[..., pa.Array]] = {
     D.EqualTo: pc.equal,
@@ -36,7 +37,9 @@ _PYTHON_TYPES: dict[pa.DataType, type] = {
     pa.bool_(): bool,
     TYPES["timestamp"]: datetime.datetime,
 }
-_COSTLY = ("gtid", "database", "table", "statement_kind", "rows")
+_COSTLY = ("gtid", "database", "table", "statement_kind", "rows", "sql")
+_NOT_OF_EVENTS = (*IMAGES, *ROW_TYPES)
+"""The columns with row images. Spark evaluates conditions on them, since an event may have several values."""
 
 
 @dataclass(frozen=True)
@@ -52,25 +55,25 @@ class Predicate:
         return _evaluate(self.filter, values)
 
 
-def predicate_of(filter: D.Filter) -> Predicate | None:
-    """Return Spark's filter object as a predicate on a column.
+def predicate_of(filter: D.Filter, types: Mapping[str, pa.DataType] = TYPES) -> Predicate | None:
+    """Return Spark's filter object as a predicate on a column. ``types`` are the columns of the query.
 
     Return None if the data source cannot evaluate the filter exactly as Spark would. Then Spark evaluates the filter.
     """
     inner = filter.child if isinstance(filter, D.Not) else filter
     path = getattr(inner, "attribute", None)
-    if path is None or len(path) != 1 or path[0] not in TYPES:
+    if path is None or len(path) != 1 or path[0] not in types or path[0] in _NOT_OF_EVENTS:
         return None
     column = path[0]
     if type(inner) in (D.IsNull, D.IsNotNull):
         return Predicate(column, filter)
     value = getattr(inner, "value", None)
     if type(inner) is D.In:
-        comparable = all(_fits(one, TYPES[column]) for one in value or ())
+        comparable = all(_fits(one, types[column]) for one in value or ())
     elif type(inner) in _TEXTS:
-        comparable = isinstance(value, str) and TYPES[column] == pa.string()
+        comparable = isinstance(value, str) and types[column] == pa.string()
     elif type(inner) in _COMPARISONS or type(inner) is D.EqualNullSafe:
-        comparable = _fits(value, TYPES[column])
+        comparable = _fits(value, types[column])
     else:
         comparable = False
     return Predicate(column, filter) if comparable else None

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 
+from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
+from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.dump.sent_events import SentEvents
+from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.ranges.files import open_file
-from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Range, blocks_of
-from dumpfilter.spark_jobs.source.columns import OF_SUBJECTS, TYPES, EventColumns, EventsOfSegment
-from dumpfilter.spark_jobs.source.pushdown import Predicate
+from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Held, Range, blocks_of
+from dumpfilter.spark_jobs.source.columns import OF_SUBJECTS, EventColumns, EventsOfSegment
+from dumpfilter.spark_jobs.source.images import IMAGES, exploded, image_lists
+from dumpfilter.spark_jobs.source.options import SourceOptions
+
+if TYPE_CHECKING:
+    from dumpfilter.spark_jobs.source.pushdown import Predicate
+
+Int64 = npt.NDArray[np.int64]
 
 FIRST = 4
 """The offset of a file's first event, the format description event. It follows the magic number of 4 bytes. A range
@@ -24,21 +36,26 @@ that begins at this offset includes the format description event."""
 
 
 @dataclass(frozen=True)
-class FileRange(InputPartition):
-    """The part of a binlog file that one Spark task reads, complete transactions from offset ``start`` to ``end``."""
+class FileRange:
+    """The part of a binlog file that one Spark task reads, complete transactions from offset ``start`` to ``end``.
+
+    Filters need the other fields. ``names`` are the rules by which the server that wrote the newest file compares
+    names. ``prepared`` are the XA transactions that end in the range and are prepared in an earlier one.
+    """
 
     path: str
     start: int
     end: int
+    names: NameRules = DEFAULT_NAMES
+    prepared: tuple[tuple[Xid, Held], ...] = ()
 
 
 def read_batches(
     wanted: FileRange,
-    columns: Sequence[str] = tuple(TYPES),
+    options: SourceOptions,
+    columns: Sequence[str] | None = None,
     predicates: Sequence[Predicate] = (),
     *,
-    opened: bool = True,
-    verify: bool = True,
     block_size: int = BLOCK_SIZE,
     open_file: Callable[[str], BinlogFile] = open_file,
 ) -> Iterator[pa.RecordBatch]:
@@ -46,37 +63,63 @@ def read_batches(
 
     Parameters:
         wanted: the part of a file to read.
-        columns: the columns of the batches.
+        options: the options of the query. Their filter must let an event pass.
+        columns: the columns of the batches; None: those of the options.
         predicates: conditions on columns, from the query's WHERE clause.
-        opened: whether each event inside a compressed transaction has a row of its own.
-        verify: whether the events' checksums are checked.
         block_size: the number of bytes that are read at a time and become one batch. Memory grows with it.
         open_file: the function that opens a file by its path or URI.
 
     Raises BinlogError with file and position.
     """
-    needed = {*columns, *(predicate.column for predicate in predicates)}
-    statements = opened or bool(needed & OF_SUBJECTS)
+    schema = pa.schema([(name, options.types[name]) for name in columns or options.columns])
+    needed = {*schema.names, *(predicate.column for predicate in predicates)}
+    filters = {name: k for name, k in options.slave_of_column.items() if name in needed}
+    if options.filter is not None:
+        filters[FILTER] = len(options.slaves)
+    statements = options.opened or bool(needed & OF_SUBJECTS)
     subjects, sources = Subjects(), SourceNumbers()
-    schema = pa.schema([(name, TYPES[name]) for name in columns])
+    batches = _Batches(schema, predicates, exploded=options.exploded, filtered=FILTER in filters)
     with open_file(wanted.path) as file:
-        made = EventColumns(file.name, subjects, sources, wanted=needed, opened=opened)
         start = max(wanted.start, file.first_event)
-        blocks = blocks_of(
-            file,
-            Range(0, 0, start, wanted.end),
-            subjects,
-            sources,
-            verify=verify,
-            block_size=block_size,
-            statements=statements,
-            payloads=opened,
+        range = Range(0, 0, start, wanted.end, wanted.prepared)
+        blocks = partial(blocks_of, file, range, subjects, sources, block_size=block_size)
+        make = partial(
+            EventColumns, file.name, subjects, sources, wanted=needed, opened=options.opened, filters=filters
         )
         if wanted.start <= FIRST:
             head = _head(file)
-            yield from _batches(made.of(head.segment, head.data), schema, predicates)
-        for block in blocks:
-            yield from _batches(made.of(block.segment, block.data), schema, predicates)
+            yield from batches.of(make().of(head.segment, head.data))
+        sent = None
+        if filters:
+            # A dump may decide about an event only when it has seen later events. Therefore the filters decide about
+            # the whole range first.
+            sent = _decide(
+                blocks(verify=options.verify), wanted.names, options, file, start, subjects, sources
+            )
+        made = make(sent=sent)
+        verify = options.verify and sent is None
+        for block in blocks(verify=verify, statements=statements, payloads=options.opened):
+            yield from batches.of(made.of(block.segment, block.data))
+
+
+FILTER = "the filter"
+"""The name under which the decisions of the option ``filter`` stand among the columns. No column has the name."""
+
+
+def _decide(
+    blocks: Iterable[Block],
+    names: NameRules,
+    options: SourceOptions,
+    file: BinlogFile,
+    start: int,
+    subjects: Subjects,
+    sources: SourceNumbers,
+) -> SentEvents:
+    filters = [(TableFlags(one.filter(names), subjects), one.origin) for one in options.definitions]
+    sent = SentEvents(filters, sources, start, file.read)
+    for block in blocks:
+        sent.add(block.segment)
+    return sent
 
 
 def _head(file: BinlogFile) -> Block:
@@ -87,18 +130,60 @@ def _head(file: BinlogFile) -> Block:
     return Block(segment, data)
 
 
-def _batches(
-    events: EventsOfSegment, schema: pa.Schema, predicates: Sequence[Predicate]
-) -> Iterator[pa.RecordBatch]:
-    keep = None
-    for predicate in predicates:
-        column = events.column(predicate.column)
-        passed = np.flatnonzero((column if keep is None else column.among(keep)).where(predicate))
-        keep = passed if keep is None else keep[passed]
-        if not keep.size:
+class _Batches:
+    """The maker of Arrow batches from segments of events.
+
+    Parameters:
+        schema: the columns of the batches.
+        predicates: the conditions that each event must pass.
+        exploded: whether each changed row of a rows event is a row of its own.
+        filtered: whether the option ``filter`` must let each event pass.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, predicates: Sequence[Predicate], *, exploded: bool, filtered: bool
+    ) -> None:
+        self._schema = schema
+        self._predicates = predicates
+        self._is_exploded = exploded
+        self._filtered = filtered
+        self._has_images = exploded or not set(IMAGES).isdisjoint(schema.names)
+
+    def of(self, events: EventsOfSegment) -> Iterator[pa.RecordBatch]:
+        """Yield the wanted events of a segment as a batch, or no batch if no event is wanted."""
+        keep = self._wanted(events)
+        images = events.changed_rows(keep) if self._has_images else None
+        count = len(events) if keep is None else keep.size
+        if not count:
             return
-    arrays = []
-    for field in schema:
-        column = events.column(field.name)
-        arrays.append((column if keep is None else column.among(keep)).arrow(field.type))
-    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        found: dict[str, pa.Array] = {}
+        if images is not None and self._is_exploded:
+            rows = exploded(images, count)
+            keep = rows.event if keep is None else keep[rows.event]
+            found = {"row": rows.row, "before": rows.before, "after": rows.after}
+        elif images is not None:
+            found = {
+                "before": image_lists(images.before, images.event, count),
+                "after": image_lists(images.after, images.event, count),
+            }
+        arrays = []
+        for field in self._schema:
+            if field.name in found:
+                arrays.append(found[field.name])
+                continue
+            column = events.column(field.name)
+            arrays.append((column if keep is None else column.among(keep)).arrow(field.type))
+        yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _wanted(self, events: EventsOfSegment) -> Int64 | None:
+        """Return the numbers of the events that pass the filter and all predicates; None: all events."""
+        keep: Int64 | None = None
+        if self._filtered:
+            keep = np.flatnonzero(events.column(FILTER).where(lambda sent: sent))
+        for predicate in self._predicates:
+            if keep is not None and not keep.size:
+                break
+            column = events.column(predicate.column)
+            passed = np.flatnonzero((column if keep is None else column.among(keep)).where(predicate))
+            keep = passed if keep is None else keep[passed]
+        return keep

@@ -16,15 +16,19 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.errors import BinlogError, BinlogMissing, OptionError, PositionError
 from dumpfilter.index.fileset import SegmentReader
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.ranges.files import file_name, find_set, open_file
-from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE
+from dumpfilter.spark_jobs.ranges.range_index import XaLook
+from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, blocks_of
 from dumpfilter.spark_jobs.source.options import SourceOptions
+from dumpfilter.spark_jobs.source.planning import for_filters, look_in
 from dumpfilter.spark_jobs.source.reading import FIRST, FileRange, read_batches
-from dumpfilter.spark_jobs.source.user_errors import without_traceback
+from dumpfilter.spark_jobs.source.user_errors import short, without_traceback
 
 
 class Offset(TypedDict):
@@ -114,6 +118,31 @@ class GrowingSet:
                 found.append(FileRange(path, at, to))
         return found
 
+    def for_filters(self, ranges: Sequence[FileRange]) -> list[FileRange]:
+        """Return the ranges of a micro-batch with the facts that filters need.
+
+        If an XA transaction ends in the ranges that was prepared before them, the earlier part of the set is read for
+        the tables of the prepared transaction. Raises BinlogError.
+        """
+        looks = [look_in(one) for one in ranges] if any(map(_has_xa, ranges)) else []
+        wanted: set[Xid] = set()
+        prepared: set[Xid] = set()
+        for look in looks:
+            wanted |= look.ended - prepared
+            prepared = (prepared - look.ended) | look.prepared.keys()
+        paths = list(self.paths.values())
+        first = ranges[0]
+        earlier: list[XaLook] = []
+        for path in reversed(paths[: paths.index(first.path) + 1]):
+            if not wanted:
+                break
+            end = first.start if path == first.path else _size(path)
+            if end > FIRST:
+                earlier.insert(0, look_in(FileRange(path, FIRST, end)))
+                # An xid may be used again. Then its last transaction before the ranges counts.
+                wanted -= earlier[0].prepared.keys() | earlier[0].ended
+        return for_filters(ranges, looks, newest=paths[-1], earlier=earlier)
+
     def _check(self, offset: Offset) -> None:
         name, position = offset["file"], offset["position"]
         if name not in self.paths:
@@ -152,6 +181,15 @@ def _ends(
     """
     ends = offset[first_events[1:-1]]
     return ends if is_open else np.append(ends, end)
+
+
+def _has_xa(wanted: FileRange) -> bool:
+    """Tell whether a range has XA COMMIT or XA ROLLBACK of a prepared transaction. Raises BinlogError."""
+    subjects, sources = Subjects(), SourceNumbers()
+    with open_file(wanted.path) as file:
+        within = Range(0, 0, max(wanted.start, file.first_event), wanted.end)
+        blocks = blocks_of(file, within, subjects, sources, verify=False, statements=False, payloads=False)
+        return any(bool((block.segment.role & R.ROLE_MASK == R.XA).any()) for block in blocks)
 
 
 def _size(path: str) -> int:
@@ -238,18 +276,19 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:  # type: ignore[override]
         """Return the parts of files that the Spark tasks of a micro-batch read, one for each task. Raises
         BinlogError."""
-        return self._set().ranges(start, end, self._options.range_size)
+        now = self._set()
+        found = now.ranges(start, end, self._options.range_size)
+        if self._options.definitions and found:
+            found = now.for_filters(found)
+        return [InputPartition(one) for one in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the events of one part of a micro-batch as Arrow batches. Spark calls this in a task. Raises
         BinlogError."""
-        assert isinstance(partition, FileRange)
         try:
-            yield from read_batches(
-                partition, self._columns, opened=self._options.opened, verify=self._options.verify
-            )
+            yield from read_batches(partition.value, self._options, self._columns)
         except BinlogError as error:
-            raise error.with_traceback(None) from None
+            raise short(error) from None
 
     def commit(self, end: Offset) -> None:  # type: ignore[override]
         """Do nothing when Spark has processed all events before ``end``.

@@ -7,6 +7,7 @@ traceback of expected errors, such as a missing file, so that the user sees only
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -14,6 +15,12 @@ from dumpfilter.errors import DumpfilterError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_IN_WORKER = "PYTHON_WORKER_FACTORY_SECRET"
+"""A variable that Spark sets in the environment of its Python processes."""
+
+_HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
+"""The variable by which Spark knows that a Python process sends exceptions without their tracebacks."""
 
 
 def without_traceback(function: Callable[P, R]) -> Callable[P, R]:
@@ -27,6 +34,17 @@ def without_traceback(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except DumpfilterError as error:
-            raise error.with_traceback(None) from None
+            raise short(error) from None
 
     return called
+
+
+def short(error: DumpfilterError) -> DumpfilterError:
+    """Return an error that is raised next, without its traceback.
+
+    In a Python process of Spark the function also asks Spark to send no traceback. Such a process ends with the error,
+    so no later exception loses its traceback.
+    """
+    if _IN_WORKER in os.environ:
+        os.environ[_HIDE_TRACEBACK] = "1"
+    return error.with_traceback(None)

@@ -125,7 +125,9 @@ def driver_address(master: str, timeout: float = REACH_TIMEOUT) -> str | None:
     for address in master.removeprefix("spark://").split(","):
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise OptionError(f"--master {master}: a standalone master is spark://host:port, often port 7077")
+            raise OptionError(
+                f"--spark-master {master}: a standalone master is spark://host:port, often port 7077"
+            )
         try:
             with socket.create_connection((host.strip("[]"), int(port)), timeout) as connection:
                 return str(connection.getsockname()[0])

@@ -36,12 +36,15 @@ from dumpfilter.spark_jobs.spark.daemon import PACKAGE, package_folder
 OWN = "dumpfilter"
 """The name of this product as an installed distribution."""
 
+SOURCE_PACKAGE = "pyspark_binlog"
+"""The package by which Spark finds the data source. It lies beside dumpfilter's own folder."""
+
 EXTRA = "spark"
 """The extra that users install for the Spark jobs: ``pip install dumpfilter[spark]``."""
 
-NOT_PACKED = frozenset({"pyspark", "py4j", "jinja2", "plotly"})
+NOT_PACKED = frozenset({"pyspark", "py4j", "jinja2"})
 """The packages that are left out of the archive. PySpark and py4j come with the workers' Spark. Only the driver uses
-jinja2 and plotly, which render the bandwidth report."""
+jinja2, which renders the bandwidth report."""
 
 LEFT_OUT = frozenset({"__pycache__", "tests"})
 """The directories of packages that are left out of the archive, because no job reads them."""
@@ -170,10 +173,12 @@ def distribution_files(distribution: importlib.metadata.Distribution) -> Iterato
 
 
 def _copy_own_packages(to: Path) -> None:
-    """Copy the package ``dumpfilter`` with numba's compiled functions. Symbolic links become folders."""
-    shutil.copytree(
-        package_folder(), to / PACKAGE, ignore=shutil.ignore_patterns("tests", "*.pyc", "*.tmp.*")
-    )
+    """Copy the packages of dumpfilter with numba's compiled functions. Symbolic links become folders."""
+    folder = package_folder()
+    for name in (PACKAGE, SOURCE_PACKAGE):
+        shutil.copytree(
+            folder.parent / name, to / name, ignore=shutil.ignore_patterns("tests", "*.pyc", "*.tmp.*")
+        )
 
 
 def _compile_kernels(own: Path) -> None:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dumpfilter.simulation.results import Results
-from dumpfilter.simulation.tables import SCHEMAS
+from dumpfilter.simulation.tables import FORMS
 from dumpfilter.workload.generate import generate
 from tests.commands.in_process import run
 
@@ -40,8 +40,8 @@ def test_a_topology(index: Path, tmp_path: Path) -> None:
     (nbytes,) = {link.bytes for link in whole.links}
     assert 0 < size - nbytes <= 200 * len(results.sources[0].files)
     assert (output / "report.html").stat().st_size > 1000
-    for name, columns in SCHEMAS.items():
-        assert pq.read_table(output / f"{name}.parquet").column_names == list(columns)
+    for name, form in FORMS.items():
+        assert pq.read_table(output / f"{name}.parquet").column_names == form.schema.names
     again = run("simulate", TOPOLOGY, "--binlog", index, "--output", output)
     assert again.returncode == 1
     assert "--overwrite" in again.stderr

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pymysql
 import pytest
+import sqlalchemy
+from sqlalchemy.pool import StaticPool
 
 from dumpfilter.console.server import ConsoleServer
 from tests.console.small_executor import SmallExecutor
@@ -46,6 +48,29 @@ SQLALCHEMY = [
         "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'performance_schema' "
         "AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY TABLE_NAME LIMIT 1",
         [("replication_applier_filters",)],
+    ),
+]
+SHOW_CREATE = [
+    (
+        "SHOW CREATE TABLE `replication_applier_status`",
+        [
+            (
+                "replication_applier_status",
+                "CREATE TABLE `replication_applier_status` (\n  `CHANNEL_NAME` longtext,\n  `SERVICE_STATE` longtext,\n"
+                "  `REMAINING_DELAY` bigint unsigned DEFAULT NULL\n"
+                ") ENGINE=PERFORMANCE_SCHEMA DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci",
+            )
+        ],
+    ),
+    (
+        "SHOW CREATE DATABASE performance_schema",
+        [
+            (
+                "performance_schema",
+                "CREATE DATABASE `performance_schema` "
+                "/*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci */",
+            )
+        ],
     ),
 ]
 CONNECTOR_J = [
@@ -108,10 +133,46 @@ DBEAVER = [
 ]
 
 
-@pytest.mark.parametrize(("statement", "expected"), [*SQLALCHEMY, *CONNECTOR_J, *DBEAVER])
+@pytest.mark.parametrize(("statement", "expected"), [*SQLALCHEMY, *SHOW_CREATE, *CONNECTOR_J, *DBEAVER])
 def test_a_clients_own_statement_is_answered(
     connection: pymysql.Connection, statement: str, expected: list[tuple[object, ...]] | None
 ) -> None:
     rows = answer(connection, statement)
     assert expected is None or rows == expected
     assert expected is not None or len(rows) > 0
+
+
+@pytest.mark.parametrize(
+    ("statement", "number", "text"),
+    [
+        ("EXPLAIN SELECT 1", 1235, "'EXPLAIN'"),
+        ("ANALYZE TABLE replication_applier_status", 1235, "'ANALYZE'"),
+        ("SHOW ENGINE INNODB STATUS", 1235, "'SHOW ENGINE'"),
+        ("SHOW PRIVILEGES", 1235, "'SHOW PRIVILEGES'"),
+        ("SHOW CREATE PROCEDURE p", 1235, "'SHOW CREATE PROCEDURE'"),
+        ("SHOW CREATE VIEW replication_applier_status", 1347, "is not VIEW"),
+        ("SHOW CREATE TABLE nosuch", 1146, "'performance_schema.nosuch' doesn't exist"),
+        ("SHOW CREATE DATABASE nosuch", 1049, "'nosuch'"),
+        ("SHOW CREATE", 1064, "near ''"),
+        ("SHOW NONSENSE", 1064, "near 'NONSENSE'"),
+    ],
+)
+def test_what_a_server_has_and_a_console_has_not(
+    connection: pymysql.Connection, statement: str, number: int, text: str
+) -> None:
+    with pytest.raises(pymysql.MySQLError, match=text) as failed:
+        answer(connection, statement)
+    assert failed.value.args[0] == number
+
+
+def test_sqlalchemy_reflects_the_tables(connection: pymysql.Connection) -> None:
+    engine = sqlalchemy.create_engine("mysql+pymysql://", creator=lambda: connection, poolclass=StaticPool)
+    metadata = sqlalchemy.MetaData()
+    metadata.reflect(bind=engine)
+    assert sorted(metadata.tables) == ["replication_applier_filters", "replication_applier_status"]
+    columns = metadata.tables["replication_applier_status"].columns
+    assert {name: type(column.type).__name__ for name, column in columns.items()} == {
+        "CHANNEL_NAME": "LONGTEXT",
+        "SERVICE_STATE": "LONGTEXT",
+        "REMAINING_DELAY": "BIGINT",
+    }

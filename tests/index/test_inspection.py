@@ -4,62 +4,106 @@ from __future__ import annotations
 
 from collections import Counter
 from io import StringIO
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 
 from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.compression import uncompress
 from dumpfilter.binlog.events import EventType, event_name
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import add_numbers, empty_set
-from dumpfilter.binlog.reader import iter_events
+from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.binlog.rows import decode_rows_header
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.index.inspection import FRAMING, STATEMENTS, Inspection, inspect_set, render_inspection
+from dumpfilter.index.inspection import (
+    FRAMING,
+    NOT_OPENED,
+    TOP,
+    Inspection,
+    Inspector,
+    Volume,
+    inspect_set,
+    owner_of,
+)
+from dumpfilter.index.inspection_text import render_inspection
 from dumpfilter.index.subjects import TableSubject
-from tests.index.plain_index import index_events
+from dumpfilter.statement.statement import Statement
+from tests.index.plain_index import ReferenceIndex, index_events
 from tests.strategies import MadeBinlog, binlogs
-from tests.support import DATA, RECORDED_SETS, recording_id
+from tests.support import DATA, RECORDED_SETS, recording_id, segments
+
+
+def _uncompressed(event: Event) -> int:
+    """Return the size of an event without MariaDB's compression, by the decoders that uncompress it."""
+    kind = EventType(event.type) if event.type in set(EventType) else None
+    if kind is None or not kind.kind.compressed or kind == EventType.TRANSACTION_PAYLOAD:
+        return len(event.raw)
+    if kind == EventType.QUERY_COMPRESSED:
+        body = bytes(event.body)
+        at = 13 + int.from_bytes(body[11:13], "little") + body[8] + 1
+    else:
+        at = decode_rows_header(event.type, event.body).rows_offset
+    packed = bytes(event.body[at:])
+    return len(event.raw) - len(packed) + len(uncompress(packed))
+
+
+def _shares(whole: int, sizes: list[int]) -> list[int]:
+    """Divide the bytes of a payload among its events, with whole numbers only."""
+    until = [end * whole // sum(sizes) for end in accumulate(sizes)]
+    return [b - a for a, b in pairwise([0, *until])]
 
 
 def _check(found: Inspection, paths: list[Path]) -> None:
     """Compare an inspection with a count of the same files, event by event."""
     events: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
-    owners: Counter[tuple[str, str]] = Counter()
-    bytes_of: Counter[tuple[str, str]] = Counter()
+    volumes: dict[tuple[str, str], Volume] = {}
     transactions = 0
     times = []
     gtids = empty_set(found.family)
     prepared: dict[Xid, Any] = {}
+    totals = []
+
+    def count(subject: object, size: int, uncompressed: int) -> None:
+        known = isinstance(subject, TableSubject | Statement)
+        owner = owner_of(subject) if known else (FRAMING, "")  # type: ignore[arg-type]
+        volumes[owner] = volumes.get(owner, Volume(0, 0, 0)).plus(Volume(1, size, uncompressed))
+
     for path in paths:
+        opened = []
         with open(path, "rb") as source:
             for event in iter_events(source, file=path.name, start=5):
                 events[event.name] += 1
                 sizes[event.name] += len(event.raw)
                 times.append(event.header.timestamp)
+                opened.append(_uncompressed(event))
         with open(path, "rb") as source:
             index = index_events(iter_events(source, file=path.name), prepared)
             prepared = index.prepared
-        for subject, size in zip(index.subject, index.size, strict=True):
-            if isinstance(subject, int | frozenset):
-                owner = (FRAMING, "")
-            elif isinstance(subject, TableSubject):
-                owner = (subject.database, subject.table)
-            else:
-                owner = (subject.database or subject.current_database or "(no database)", STATEMENTS)
-            owners[owner] += 1
-            bytes_of[owner] += size
+        for k, (subject, size) in enumerate(zip(index.subject, index.size, strict=True)):
+            inner = index.payloads.get(k)
+            if inner is None or not inner.size:
+                count(subject, size, opened[k])
+                continue
+            for each, share, own in zip(inner.subject, _shares(size, inner.size), inner.size, strict=True):
+                count(each, share, own)
         for transaction in index.transactions:
             transactions += transaction.subject != R.KEPT
             if not isinstance(transaction.source, int):
                 add_numbers(gtids, transaction.source, [transaction.number])  # type: ignore[arg-type]
+        totals += _transactions(index, opened)
     assert found.events == {name: (events[name], sizes[name]) for name in events}
-    assert found.tables == {owner: (n, bytes_of[owner]) for owner, n in owners.items()}
+    unopened = found.tables.pop((NOT_OPENED, ""), Volume(0, 0, 0))
+    volumes[FRAMING, ""] = volumes.get((FRAMING, ""), Volume(0, 0, 0)).plus(Volume(*(-n for n in unopened)))
+    assert {k: v for k, v in found.tables.items() if any(v)} == {k: v for k, v in volumes.items() if any(v)}
     assert found.transactions == transactions
     assert parse_gtid_set(found.gtids, found.family) == gtids
     times = [time for time in times if time]
@@ -69,8 +113,28 @@ def _check(found: Inspection, paths: list[Path]) -> None:
     heads = sum(4 + int.from_bytes(path.read_bytes()[13:17], "little") for path in paths)
     total = sum(size for _, size in found.files)
     assert sum(size for _, size in found.events.values()) == total - heads
-    assert sum(size for _, size in found.schemas().values()) == total - heads
-    assert sum(n for n, _ in found.schemas().values()) == sum(events.values())
+    assert sum(one.bytes for one in found.schemas().values()) + unopened.bytes == total - heads
+    # The largest transactions are those that a sort of all transactions gives.
+    assert [one.uncompressed for one in found.largest_transactions] == sorted(totals, reverse=True)[:TOP]
+    assert sum(one.transactions for one in found.rates) == found.transactions
+
+
+_BETWEEN = -3
+"""The GTID source of an event between transactions."""
+
+
+def _transactions(index: ReferenceIndex, opened: list[int]) -> list[int]:
+    """Return the size of each transaction without compression."""
+    of_event = [
+        sum(index.payloads[k].size) if k in index.payloads and index.payloads[k].size else opened[k]
+        for k in range(len(index.size))
+    ]
+    starts = [transaction.first_event for transaction in index.transactions]
+    found = []
+    for transaction, (begin, end) in zip(index.transactions, pairwise([*starts, len(of_event)]), strict=True):
+        if transaction.source != _BETWEEN:
+            found.append(sum(of_event[begin:end]))
+    return found
 
 
 @pytest.mark.parametrize("path", RECORDED_SETS, ids=recording_id)
@@ -86,6 +150,69 @@ def test_generated(made: MadeBinlog, tmp_path_factory: pytest.TempPathFactory) -
     path = tmp_path_factory.mktemp("set") / "made.000001"
     path.write_bytes(made.data)
     _check(inspect_set(BinlogSet.open(path)), [path])
+
+
+@settings(deadline=None, max_examples=40)
+@given(made=binlogs(), segment_size=st.integers(64, 2048))
+def test_segments_of_any_size_give_the_same_figures(made: MadeBinlog, segment_size: int) -> None:
+    """Transactions and statements that lie in several segments count once."""
+    found = []
+    for size in (segment_size, 1 << 22):
+        one = Inspection(made.fd.server_version, made.fd.family)
+        work = Inspector(one)
+        for reader, segment in segments(made.data, size, subjects=work.subjects, sources=work.sources):
+            work.add(reader, segment)
+        work.finish()
+        found.append(one.as_dict())
+    assert found[0] == found[1]
+
+
+def test_statements_are_found_as_in_plain_python() -> None:
+    """The largest statements are those that a sort of all statements gives."""
+    path = DATA / "recordings" / "mysql-payloads"
+    binlogs_ = BinlogSet.open(path)
+    expected = []
+    prepared: dict[Xid, Any] = {}
+    for name in binlogs_.names:
+        with open(binlogs_.path(name), "rb") as source:
+            index = index_events(iter_events(source, file=name), prepared)
+            prepared = index.prepared
+        for each in (index, *index.payloads.values()):
+            size = 0
+            for role, nbytes in zip(each.role, each.size, strict=True):
+                kind = role & R.ROLE_MASK
+                if R.CONTEXT <= kind <= R.DUMMY_ROWS:
+                    size += nbytes
+                    if kind in (R.ROWS_END, R.STATEMENT, R.DUMMY_ROWS):
+                        expected.append(size)
+                        size = 0
+    found = inspect_set(binlogs_, top=1000).largest_statements
+    assert [one.uncompressed for one in found] == sorted(expected, reverse=True)
+
+
+def test_large_transaction_names_its_tables() -> None:
+    """A large transaction has its file, position, GTID, tables and kinds of change."""
+    found = inspect_set(BinlogSet.open(DATA / "recordings" / "mysql-payloads"))
+    largest = found.largest_transactions[0]
+    assert largest.uncompressed == max(one.uncompressed for one in found.largest_transactions)
+    assert largest.gtid.endswith(":8")
+    assert largest.tables
+    assert all("." in name for name in largest.tables)
+    assert any(kind.endswith(" rows") for kind in largest.kinds)
+    assert found.compression.transactions == 12
+    assert found.largest_statements[0].text.startswith("insert into shop.a(v) select repeat('x',n)")
+    everything = inspect_set(BinlogSet.open(DATA / "recordings" / "mysql-payloads"), top=99)
+    outside = [one for one in everything.largest_statements if "CREATE DATABASE" in one.kinds]
+    assert outside
+    assert all(one.text.lower().startswith("create database") for one in outside)
+    assert found.compression.uncompressed == 7889
+    out = StringIO()
+    render_inspection(found, Console(file=out, width=80), top=3)
+    text = out.getvalue()
+    assert "compression: 12 of 24 transactions" in text
+    assert f"{largest.file}:{largest.position}" in text
+    assert "Events inside compressed transactions" in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_oracle() -> None:
@@ -105,9 +232,10 @@ def test_as_dict_and_as_text() -> None:
     made = found.as_dict()
     assert made["files"][0] == {"name": found.files[0][0], "bytes": found.files[0][1]}
     assert {
-        (row["schema"], row["table"]): (row["events"], row["bytes"]) for row in made["tables"]
+        (row["schema"], row["table"]): (row["events"], row["bytes"], row["bytes_uncompressed"])
+        for row in made["tables"]
     } == found.tables
-    assert {name: (row["events"], row["bytes"]) for name, row in made["schemas"].items()} == found.schemas()
+    assert {name: tuple(row.values()) for name, row in made["schemas"].items()} == found.schemas()
     assert (made["transactions"], made["gtids"]) == (found.transactions, found.gtids)
     out = StringIO()
     render_inspection(found, Console(file=out, width=120), top=1)

@@ -19,7 +19,8 @@ from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.printing import LoadFiles, TextPrinter
+from dumpfilter.printing.load_files import LoadFiles
+from dumpfilter.printing.text import TextPrinter
 from dumpfilter.slave.channel import Channel, ChannelOptions
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import apply_files

@@ -12,7 +12,8 @@ from dumpfilter.filter import Filter
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.clever import CleverFilter
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.printing import LoadFiles, TextPrinter
+from dumpfilter.printing.load_files import LoadFiles
+from dumpfilter.printing.text import TextPrinter
 from tests.oracle.recordings import Recording, all_recordings
 
 BINLOG = re.compile(rb"^BINLOG '\n(.*?)'/\*!\*/;$", re.MULTILINE | re.DOTALL)

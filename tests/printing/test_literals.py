@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from dumpfilter.binlog.context_events import (
     UserVar,
 )
-from dumpfilter.binlog.row_image import decimal_binary_size
-from dumpfilter.printing.literals import decimal_text, user_variable
+from dumpfilter.binlog.decimals import decimal_binary_size, decimal_text
+from dumpfilter.printing.literals import user_variable
 
 
 def _binary_decimal(digits: str, negative: bool, precision: int, scale: int) -> bytes:

@@ -10,7 +10,7 @@ from dumpfilter.binlog.context_events import (
     LoadBlock,
 )
 from dumpfilter.errors import BinlogCorrupt, OutputError
-from dumpfilter.printing import LoadFiles
+from dumpfilter.printing.load_files import LoadFiles
 
 
 def test_load_files_are_put_together_and_never_replace_one(tmp_path: Path) -> None:

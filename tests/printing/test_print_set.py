@@ -13,7 +13,8 @@ from dumpfilter.binlog.rows import TableMap, encode_table_map
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.filter import Filter
-from dumpfilter.printing import LoadFiles, TextPrinter
+from dumpfilter.printing.load_files import LoadFiles
+from dumpfilter.printing.text import TextPrinter
 from tests.printing.printed import BINLOG, events_in, printed, recording
 
 

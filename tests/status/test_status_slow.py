@@ -56,7 +56,7 @@ class Running:
         )
 
     def sql(self, statement: str) -> None:
-        done = run("sql", "--master", self.console, *self.admin, "-e", statement)
+        done = run("sql", "--console", self.console, *self.admin, "-e", statement)
         assert done.returncode == 0, done.stderr
 
 
@@ -183,7 +183,7 @@ def test_wrong_addresses_and_passwords(running: Running, tmp_path: Path) -> None
         cases: list[tuple[int, str, tuple[str, ...]]] = [
             (UNREACHABLE, "is it running, and is this its address", ("--master", nobody)),
             (UNREACHABLE, "running with --console-port", ("--slave", nobody)),
-            (UNREACHABLE, "is it running", ("--master", running.console)),
+            (UNREACHABLE, "this is a MySQL server", ("--master", running.console)),
             (
                 UNREACHABLE,
                 "the console of a master; ask it with --console",

@@ -10,6 +10,7 @@ import typer
 
 from dumpfilter.commands.option_groups.group import OptionGroup
 from dumpfilter.errors import OptionError
+from dumpfilter.printing.may_fail import MayFail
 
 PANEL = "Output"
 
@@ -62,6 +63,15 @@ class BinlogOutputOptions(OptionGroup):
             rich_help_panel=PANEL,
         ),
     ] = True
+    may_fail: Annotated[
+        MayFail,
+        typer.Option(
+            help="Statements that would fail where the text is run, since the filter dropped what they need, or "
+            "that the filter cannot decide about. safe: comments where they must fail, IF EXISTS where the binlogs "
+            "do not tell. comment: always comments. print: as they are.",
+            rich_help_panel=PANEL,
+        ),
+    ] = MayFail.SAFE
     local_load: Annotated[
         Path | None,
         typer.Option(
@@ -81,7 +91,11 @@ class BinlogOutputOptions(OptionGroup):
             "--overwrite": self.overwrite,
             "--binlog-with-tables-info": self.binlog_with_tables_info,
         }
-        for_text = {"--no-skip-gtids": not self.skip_gtids, "--local-load": self.local_load is not None}
+        for_text = {
+            "--no-skip-gtids": not self.skip_gtids,
+            "--may-fail": self.may_fail is not MayFail.SAFE,
+            "--local-load": self.local_load is not None,
+        }
         for name, given in for_raw.items():
             if given and not self.raw:
                 raise OptionError(f"{name} goes with --raw; text goes to standard output")

@@ -52,10 +52,10 @@ class EngineOptions(OptionGroup):
     workers' archive."""
 
     engine: _SparkFirst = None
-    master: Annotated[
+    spark_master: Annotated[
         str,
         typer.Option(
-            "--master",
+            "--spark-master",
             help="Spark master: local[N] (N cores of this machine) or spark://host:port.",
             metavar="URL",
             rich_help_panel=PANEL,
@@ -90,7 +90,9 @@ class EngineOptions(OptionGroup):
             from dumpfilter.spark_jobs.spark.context import SparkSettings
             from dumpfilter.spark_jobs.spark.jobs import spark_runner
 
-            settings = SparkSettings(self.master, self.driver_memory, self.executor_memory, self.environment)
+            settings = SparkSettings(
+                self.spark_master, self.driver_memory, self.executor_memory, self.environment
+            )
             return spark_runner(settings, progress)
         for option in fields(self):
             if option.name != "engine" and getattr(self, option.name) != option.default:

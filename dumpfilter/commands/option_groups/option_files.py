@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.sub_command import SubCommand
 from dumpfilter.filter.rules import SERVER_RULE_KINDS
 from dumpfilter.options.arguments import CommandOptions, Switch, arguments_of, last_of
 
@@ -60,7 +60,7 @@ class OptionFiles(OptionGroup):
     ] = None
 
 
-class OptionFileCommand(TyperCommand):
+class OptionFileCommand(SubCommand):
     """A sub-command that also takes its options from a ``my.cnf``, and accepts the spellings of MySQL and MariaDB.
 
     The command must have :class:`OptionFiles` among its option groups.

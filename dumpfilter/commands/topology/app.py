@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from dumpfilter.commands.sub_command import CommandGroup, SubCommand
 from dumpfilter.commands.topology.link import link_command
 from dumpfilter.commands.topology.look import report_command, status_command
 from dumpfilter.commands.topology.nodes import (
@@ -23,24 +24,25 @@ _RUNNING = "A running topology"
 _NODES = "Its nodes and links"
 
 topology_app = typer.Typer(
+    cls=CommandGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="Runs a topology of sources, slaves and shaped links, and asks it.",
     epilog='Begin with: dumpfilter topology up "m >> web\\[do-db=shop_00]" (docs/topology.md)',
 )
-topology_app.command("up")(up_command)
-topology_app.command("down")(down_command)
-topology_app.command("show")(show_command)
-topology_app.command("run")(run_command)
-topology_app.command("status", rich_help_panel=_RUNNING)(status_command)
-topology_app.command("wait", rich_help_panel=_RUNNING)(wait_command)
-topology_app.command("check", rich_help_panel=_RUNNING)(check_command)
-topology_app.command("report", rich_help_panel=_RUNNING)(report_command)
-topology_app.command("link", rich_help_panel=_NODES)(link_command)
-topology_app.command("kill", rich_help_panel=_NODES)(kill_command)
-topology_app.command("stop", rich_help_panel=_NODES)(stop_command)
-topology_app.command("start", rich_help_panel=_NODES)(start_command)
-topology_app.command("restart", rich_help_panel=_NODES)(restart_command)
-topology_app.command("hold", rich_help_panel=_NODES)(hold_command)
-topology_app.command("sql", rich_help_panel=_NODES)(sql_command)
-topology_app.command("logs", rich_help_panel=_NODES)(logs_command)
+topology_app.command("up", cls=SubCommand)(up_command)
+topology_app.command("down", cls=SubCommand)(down_command)
+topology_app.command("show", cls=SubCommand)(show_command)
+topology_app.command("run", cls=SubCommand)(run_command)
+topology_app.command("status", cls=SubCommand, rich_help_panel=_RUNNING)(status_command)
+topology_app.command("wait", cls=SubCommand, rich_help_panel=_RUNNING)(wait_command)
+topology_app.command("check", cls=SubCommand, rich_help_panel=_RUNNING)(check_command)
+topology_app.command("report", cls=SubCommand, rich_help_panel=_RUNNING)(report_command)
+topology_app.command("link", cls=SubCommand, rich_help_panel=_NODES)(link_command)
+topology_app.command("kill", cls=SubCommand, rich_help_panel=_NODES)(kill_command)
+topology_app.command("stop", cls=SubCommand, rich_help_panel=_NODES)(stop_command)
+topology_app.command("start", cls=SubCommand, rich_help_panel=_NODES)(start_command)
+topology_app.command("restart", cls=SubCommand, rich_help_panel=_NODES)(restart_command)
+topology_app.command("hold", cls=SubCommand, rich_help_panel=_NODES)(hold_command)
+topology_app.command("sql", cls=SubCommand, rich_help_panel=_NODES)(sql_command)
+topology_app.command("logs", cls=SubCommand, rich_help_panel=_NODES)(logs_command)

@@ -18,7 +18,7 @@ def run_command(
     output: Annotated[
         Path, typer.Option(help="Directory for report.html, results.json and the Parquet tables.")
     ] = Path("experiment"),
-    report: Annotated[bool, typer.Option(help="Write report.html, which needs dumpfilter\\[report].")] = True,
+    report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the results of other inputs.")
     ] = False,
@@ -42,12 +42,9 @@ def run_command(
     from dumpfilter.commands.topology.endings import endings_interrupt
     from dumpfilter.experiment.definition import load_experiment
     from dumpfilter.experiment.run import run_experiment
-    from dumpfilter.report.extra import check_report_extra
     from dumpfilter.report.output import check_output
 
     read = load_experiment(experiment)
-    if report:
-        check_report_extra()
     check_output(output, overwrite=overwrite)
     progress = Console(stderr=True, highlight=False)
     with endings_interrupt(), progress.status(read.name) as line:

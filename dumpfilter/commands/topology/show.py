@@ -23,7 +23,8 @@ def show_command(
 
         dumpfilter topology show fan-out.toml --string
 
-        dumpfilter topology show "m >> web\[do-db=shop]; m >> hr >> hr2" > topology.toml
+        dumpfilter topology show "m >> web\[do-db=shop]; m >> hr >> hr2" \
+            > topology.toml
     """
     from dumpfilter.topology import to_string, to_toml, topology_from
 

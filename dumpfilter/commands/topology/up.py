@@ -39,7 +39,8 @@ def up_command(
 
         dumpfilter topology up "m >> web\[do-db=shop_00, rate=2mbit]; m >> hr"
 
-        dumpfilter topology up "m\[server=mariadb] >> f >> r\[server=mariadb]" --detach
+        dumpfilter topology up --detach \
+            "m\[server=mariadb] >> f >> r\[server=mariadb]"
     """
     from dumpfilter.commands.topology.detached import start_detached
     from dumpfilter.commands.topology.foreground import run_in_foreground

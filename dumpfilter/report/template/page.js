@@ -1,63 +1,6 @@
 "use strict";
-// Draws the figures of a report with the colours of the page's style and for the width of the page, and again when either changes.
+// Makes the tables of a report sortable, shows texts beside the pointer, and works out prices.
 (() => {
-  const report = JSON.parse(document.getElementById("report-data").textContent);
-  const narrow = matchMedia("(max-width: 640px)");
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const config = { displayModeBar: false, responsive: true, typesetMath: false }; // show a $ in a name as it is
-  const chosen = {}; // the index of the chosen entry of a figure's list
-
-  const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
-
-  // Merge `over` into `base`: objects key by key. Other values of `over` replace those of `base`.
-  function laidOver(base, over) {
-    if (!isObject(base) || !isObject(over)) return over === undefined ? base : over;
-    const both = { ...base };
-    for (const key of Object.keys(over)) both[key] = laidOver(base[key], over[key]);
-    return both;
-  }
-
-  // Replace var(--x) by the value in the page's style, in colours only, since a name may contain the same text.
-  function coloured(value, style, here = false) {
-    if (typeof value === "string") {
-      return here ? value.replace(/var\((--[a-z0-9-]+)\)/g, (_, name) => style.getPropertyValue(name).trim()) : value;
-    }
-    if (Array.isArray(value)) return value.map((item) => coloured(item, style, here));
-    if (!isObject(value)) return value;
-    const isColour = (key) => /color(scale)?$|^shadow$/.test(key);
-    return Object.fromEntries(
-      Object.entries(value).map(([key, item]) => [key, coloured(item, style, isColour(key))]),
-    );
-  }
-
-  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-  function rate(bytes) {
-    let unit = 0;
-    while (unit < units.length - 1 && bytes >= (unit ? 1023.5 : 1024)) (bytes /= 1024), unit++;
-    const digits = bytes >= 99.95 || (!unit && Number.isInteger(bytes)) ? 0 : bytes >= 9.995 ? 1 : 2;
-    return `${Number(bytes.toFixed(digits))} ${units[unit]}/s`;
-  }
-
-  function draw(name, width) {
-    const figure = report.figures[name];
-    let { data, layout } = figure;
-    const choices = report.choices[name];
-    if (choices) {
-      const choice = choices[chosen[name] || 0];
-      data = data.map((trace, i) => laidOver(trace, choice.data[i]));
-      layout = laidOver(layout, choice.layout);
-    }
-    if (figure.rates) {
-      data = data.map((trace) => (trace.mode === "lines" ? { ...trace, text: trace.y.map(rate) } : trace));
-    }
-    if (narrow.matches) layout = laidOver(layout, figure.narrow);
-    if (width) layout = { ...layout, autosize: false, width };
-    const style = getComputedStyle(document.documentElement);
-    Plotly.react(`plot-${name}`, coloured(data, style), coloured(layout, style), config);
-  }
-
-  const drawAll = (width) => Object.keys(report.figures).forEach((name) => draw(name, width));
-
   // Sort by a column: numbers descending, texts ascending. A second click reverses the order.
   function sortable(table) {
     const body = table.tBodies[0];
@@ -78,23 +21,37 @@
       });
     });
   }
-
-  for (const select of document.querySelectorAll("select[data-figure]")) {
-    select.addEventListener("change", () => {
-      chosen[select.dataset.figure] = select.selectedIndex;
-      draw(select.dataset.figure);
-    });
-  }
   document.querySelectorAll("table.sortable").forEach(sortable);
-  for (const change of [narrow, dark]) change.addEventListener("change", () => drawAll());
-  // Paper is always light, and 680 pixels wide.
-  addEventListener("beforeprint", () => {
-    document.documentElement.dataset.paper = "";
-    drawAll(680);
-  });
-  addEventListener("afterprint", () => {
-    delete document.documentElement.dataset.paper;
-    drawAll();
-  });
-  drawAll();
+
+  // Show the text of the attribute data-tip of what is under the pointer.
+  const tip = document.createElement("div");
+  tip.className = "tip floating";
+  tip.hidden = true;
+  document.body.append(tip);
+  const shown = (event) => {
+    const found = event.target instanceof Element && event.target.closest("[data-tip]");
+    tip.hidden = !found;
+    if (!found) return;
+    tip.textContent = found.dataset.tip;
+    const [right, below] = [document.documentElement.clientWidth - tip.offsetWidth - 4, innerHeight - tip.offsetHeight - 4];
+    tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, right))}px`;
+    tip.style.top = `${Math.max(4, event.clientY + 16 > below ? event.clientY - tip.offsetHeight - 10 : event.clientY + 16)}px`;
+  };
+  for (const kind of ["pointermove", "pointerdown"]) document.addEventListener(kind, shown);
+  addEventListener("scroll", () => (tip.hidden = true), { passive: true });
+  addEventListener("keydown", (event) => event.key === "Escape" && (tip.hidden = true));
+
+  // Multiply the gigabytes of a month by the price that the reader types in.
+  const price = document.getElementById("price");
+  if (!price) return;
+  const format = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  function priced() {
+    const each = Number(price.value);
+    for (const cell of document.querySelectorAll("[data-gigabytes]")) {
+      const cost = each * Number(cell.dataset.gigabytes);
+      cell.textContent = price.value !== "" && Number.isFinite(cost) && each >= 0 ? format.format(cost) : "–";
+    }
+  }
+  price.addEventListener("input", priced);
+  priced();
 })();

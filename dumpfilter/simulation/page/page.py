@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
-
 from dumpfilter.report.html import environment, page_parts
 from dumpfilter.report.text import human_rate_of_bits
 from dumpfilter.simulation.page import plots
@@ -30,26 +28,19 @@ def render_page(results: Results) -> str:
     and screens from 400 pixels wide.
     """
     lag, rate, frontier = plots.lag_plot(results), plots.rate_plot(results), plots.frontier_plot(results)
-    links = plots.links_plot(results)
     chosen = {"lag": lag, "rate": rate, "frontier": frontier}
-    drawn = {**{name: one and one.plot for name, one in chosen.items()}, "links": links}
-    data = {
-        "figures": {name: plot.figure for name, plot in drawn.items() if plot},
-        "choices": {name: one.choices for name, one in chosen.items() if one},
-    }
     compared = ways(results)
-    script = resources.files(__package__).joinpath("template", "price.js").read_text("utf-8")
     engine = environment(__package__)
     engine.filters |= {"time_of": microseconds, "bits": human_rate_of_bits}
     return engine.get_template("simulation.html.j2").render(
-        page_parts(data, [script]),
+        page_parts({name: None if one is None else one.chart for name, one in chosen.items()}),
         results=results,
         ways=compared,
         whole=max((way.bytes for way in compared), default=0),
         seconds=duration_of(results),
         is_measured=any(run.method is Method.MEASURED for run in results.runs),
         chosen=chosen,
-        plots=drawn,
+        links=plots.links_bars(results),
         node_rows=[(run, node) for run in results.runs for node in whole_nodes(run)],
         channel_rows=[(run, node) for run in results.runs for node in run.nodes if node.channel is not None],
         link_rows=[(run, link) for run in results.runs for link in run.links],

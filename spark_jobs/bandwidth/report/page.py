@@ -6,11 +6,18 @@ from dataclasses import dataclass
 
 from dumpfilter.report.html import environment, page_parts
 from dumpfilter.report.text import human_bytes
-from dumpfilter.spark_jobs.bandwidth.report import plots
-from dumpfilter.spark_jobs.bandwidth.results import Results, TableFigures
+from dumpfilter.spark_jobs.bandwidth.report import heat, plots
+from dumpfilter.spark_jobs.bandwidth.report.groups import Group, by_saving, groups_of
+from dumpfilter.spark_jobs.bandwidth.report.time_chart import MOST_CHOICES, time_chart
+from dumpfilter.spark_jobs.bandwidth.results import Month, Results, RuleSaving, TableFigures
 
 MOST_LINES = 2000
 """The largest number of lines that the page shows of a table. The job's JSON and Parquet files have all lines."""
+
+_GIGABYTE = 1e9
+"""The bytes of a gigabyte, as prices of traffic count them."""
+_USUAL_PRICE = 0.09
+"""The price of a gigabyte that the page begins with, if the user gave none."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +30,7 @@ class _Way:
     colour: str
     estimated: bool = False
     at_most: bool = False
+    gigabytes_a_month: float | None = None
 
 
 @dataclass(frozen=True)
@@ -36,105 +44,102 @@ class _Table:
     """The bytes of the table's events that all slaves together receive, with filters on the master."""
 
 
+@dataclass(frozen=True)
+class _Rule:
+    """One line of the report's list of rules, with its bar. The bar's places are parts of its width."""
+
+    group: Group
+    saving: RuleSaving
+    start: float
+    end: float
+
+
 def render_report(results: Results) -> str:
     """Return the bandwidth report as the text of an HTML page, which the caller writes as UTF-8.
 
     A browser can open the page from ``file://`` without a network. The page fits light and dark colour schemes, paper,
     and screens from 400 pixels wide.
     """
-    time = plots.time_plot(results)
-    heat = plots.heat_map(results)
-    drawn = {
-        "savings": plots.savings_plot(results),
-        "time": time and time.plot,
-        "tables": plots.tables_plot(results),
-        "heat": heat,
-        "cost": plots.cost_plot(results) if _any_cost(results) else None,
-    }
-    data = {
-        "figures": {name: plot.figure for name, plot in drawn.items() if plot},
-        "choices": {"time": time.choices} if time else {},
-    }
-    slaves = sorted(results.slaves, key=lambda s: (s.master_side.bytes - s.no_filter.bytes, s.name))
+    slaves = [member for group in by_saving(groups_of(results)) for member in group.members]
     no_filter = sum(s.no_filter.bytes for s in slaves)
     master = sum(s.master_side.bytes for s in slaves)
-    rules = [(slave, rule) for slave in slaves for rule in slave.rule_savings]
-    rules.sort(key=lambda pair: (-pair[1].saving, pair[0].name, pair[1].rule))
-    return (
-        environment(__package__)
-        .get_template("report.html.j2")
-        .render(
-            page_parts(data),
-            results=results,
-            source=results.source,
-            seconds=_seconds(results),
-            no_filter=no_filter,
-            master=master,
-            saved=no_filter - master,
-            undecided=sum(s.undecided_events for s in slaves),
-            ways=_ways(results, no_filter, master),
-            peaks=_peaks(results),
-            slaves=slaves,
-            tables=_tables(results),
-            all_tables=sum(table.bytes for table in results.tables),
-            rules=rules,
-            rule_scale=max((abs(rule.saving) for _, rule in rules), default=0),
-            some_without_rules=sum(not slave.rules for slave in slaves),
-            plots=drawn,
-            heat_limits=plots.heat_limits(heat) if heat else None,
-            time_plot=time,
-            most_lines=MOST_LINES,
-            most=plots,
-        )
+    rules, zero = _rules(results)
+    heat_map = heat.heat_map(results)
+    price = results.price_per_gb
+    engine = environment(__package__)
+    engine.filters["gigabytes"] = _gigabytes
+    return engine.get_template("report.html.j2").render(
+        page_parts({"time": time_chart(results)}),
+        results=results,
+        source=results.source,
+        seconds=results.source.active_seconds or None,
+        no_filter=no_filter,
+        master=master,
+        saved=no_filter - master,
+        undecided=sum(s.undecided_events for s in slaves),
+        ways=_ways(results),
+        other_ways=_other_ways(results, no_filter),
+        price=_USUAL_PRICE if price is None else price,
+        peaks=_peaks(results),
+        slaves=slaves,
+        groups=len(groups_of(results)),
+        tables=_tables(results),
+        all_tables=sum(table.bytes for table in results.tables),
+        rules=rules,
+        zero=zero,
+        some_without_rules=sum(not slave.rules for slave in slaves),
+        savings=plots.savings_bars(results),
+        table_bars=plots.tables_bars(results),
+        cost_bars=plots.cost_bars(results),
+        heat=heat_map,
+        heat_limits=heat.limit_texts(heat_map) if heat_map else [],
+        most_lines=MOST_LINES,
+        most_choices=MOST_CHOICES,
+        most_columns=heat.MOST_COLUMNS,
+        most_rows=heat.MOST_ROWS,
+        most_groups=plots.MOST_GROUPS,
     )
 
 
-def _seconds(results: Results) -> int | None:
-    """Return the seconds between the first and the last event of the binlogs.
+def _ways(results: Results) -> list[_Way]:
+    """Return the comparison of filtering, compression and both."""
+    totals = results.totals
+    month = totals.month
 
-    Return None if no event has a time, or if all events have the same time. A rate would then have no meaning.
-    """
-    first, last = results.source.first_time, results.source.last_time
-    return last - first or None if first is not None and last is not None else None
+    def way(name: str, note: str, key: str, colour: str, *, estimated: bool = False) -> _Way:
+        return _Way(
+            name,
+            note,
+            getattr(totals.bytes, key),
+            colour,
+            estimated,
+            gigabytes_a_month=_of_month(month, key),
+        )
+
+    return [
+        way("Neither", "the master sends the whole binlog", "no_filter", "whole-line"),
+        way("Filter on the master", "only the events that the filter passes", "filter", "master"),
+        way("Compression", "the whole binlog as zstd", "compression", "whole-line", estimated=True),
+        way("Filter and compression", "the filtered stream as zstd", "both", "compressed", estimated=True),
+    ]
 
 
-def _any_cost(results: Results) -> bool:
-    cost = results.cost
-    return cost.scan_seconds + cost.decide_seconds + cost.unfiltered_seconds > 0
+def _of_month(month: Month | None, key: str) -> float | None:
+    return None if month is None else getattr(month.bytes, key) / _GIGABYTE
 
 
-def _ways(results: Results, no_filter: int, master: int) -> list[_Way]:
+def _gigabytes(number: float) -> str:
+    return f"{number:,.4g}" if number < 1000 else f"{number:,.0f}"
+
+
+def _other_ways(results: Results, no_filter: int) -> list[_Way]:
     slaves = results.slaves
     replicas = [slave.real_replica for slave in slaves if slave.real_replica is not None]
+    applied = human_bytes(sum(s.applied.bytes for s in slaves))
+    split = sum(s.split for s in slaves)
     ways = [
-        _Way("No filter", "the master sends the whole binlog", no_filter, "whole-line"),
-        _Way(
-            "No filter, compressed",
-            "the whole binlog as zstd",
-            sum(s.compressed_no_filter for s in slaves),
-            "whole-line",
-            estimated=True,
-        ),
-        _Way(
-            "Filter on the slave",
-            f"the whole binlog; the slaves apply {human_bytes(sum(s.applied.bytes for s in slaves))}",
-            no_filter,
-            "whole-line",
-        ),
-        _Way(
-            "Split binlogs",
-            "whole binlogs of the schemas that the slave needs",
-            sum(s.split for s in slaves),
-            "split",
-        ),
-        _Way("Filter on the master", "only the events that the filter passes", master, "master"),
-        _Way(
-            "Filter on the master, compressed",
-            "the filtered stream as zstd",
-            sum(s.compressed for s in slaves),
-            "compressed",
-            estimated=True,
-        ),
+        _Way("Filter on the slave", f"the whole binlog; the slaves apply {applied}", no_filter, "whole-line"),
+        _Way("Split binlogs", "whole binlogs of the schemas that the slave needs", split, "split"),
     ]
     if len(replicas) == len(slaves):
         is_mariadb = results.source.family == "mariadb"
@@ -171,3 +176,21 @@ def _tables(results: Results) -> list[_Table]:
         _Table(table, len(sent.get(table.name, [])), sum(sent.get(table.name, [])))
         for table in results.tables
     ]
+
+
+def _rules(results: Results) -> tuple[list[_Rule], float]:
+    """Return all rules, the largest saving first, and the place of 0 in their bars as a part of the width."""
+    found = [(group, rule) for group in groups_of(results) for rule in group.figures.rule_savings]
+    found.sort(key=lambda pair: (-pair[1].saving, pair[0].name, pair[1].rule))
+    low = min((rule.saving for _, rule in found), default=0)
+    high = max((rule.saving for _, rule in found), default=0)
+    low, high = min(low, 0), max(high, 0)
+    width = high - low or 1
+
+    def place(value: int) -> float:
+        return (value - low) / width
+
+    rules = [
+        _Rule(group, rule, place(min(rule.saving, 0)), place(max(rule.saving, 0))) for group, rule in found
+    ]
+    return rules, place(0)

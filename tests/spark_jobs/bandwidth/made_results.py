@@ -21,6 +21,7 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     TableFigures,
     TableShare,
 )
+from dumpfilter.spark_jobs.bandwidth.totals import totals_of, with_totals
 
 _SCHEMAS = ["shop", "billing", "analytics", "crm", "warehouse", "sessions", "audit", "cms"]
 _NOUNS = [
@@ -78,28 +79,8 @@ def _saving(rule: str, rules: list[str], by_schema: dict[str, int], whole: int, 
     return -by_schema[schema] if sum("do-db" in other for other in rules) > 1 else whole - sent
 
 
-def made_results(
-    *,
-    slaves: int = 12,
-    tables: int = 60,
-    hours: float = 30,
-    bucket: int = 60,
-    rules: bool = True,
-    troubles: bool = True,
-    seed: int = 1,
-) -> Results:
-    """Return results with a few busy tables and a long tail, days and nights, a burst, and slaves of one to a few
-    schemas."""
-    rng = np.random.default_rng(seed)
-    weights = np.sort(rng.lognormal(0, 1.7, tables))[::-1]
-    sizes = (weights / weights.sum() * hours * 70 * 2**20).astype(np.int64) + 300
-    names = [
-        (
-            _SCHEMAS[int(rng.integers(len(_SCHEMAS)))],
-            f"{_NOUNS[i % len(_NOUNS)]}{f'_{i // 10:02}' if i >= 10 else ''}",
-        )
-        for i in range(tables)
-    ]
+def _tables(names: list[tuple[str, str]], sizes: np.ndarray) -> list[TableFigures]:
+    """Return the tables with these sizes, and the traffic of no table, the largest first."""
     weighed = sorted(
         (
             TableFigures(
@@ -122,7 +103,47 @@ def made_results(
         events=900,
         transactions=0,
     )
-    weighed = sorted([*weighed, rest], key=lambda t: -t.bytes)
+    return sorted([*weighed, rest], key=lambda t: -t.bytes)
+
+
+def _source(whole: int, seconds: int) -> SourceFigures:
+    return SourceFigures(
+        files=tuple(f"db1-bin.{i:06}" for i in range(812, 812 + max(1, whole >> 28))),
+        bytes=whole + 600,
+        events=whole // 210,
+        transactions=whole // 900,
+        family="mysql",
+        server_version="8.4.3",
+        first_time=START + 3,
+        last_time=START + seconds - 5,
+        active_seconds=max(seconds - 8, 0),
+    )
+
+
+def made_results(
+    *,
+    slaves: int = 12,
+    tables: int = 60,
+    hours: float = 30,
+    bucket: int = 60,
+    rules: bool = True,
+    troubles: bool = True,
+    price: float | None = None,
+    seed: int = 1,
+) -> Results:
+    """Return results with a few busy tables and a long tail, days and nights, a burst, and slaves of one to a few
+    schemas."""
+    rng = np.random.default_rng(seed)
+    weights = np.sort(rng.lognormal(0, 1.7, tables))[::-1]
+    sizes = (weights / weights.sum() * hours * 70 * 2**20).astype(np.int64) + 300
+    names = [
+        (
+            _SCHEMAS[int(rng.integers(len(_SCHEMAS)))],
+            f"{_NOUNS[i % len(_NOUNS)]}{f'_{i // 10:02}' if i >= 10 else ''}",
+        )
+        for i in range(tables)
+    ]
+    weighed = _tables(names, sizes)
     whole = sum(t.bytes for t in weighed)
 
     buckets = max(1, round(hours * 3600 / bucket))
@@ -172,20 +193,13 @@ def made_results(
                 cpu_seconds=0.05 + sent / 9e9,
             )
         )
-    return Results(
-        source=SourceFigures(
-            files=tuple(f"db1-bin.{i:06}" for i in range(812, 812 + max(1, whole >> 28))),
-            bytes=whole + 600,
-            events=whole // 210,
-            transactions=whole // 900,
-            family="mysql",
-            server_version="8.4.3",
-            first_time=START + 3,
-            last_time=START + buckets * bucket - 5,
-        ),
+    results = Results(
+        source=_source(whole, buckets * bucket),
         bucket_seconds=bucket,
         bucket_starts=starts,
         slaves=tuple(found),
+        totals=totals_of(found, 0),
+        measured_at=START + buckets * bucket,
         tables=tuple(weighed),
         series=Series(no_filter=tuple(unfiltered), slaves=series),
         cost=MasterCost(
@@ -196,6 +210,25 @@ def made_results(
         skipped=_SKIPPED if troubles else (),
         warnings=_WARNINGS if troubles else (),
     )
+    return with_totals(results, price)
+
+
+def with_equal_slaves(results: Results, count: int) -> Results:
+    """Return the results with ``count`` equal slaves in place of each slave."""
+    slaves = []
+    series = {}
+    for slave in results.slaves:
+        for number in range(1, count + 1):
+            name = f"{slave.name}-{number}"
+            slaves.append(slave.model_copy(update={"name": name, "server_id": 1000 + len(slaves)}))
+            series[name] = results.series.slaves[slave.name]
+    made = results.model_copy(
+        update={
+            "slaves": tuple(slaves),
+            "series": results.series.model_copy(update={"slaves": series}),
+        }
+    )
+    return with_totals(made, results.price_per_gb)
 
 
 def empty_results(slaves: int = 1) -> Results:
@@ -212,6 +245,7 @@ def empty_results(slaves: int = 1) -> Results:
             server_version="11.4.5-MariaDB-log",
             first_time=None,
             last_time=None,
+            active_seconds=0,
         ),
         bucket_seconds=60,
         bucket_starts=(),
@@ -238,6 +272,7 @@ def empty_results(slaves: int = 1) -> Results:
             )
             for name in names
         ),
+        totals=totals_of((), 0),
         tables=(),
         series=Series(no_filter=(), slaves=dict.fromkeys(names, ())),
         cost=MasterCost(scan_seconds=0.0, decide_seconds=0.0, unfiltered_seconds=0.0),
@@ -285,6 +320,7 @@ def with_names(results: Results, names: list[str]) -> Results:
     plain["warnings"] = [names[0]] * len(plain["warnings"])
     plain["source"]["files"] = (names * 9)[: len(plain["source"]["files"])]
     plain["source"]["server_version"] = names[0]
+    plain["remarks"] = [names[0]] * len(plain["remarks"])
     return Results.model_validate(plain)
 
 

@@ -23,7 +23,8 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
+from dumpfilter.spark_jobs.bandwidth.job import bandwidth
+from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
 from dumpfilter.stream.versions import SLAVE_SPEAKS
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -260,7 +261,7 @@ def test_the_same_whatever_the_ranges(name: str) -> None:
         return [one.model_copy(update=dict.fromkeys(measured, 0)) for one in found.slaves]
 
     assert figures(SMALL) == figures(BandwidthOptions(bucket_seconds=1))
-    assert figures(SMALL) == figures(replace(SMALL, fold_above=0))
+    assert figures(SMALL) == figures(replace(SMALL, most_units=0))
 
 
 def test_a_damaged_file_among_several(tmp_path: Path) -> None:

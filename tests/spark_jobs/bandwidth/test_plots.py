@@ -1,31 +1,24 @@
-"""The plots of the bandwidth report against the results."""
+"""The figures of the bandwidth report against the results."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
-from typing import Any
+from itertools import pairwise
 
-import plotly.graph_objects as go
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.report.figures import byte_ticks
 from dumpfilter.report.text import human_bytes
-from dumpfilter.spark_jobs.bandwidth.report import plots
+from dumpfilter.spark_jobs.bandwidth.report import heat, plots, time_chart
+from dumpfilter.spark_jobs.bandwidth.report.groups import Group, by_saving, by_traffic, groups_of
 from dumpfilter.spark_jobs.bandwidth.results import Results
-from tests.spark_jobs.bandwidth.made_results import CASES, made_results
+from tests.spark_jobs.bandwidth.made_results import CASES, made_results, with_equal_slaves
 
-
-def drawn(plot: plots.Plot | None) -> dict[str, Any]:
-    """Return the plot's figure. plotly's schema raises an error on unknown properties."""
-    assert plot
-    coloured = json.loads(re.sub(r"var\(--[a-z0-9-]+\)", "#123456", json.dumps(plot.figure)))
-    for layout in (coloured["layout"], coloured["narrow"]):
-        go.Figure(coloured["data"], layout)
-    return plot.figure
+WITH_GROUPS = {**CASES, "groups": with_equal_slaves(made_results(slaves=5), 3)}
 
 
 @given(st.integers(0, 2**63))
@@ -45,124 +38,187 @@ def test_ticks_are_few_and_within(top: int, most: int) -> None:
     assert top < most or len(ticks) > most // 2
 
 
-@given(st.integers(1, 10**10), st.integers(1, 10**6))
-def test_steps_are_buckets_and_few_enough(seconds: int, bucket: int) -> None:
-    width = plots.step_width(seconds, bucket)
-    assert width % bucket == 0
-    assert seconds <= width * plots.MOST_POINTS or width == bucket
+@pytest.mark.parametrize("results", WITH_GROUPS.values(), ids=WITH_GROUPS)
+def test_groups_hold_each_slave_once(results: Results) -> None:
+    groups = groups_of(results)
+    members = [member.name for group in groups for member in group.members]
+    assert sorted(members) == sorted(slave.name for slave in results.slaves)
+    for group in groups:
+        assert {one.rules for one in group.members} == {group.figures.rules}
+        assert {one.master_side for one in group.members} == {group.figures.master_side}
 
 
-@pytest.mark.parametrize("results", CASES.values(), ids=CASES)
+def test_equal_slaves_are_one_group() -> None:
+    groups = groups_of(WITH_GROUPS["groups"])
+    assert [group.count for group in groups] == [3] * 5
+    assert groups[0].name == "fra-report-01-1…3"
+    bars = plots.savings_bars(WITH_GROUPS["groups"])
+    assert bars
+    assert {row.count for row in bars.rows} == {3}
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted"),
+    [
+        (["web"], "web"),
+        (["web-1", "web-2", "web-12"], "web-1…12"),
+        (["web", "hr"], "web, hr"),
+        (["web", "web-2"], "web, web-2"),
+        (["a1b", "a2b", "c"], "a1b … c"),
+    ],
+)
+def test_a_group_is_named_after_its_members(names: list[str], wanted: str) -> None:
+    (slave,) = CASES["one"].slaves
+    assert Group(tuple(slave.model_copy(update={"name": name}) for name in names)).name == wanted
+
+
+@pytest.mark.parametrize("results", WITH_GROUPS.values(), ids=WITH_GROUPS)
 def test_savings_are_the_slaves(results: Results) -> None:
-    plot = plots.savings_plot(results)
+    bars = plots.savings_bars(results)
     if not sum(s.no_filter.bytes for s in results.slaves):
-        assert plot is None
+        assert bars is None
         return
-    figure = drawn(plot)
-    slaves = sorted(results.slaves, key=lambda s: (s.master_side.bytes - s.no_filter.bytes, s.name))
-    shown = len(slaves) if len(slaves) <= plots.MOST_SLAVES + 1 else plots.MOST_SLAVES
-    bars = [trace["x"] for trace in figure["data"]]
-    assert [x[:shown] for x in bars] == [
-        [s.no_filter.bytes for s in slaves[:shown]],
-        [s.master_side.bytes for s in slaves[:shown]],
-        [s.compressed for s in slaves[:shown]],
-        [s.applied.bytes for s in slaves[:shown]],
-        [s.split for s in slaves[:shown]],
-        [s.real_replica and s.real_replica.bytes for s in slaves[:shown]],
-    ]
-    others = slaves[shown:]
-    rest = [] if not others else [sum(s.master_side.bytes for s in others) / len(others)]
-    assert bars[1][shown:] == rest
+    assert bars
+    groups = by_saving(groups_of(results))
+    shown = len(groups) if len(groups) <= plots.MOST_GROUPS + 1 else plots.MOST_GROUPS
+    top = groups[0].figures.no_filter.bytes / bars.rows[0].bars[0].end
+    for group, row in zip(groups[:shown], bars.rows, strict=False):
+        figures = group.figures
+        ways = [figures.no_filter.bytes, figures.master_side.bytes, figures.compressed]
+        assert [bar.end * top for bar in row.bars] == pytest.approx(ways)
+        places = {mark.shape: mark.place * top for mark in row.marks}
+        expected = {
+            "tick": figures.applied.bytes,
+            "square": figures.compressed_no_filter,
+            "diamond": figures.split,
+        }
+        if figures.real_replica:
+            expected["ring"] = figures.real_replica.bytes
+        assert places == pytest.approx(expected)
+    others = [slave for group in groups[shown:] for slave in group.members]
+    if others:
+        mean = sum(s.master_side.bytes for s in others) / len(others)
+        assert bars.rows[-1].bars[1].end * top == pytest.approx(mean)
+    assert len(bars.rows) == shown + bool(others)
 
 
-@pytest.mark.parametrize("results", CASES.values(), ids=CASES)
-def test_curves_hold_all_bytes(results: Results) -> None:
-    time = plots.time_plot(results)
+@pytest.mark.parametrize("results", WITH_GROUPS.values(), ids=WITH_GROUPS)
+def test_curves_hold_all_bytes_and_all_peaks(results: Results) -> None:
+    chart = time_chart.time_chart(results)
     if not results.bucket_starts:
-        assert time is None
+        assert chart is None
         return
-    assert time
-    figure = drawn(time.plot)
-    slaves = sorted(results.slaves, key=lambda s: s.name)
-    whole = sum(results.series.no_filter)
-    each = [sum(results.series.slaves[s.name]) for s in slaves]
-    expected = [(whole * len(slaves), sum(each))] + [(whole, size) for size in each if len(slaves) > 1]
-    assert len(time.choices) == len(expected) == 1 + len(time.names)
-    for choice, sums in zip(time.choices, expected, strict=True):
-        for trace, size in zip(choice["data"], sums, strict=False):
-            *rates, end = trace["y"]
-            assert end == rates[-1]
-            assert len(rates) <= plots.MOST_POINTS + 1
-            assert sum(rates) * time.width == pytest.approx(size, abs=0.05 * time.width * len(rates))
-    for choice, slave in zip(time.choices[1:], slaves, strict=False):
-        assert slave.peak
-        assert slave.peak_no_filter
-        peaks = [slave.peak_no_filter, slave.peak]
-        assert choice["data"][2]["y"] == [peak.bytes_per_second for peak in peaks]
-        middle = results.bucket_seconds // 2
-        assert choice["data"][2]["x"] == [(peak.start + middle) * 1000 for peak in peaks]
-    assert figure["data"][0]["x0"] // 1000 <= results.bucket_starts[0]
+    assert chart
+    curves, choices = chart.data["curves"], chart.data["choices"]
+    groups = sorted(groups_of(results), key=lambda group: group.name)
+    whole = np.array(results.series.no_filter)
+    each = [np.array(results.series.slaves[group.figures.name]) for group in groups]
+    together = sum(np.array(series) for series in results.series.slaves.values())
+    expected = [(whole * len(results.slaves), together)]
+    expected += [(whole, own) for own in each if len(groups) > 1]
+    assert len(choices) == len(expected) == max(len(chart.names), 1)
+    for choice, columns in zip(choices, expected, strict=True):
+        n = round(sum(end - begin for begin, end in choice["segments"]) / choice["width"])
+        for line, column in zip(choice["lines"], columns, strict=True):
+            rates = curves[line["y"]]
+            assert len(rates) == n
+            assert sum(rates) * choice["width"] == pytest.approx(int(column.sum()), abs=choice["width"] * n)
+            most = curves[line.get("most", line["y"])]
+            assert max(most) == pytest.approx(int(column.max()) / results.bucket_seconds, abs=1)
+            assert all(a <= b for a, b in zip(rates, most, strict=True))
+        for mark, column in zip(choice["marks"], columns, strict=True):
+            assert mark["y"] * results.bucket_seconds == pytest.approx(int(column.max()))
+            start = results.bucket_starts[int(column.argmax())]
+            assert mark["x"] == start + results.bucket_seconds / 2
 
 
 def test_of_very_many_slaves_those_that_are_sent_most_can_be_chosen() -> None:
-    results = made_results(slaves=plots.MOST_CHOICES + 5, tables=10, hours=0.1)
-    time = plots.time_plot(results)
-    assert time
-    slaves = sorted(results.slaves, key=lambda s: (-s.master_side.bytes, s.name))
-    assert time.names == sorted(s.name for s in slaves[: plots.MOST_CHOICES])
-    assert len(time.choices) == 1 + len(time.names)
-    whole = sum(results.series.no_filter) * len(slaves)
-    assert sum(time.choices[0]["data"][0]["y"][:-1]) * time.width == pytest.approx(whole, rel=1e-3)
+    results = made_results(slaves=time_chart.MOST_CHOICES + 5, tables=10, hours=0.1)
+    chart = time_chart.time_chart(results)
+    assert chart
+    groups = by_traffic(groups_of(results))[: time_chart.MOST_CHOICES]
+    assert chart.names == (time_chart.ALL, *sorted(group.name for group in groups))
 
 
-def test_gaps_between_buckets_are_drawn_as_nothing() -> None:
-    results = made_results(slaves=2, tables=5, hours=1)
-    plain = json.loads(results.model_dump_json())
-    keep = [0, 1, 30, 59]
-    plain["bucket_starts"] = [plain["bucket_starts"][i] for i in keep]
-    plain["series"]["no_filter"] = [6000, 12000, 600, 60]
-    plain["series"]["slaves"] = {name: [60, 0, 0, 0] for name in plain["series"]["slaves"]}
-    time = plots.time_plot(Results.model_validate(plain))
-    assert time
-    nothing = [0.0] * 28
-    assert time.choices[1]["data"][0]["y"] == [100.0, 200.0, *nothing, 10.0, *nothing, 1.0, 1.0]
-    assert time.choices[0]["data"][1]["y"][:2] == [2.0, 0.0]
+def _with_buckets(starts: list[int], sizes: list[int]) -> Results:
+    plain = json.loads(made_results(slaves=2, tables=5, hours=1).model_dump_json())
+    plain["bucket_starts"] = starts
+    plain["series"]["no_filter"] = sizes
+    plain["series"]["slaves"] = dict.fromkeys(plain["series"]["slaves"], sizes)
+    return Results.model_validate(plain)
+
+
+def test_short_gaps_are_drawn_and_long_ones_are_cut_out() -> None:
+    minutes = [0, 1, 5, 60, 61, 10_000_000]
+    results = _with_buckets([60 * minute for minute in minutes], [600, 1200, 60, 60, 0, 60])
+    chart = time_chart.time_chart(results)
+    assert chart
+    (choice, *_) = chart.data["choices"]
+    assert choice["segments"] == [[0, 360], [3600, 3720], [600_000_000, 600_000_060]]
+    rates = chart.data["curves"][choice["lines"][0]["y"]]
+    assert rates == [20, 40, 0, 0, 0, 2, 2, 0, 2]
+
+
+@given(st.lists(st.integers(0, 10**7), min_size=1, max_size=50, unique=True), st.sampled_from([1, 60, 3600]))
+def test_every_bucket_is_drawn_once(buckets: list[int], bucket: int) -> None:
+    starts = np.array(sorted(buckets), np.int64) * bucket
+    steps = time_chart._Steps(starts, bucket, 400)
+    mean, most = steps.curve(np.full(len(starts), 7 * bucket))
+    assert len(mean) <= 400
+    assert sum(mean) * steps.width == pytest.approx(
+        7 * bucket * len(starts), abs=0.06 * steps.width * len(mean)
+    )
+    assert max(most) == 7
+    assert all(a[1] < b[0] for a, b in pairwise(steps.segments))
+    assert all(any(begin <= start < end for begin, end in steps.segments) for start in starts.tolist())
 
 
 @pytest.mark.parametrize("results", CASES.values(), ids=CASES)
 def test_tables_add_up_to_all(results: Results) -> None:
-    plot = plots.tables_plot(results)
+    bars = plots.tables_bars(results)
     if not results.tables:
-        assert plot is None
+        assert bars is None
         return
-    so_far, shares = (trace["x"] for trace in drawn(plot)["data"])
+    assert bars
+    so_far, shares = ([row.bars[k].end for row in bars.rows] for k in (0, 1))
     whole = sum(t.bytes for t in results.tables)
     assert shares[0] == results.tables[0].bytes / whole
     assert sum(shares) == pytest.approx(1)
     assert so_far == pytest.approx([sum(shares[: i + 1]) for i in range(len(shares))])
 
 
-@pytest.mark.parametrize("results", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("results", WITH_GROUPS.values(), ids=WITH_GROUPS)
 def test_heat_map_cells(results: Results) -> None:
-    plot = plots.heat_map(results)
+    found = heat.heat_map(results)
     if not any(s.tables for s in results.slaves):
-        assert plot is None
+        assert found is None
         return
-    cells = drawn(plot)["data"][0]["z"]
-    slaves = sorted(results.slaves, key=lambda s: (-s.master_side.bytes, s.name))
-    for table, line in zip(results.tables[: plots.MOST_ROWS], cells, strict=False):
-        for slave, cell in zip(slaves[: plots.MOST_COLUMNS], line, strict=False):
-            size = {part.table: part.bytes for part in slave.tables}.get(table.name)
-            assert (size is None and cell is None) or math.exp(cell) == pytest.approx(size)
-    if len(slaves) > plots.MOST_COLUMNS + 1:
-        rest = slaves[plots.MOST_COLUMNS :]
+    assert found
+    groups = by_traffic(groups_of(results))
+    for table, (_, line) in zip(results.tables[: heat.MOST_ROWS], found.rows, strict=False):
+        for group, cell in zip(groups[: heat.MOST_COLUMNS], line, strict=False):
+            size = {part.table: part.bytes for part in group.figures.tables}.get(table.name, 0)
+            assert cell.bytes == size
+            assert (cell.colour is None) == (size == 0)
+            if cell.colour is not None:
+                limits = [0, *found.limits]
+                assert limits[cell.colour] * 0.999 <= size
+                assert size <= limits[cell.colour + 1] * 1.001
+    if len(groups) > heat.MOST_COLUMNS + 1:
+        rest = [slave for group in groups[heat.MOST_COLUMNS :] for slave in group.members]
         mean = sum(p.bytes for s in rest for p in s.tables if p.table == results.tables[0].name) / len(rest)
-        assert math.exp(cells[0][-1]) == pytest.approx(mean)
+        assert found.rows[0][1][-1].bytes == pytest.approx(mean)
 
 
 @pytest.mark.parametrize("results", CASES.values(), ids=CASES)
 def test_cost_is_stacked(results: Results) -> None:
-    scan, decide, copy = drawn(plots.cost_plot(results))["data"]
-    assert (scan["x"][0], decide["x"][0]) == (results.cost.scan_seconds, results.cost.decide_seconds)
-    assert decide["base"][0] == scan["x"][0]
-    assert copy["x"][1] == results.cost.unfiltered_seconds
+    bars = plots.cost_bars(results)
+    cost = results.cost
+    if not cost.scan_seconds + cost.decide_seconds + cost.unfiltered_seconds:
+        assert bars is None
+        return
+    assert bars
+    (scan, decide), (copy,) = (row.bars for row in bars.rows)
+    assert scan.end == decide.start
+    assert max(decide.end, copy.end) == 1
+    assert scan.end * cost.unfiltered_seconds == pytest.approx(copy.end * cost.scan_seconds)

@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from dumpfilter.printable import visible
-from dumpfilter.report.text import human_rate, shorten
-from dumpfilter.spark_jobs.bandwidth.report import plots, render_report
+from dumpfilter.report.text import human_rate, human_rate_of_bits
+from dumpfilter.spark_jobs.bandwidth.report import heat, plots, render_report
 from tests.report.browser import chromium
 from tests.spark_jobs.bandwidth.made_results import CASES
 
@@ -33,21 +33,20 @@ class Visit:
         return width
 
 
-MARKS = ".barlayer path, .scatterlayer path.js-line, .scatterlayer path.point, .heatmaplayer image"
-CUT = """(plot) => {
-  const room = plot.getBoundingClientRect();
-  return [...plot.querySelectorAll("svg text")].filter((text) => {
+CUT = """(figure) => {
+  const room = figure.getBoundingClientRect();
+  return [...figure.querySelectorAll("svg text, .figure")].filter((text) => {
     const box = text.getBoundingClientRect();
     return box.width && (box.left < room.left - 1 || box.right > room.right + 1 ||
                          box.top < room.top - 1 || box.bottom > room.bottom + 1);
   }).map((text) => text.textContent);
 }"""
 SETTLED = """new Promise((done) => {
-  const settled = ({ clientWidth, _fullLayout }) => clientWidth === _fullLayout.width;
+  const settled = (plot) => plot.clientWidth === plot.querySelector("svg").viewBox.baseVal.width;
   const look = () => [...document.querySelectorAll(".plot")].every(settled) ? done() : requestAnimationFrame(look);
   requestAnimationFrame(look);
 })"""
-PLACES = """[...document.querySelectorAll("h2, .plot, summary, footer")].map((one) => {
+PLACES = """[...document.querySelectorAll("h2, .plot, .bars, .heat, summary, footer")].map((one) => {
   const { left, top, width, height } = one.getBoundingClientRect();
   return [one.id || one.textContent.slice(0, 30), left + scrollX, top + scrollY, width, height];
 })"""
@@ -106,12 +105,13 @@ def visit(visitor: Visitor) -> Iterator[Visitor]:
 def test_draws_everything_at_any_width(visit: Visitor, name: str) -> None:
     for width in (1280, 400):
         opened = visit(name, width)
-        plots = opened.page.locator(".plot").all()
-        assert len(plots) == (0 if name in ("empty", "no slaves") else 5)
+        figures = opened.page.locator(".plot, .bars").all()
+        assert len(figures) == (0 if name in ("empty", "no slaves") else 4)
+        assert opened.page.locator(".heat").count() == bool(figures)
         assert opened.overflow() <= 0
-        for plot in plots:
-            assert plot.locator(MARKS).count() > 0
-            assert plot.evaluate(CUT) == []
+        for figure in figures:
+            assert figure.locator(".track i, path.line").count() > 0
+            assert figure.evaluate(CUT) == []
     for details in opened.page.locator("summary").all():
         details.press("Enter")
     assert opened.page.locator("details:not([open])").count() == 0
@@ -127,11 +127,16 @@ def test_nothing_moves_when_the_plots_are_drawn(visit: Visitor, width: int) -> N
 
 def _colours(page: Page) -> list[str]:
     style = "(e, name) => getComputedStyle(e)[name]"
-    body = page.locator("body").evaluate(style, "backgroundColor")
-    bar = page.locator("#plot-savings .barlayer path").first.evaluate(style, "fill")
-    label = page.locator("#plot-time .xtick text").first.evaluate(style, "fill")
-    heat = page.evaluate("document.getElementById('plot-heat').data[0].colorscale")
-    return [body, bar, label, str(heat)]
+    return [
+        page.locator(selector).first.evaluate(style, name)
+        for selector, name in (
+            ("body", "backgroundColor"),
+            ("#slaves .bars .track i", "backgroundColor"),
+            ("#plot-time .xtick", "fill"),
+            ("#plot-time .line", "stroke"),
+            (".heat td[class]", "backgroundColor"),
+        )
+    ]
 
 
 def test_colours_follow_the_scheme_also_when_it_changes(visit: Visitor) -> None:
@@ -146,9 +151,10 @@ def test_colours_follow_the_scheme_also_when_it_changes(visit: Visitor) -> None:
 def test_paper_is_light_and_the_screen_is_as_before(visit: Visitor) -> None:
     light, dark = (_colours(visit("usual", scheme=scheme).page) for scheme in ("light", "dark"))
     page = visit("usual", scheme="dark").page
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert _colours(page) == light
-    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="print")
+    on_paper = _colours(page)
+    page.emulate_media(media="screen")
+    assert on_paper[1:] == light[1:]
     assert _colours(page) == dark
     assert page.pdf(format="A4").startswith(b"%PDF")
 
@@ -183,6 +189,7 @@ def test_contrast(visit: Visitor, scheme: str) -> None:
         ("split", "whole"),
         ("applied", "whole"),
     ]
+    texts += [(f"heat-text-{n}", f"heat-{n}") for n in range(heat.COLOURS)]
     marks += [("master", "whole"), ("compressed", "master"), ("applied", "master"), ("master", "ghost")]
     assert {pair: ratio(*pair) for pair in texts if ratio(*pair) < 4.5} == {}
     assert {pair: ratio(*pair) for pair in marks if ratio(*pair) < (2 if "master" in pair else 3)} == {}
@@ -198,27 +205,67 @@ def test_hostile_names_are_shown_as_they_are(visit: Visitor) -> None:
     def texts(selector: str) -> list[str]:
         return [(text or "").replace("\u00a0", " ") for text in page.locator(selector).all_text_contents()]
 
-    tables = [shorten(visible(t.name), 32) for t in results.tables[: plots.MOST_TABLES]]
-    slaves = [visible(s.name) for s in results.slaves]
-    # plotly does not draw empty or blank texts.
-    assert texts("#plot-tables .ytick text")[: len(tables) - 1] == [name for name in tables if name.strip()]
-    assert set(texts("#plot-savings .ytick text")) == {shorten(name, 32) for name in slaves} - {""}
-    assert set(texts("#time-slave option")) == {"all slaves together", *slaves}
-    assert set(texts("#slaves tbody th bdi")) == set(slaves)
-    assert set(texts("#tables tbody th bdi")) == {visible(t.name) for t in results.tables}
+    slaves = {visible(s.name) for s in results.slaves}
+    tables = [visible(t.name) for t in results.tables]
+    assert texts("#tables .bars .name bdi")[: len(tables) - 1] == tables[: plots.MOST_TABLES]
+    assert set(texts("#slaves .bars .name bdi")) == slaves
+    assert set(texts("#time-choice option")) == {"all slaves together", *slaves}
+    assert set(texts("#slaves tbody th bdi")) == slaves
+    assert set(texts("#tables tbody th bdi")) == set(tables)
+    assert set(texts(".heat tbody th bdi")) == set(tables)
+    assert set(texts(".heat thead bdi")) == slaves
 
 
-def test_a_slave_can_be_chosen_with_the_keyboard(visit: Visitor) -> None:
-    results = CASES["usual"]
+def test_the_chart_can_be_changed_with_the_keyboard(visit: Visitor) -> None:
     page = visit("usual").page
-    time = plots.time_plot(results)
-    assert time
-    page.locator("#time-slave").focus()
-    for step in (1, 2):
-        page.keyboard.press("ArrowDown")
-        curve = page.evaluate("document.getElementById('plot-time').data[1]")
-        assert curve["y"] == time.choices[step]["data"][1]["y"]
-        assert curve["text"] == [human_rate(value) for value in curve["y"]]
+    line = page.locator("#plot-time .line").nth(1)
+    peak = page.locator("#plot-time text.mark").first
+    seen = [line.get_attribute("d")]
+    page.locator("#time-choice").focus()
+    page.keyboard.press("ArrowDown")
+    seen.append(line.get_attribute("d"))
+    slave = next(
+        one for one in CASES["usual"].slaves if one.name == page.locator("#time-choice").input_value()
+    )
+    assert slave.peak_no_filter
+    rate = slave.peak_no_filter.bytes_per_second
+    assert peak.text_content() == f"peak {human_rate(rate)}"
+    page.locator("input[data-set=unit]").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert peak.text_content() == f"peak {human_rate_of_bits(8 * rate)}"
+    page.locator("input[data-set=scale]").first.focus()
+    page.keyboard.press("ArrowRight")
+    seen.append(line.get_attribute("d"))
+    assert len(set(seen)) == 3
+    page.locator("#plot-time").focus()
+    page.keyboard.press("ArrowRight")
+    first = page.locator("#plot-time .tip").text_content()
+    page.keyboard.press("ArrowRight")
+    assert "filter on the master" in (first or "")
+    assert page.locator("#plot-time .tip").text_content() != first
+    page.keyboard.press("Escape")
+    assert page.locator("#plot-time .tip").count() == 0
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_no_peak_is_lost_on_few_pixels(visit: Visitor, width: int) -> None:
+    """The highest point of the thin line is the mark of the busiest bucket, though many buckets share a pixel."""
+    page = visit("usual", width).page
+    page.reload()
+    page.evaluate(SETTLED)
+    tops = page.locator("#plot-time .envelope").evaluate_all("all => all.map((one) => one.getBBox().y)")
+    marks = page.locator("#plot-time circle.mark").evaluate_all(
+        "all => all.map((one) => one.cy.baseVal.value)"
+    )
+    assert len(tops) == len(marks) == 2
+    assert tops == pytest.approx(marks, abs=0.2)
+
+
+def test_a_pointer_shows_exact_bytes(visit: Visitor) -> None:
+    page = visit("usual").page
+    table = CASES["usual"].tables[0]
+    page.locator(".heat tbody td[class]").first.hover()
+    assert f"{table.bytes:,} bytes" in (page.locator(".tip.floating").text_content() or "")
 
 
 def test_tables_can_be_sorted_with_the_keyboard(visit: Visitor) -> None:

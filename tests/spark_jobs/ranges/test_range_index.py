@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import tempfile
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.gtid_events import Xid
+from dumpfilter.binlog.reader import iter_events
 from dumpfilter.index.subjects import TableSubject
+from dumpfilter.index.time_spans import spans_of
 from dumpfilter.spark_jobs.ranges.range_index import XaLook, follow_xa, index_file, look_for_xa, ranges_of
 from dumpfilter.spark_jobs.ranges.ranges import Range
-from tests.spark_jobs.walking import ORACLE
+from tests.spark_jobs.walking import FILE_LEVEL, ORACLE
 from tests.strategies import MadeBinlog, binlogs
 
 
@@ -37,6 +42,24 @@ def test_ranges_are_whole_transactions(made: MadeBinlog, range_size: int, block_
         # A range has at least the asked size, and ends with the first transaction that reaches it.
         assert end - start >= range_size
         assert not any(start + range_size <= between < end for between in made.boundaries)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    made=binlogs(), clocks=st.lists(st.integers(0, 2**32 - 1), min_size=1), block_size=st.integers(19, 3000)
+)
+def test_times_need_not_rise(made: MadeBinlog, clocks: list[int], block_size: int) -> None:
+    data, times = bytearray(made.data), []
+    events = iter_events(io.BytesIO(made.data), file="made")
+    for event, clock in zip(events, itertools.cycle(clocks), strict=False):
+        if event.type not in FILE_LEVEL:
+            data[event.offset : event.offset + 4] = clock.to_bytes(4, "little")
+            times.append(clock)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "made.000001"
+        path.write_bytes(data)
+        found = index_file(0, str(path), last=False, block_size=block_size)
+    assert found.times == spans_of(np.array(times, np.uint32))
 
 
 ONE, OTHER = Xid(1, b"a", b""), Xid(1, b"b", b"")

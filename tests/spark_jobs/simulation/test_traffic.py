@@ -10,7 +10,8 @@ import pytest
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
-from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
+from dumpfilter.spark_jobs.bandwidth.job import bandwidth
+from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.bandwidth.results import Results
 from dumpfilter.spark_jobs.engines.runner import run_here
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.spark_jobs.ranges.range_index import index_file
+from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE
 from dumpfilter.spark_jobs.source.columns import TYPES, named_by
+from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import cuts_of
 from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
 from dumpfilter.statement import Statement, StatementKind, TableName
@@ -23,10 +25,17 @@ from tests.strategies import MadeBinlog, binlogs
 from tests.support import RECORDED, MemoryFile, recording_id
 
 
-def read(file: MemoryFile | Path, ranges: list[FileRange], **options: Any) -> list[dict[str, Any]]:
-    if isinstance(file, MemoryFile):
-        options["open_file"] = lambda _: file
-    return [row for one in ranges for batch in read_batches(one, **options) for row in batch.to_pylist()]
+def read(
+    file: MemoryFile | Path, ranges: list[FileRange], *, block_size: int = BLOCK_SIZE, **options: Any
+) -> list[dict[str, Any]]:
+    opening: dict[str, Any] = {"open_file": lambda _: file} if isinstance(file, MemoryFile) else {}
+    asked = SourceOptions("unread", **options)
+    return [
+        row
+        for one in ranges
+        for batch in read_batches(one, asked, block_size=block_size, **opening)
+        for row in batch.to_pylist()
+    ]
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=recording_id)
@@ -64,7 +73,7 @@ def test_a_column_alone_is_as_it_is_among_all(name: str) -> None:
     paths = [path for path in RECORDED if path.parent.name in ("mysql-mixed", "mariadb-mixed")]
     for path in paths:
         whole = [FileRange(str(path), 4, path.stat().st_size)]
-        alone = read(path, whole, columns=[name])
+        alone = read(path, whole, asked_columns=(name,))
         assert alone == [{name: row[name]} for row in events_of(path.read_bytes(), path.name)]
 
 

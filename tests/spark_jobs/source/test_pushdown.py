@@ -16,7 +16,7 @@ from pyspark.sql import datasource as D
 
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.planning import SetCuts, plan_ranges
+from dumpfilter.spark_jobs.source.planning import FileCuts, SetCuts, plan_ranges
 from dumpfilter.spark_jobs.source.pushdown import Predicate, cheap_first, may_hold, predicate_of
 from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
 from tests.spark_jobs.plain_events import events_of
@@ -111,7 +111,9 @@ def test_filters_keep_what_sql_keeps(path: Path, asked: list[D.Filter]) -> None:
     whole = FileRange(str(path), 4, path.stat().st_size)
     found = [
         row
-        for batch in read_batches(whole, ["position", "inner"], predicates, block_size=4096)
+        for batch in read_batches(
+            whole, SourceOptions(""), ["position", "inner"], predicates, block_size=4096
+        )
         for row in batch.to_pylist()
     ]
     wanted = [
@@ -152,7 +154,7 @@ def test_no_range_is_passed_over_that_holds_what_is_asked_for(asked: D.Filter, c
     ],
 )
 def test_ranges_are_passed_over(asked: D.Filter, kept: list[int]) -> None:
-    cuts = SetCuts((("/there/bin.000001", (4, 100, 300, 400)),))
+    cuts = SetCuts((FileCuts("/there/bin.000001", (4, 100, 300, 400)),))
     predicate = predicate_of(asked)
     assert predicate is not None
     found = plan_ranges(SourceOptions("unread", cuts=cuts.option), [predicate])

@@ -34,12 +34,13 @@ class TestContents:
         assert {PACKAGE, "numba", "numpy", "pyarrow", "zstandard"} <= below
         # The archive has dumpfilter's own files, even if dumpfilter is installed in editable mode.
         assert f"{SITE_PACKAGES}/dumpfilter/spark_jobs/spark/daemon.py" in members
+        assert f"{SITE_PACKAGES}/pyspark_binlog/__init__.py" in members
         assert not any("__editable__" in name for name in members)
 
     def test_what_they_do_not(self, members: dict[str, tarfile.TarInfo]) -> None:
         below = {name.removeprefix(f"{SITE_PACKAGES}/").split("/")[0] for name in members}
         assert (
-            not {"pyspark", "py4j", "plotly", "pytest", "_pytest", "mypy", "pip", "ruff", "hypothesis"}
+            not {"pyspark", "py4j", "jinja2", "pytest", "_pytest", "mypy", "pip", "ruff", "hypothesis"}
             & below
         )
         assert not any("/tests/" in name or name.endswith(".pyc") for name in members)

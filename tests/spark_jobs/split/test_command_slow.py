@@ -23,7 +23,7 @@ from tests.spark_jobs.walking import ORACLE
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run ``dumpfilter split`` on one core, in this process."""
-    command = ["dumpfilter", "split", *map(str, arguments), "--master", "local[1]"]
+    command = ["dumpfilter", "split", *map(str, arguments), "--spark-master", "local[1]"]
     out, err = io.StringIO(), io.StringIO()
     code = 0
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
@@ -69,7 +69,7 @@ def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_an_option_of_spark_needs_spark(tmp_path: Path) -> None:
     done = run(ORACLE / "mysql-row", "--output", tmp_path / "out", "--engine", "local")
     assert done.returncode == 2
-    assert "--master is an option of Spark, and the work runs here: add --engine spark" in said(done)
+    assert "--spark-master is an option of Spark, and the work runs here: add --engine spark" in said(done)
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ def surroundings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def _command(source: Path, output: Path, surroundings: dict[str, str]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "dumpfilter", "split", str(source), "--output", str(output)]
-    command += ["--master", "local[2]", "--range-size", "1", "--max-binlog-size", "50000"]
+    command += ["--spark-master", "local[2]", "--range-size", "1", "--max-binlog-size", "50000"]
     return subprocess.Popen(
         command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=surroundings
     )

@@ -1,0 +1,89 @@
+"""The command ``dumpfilter lint``, which warns of rules that do not do what they seem to do."""
+
+from __future__ import annotations
+
+import json as json_module
+from typing import Annotated
+
+import typer
+
+from dumpfilter.commands.option_groups.group import with_option_groups
+from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
+from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
+from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
+from dumpfilter.errors import OptionError
+
+FOUND = 4
+"""The exit code when a filter has a warning. Notes alone do not count."""
+
+
+@with_option_groups
+def lint_command(
+    binlogs: BinlogArguments,
+    rules: SlaveFilterOptions,
+    slaves: SlaveSetOptions,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    verify_checksum: VerifyChecksum = True,
+) -> None:
+    """Warn of filter rules that do not do what they seem to do with a binlog set.
+
+    Each warning has a code, the rule, the cure, and an event of the set that shows the fault. docs/lint.md lists the
+    codes. The exit code is 4 when there is a warning, and 0 when there are only notes or nothing.
+
+    Examples:
+
+        dumpfilter lint /var/lib/mysql/binlog.index --replicate-do-db=shop,hr
+
+        dumpfilter lint /var/lib/mysql/binlog.index --slaves slaves.toml
+    """
+    from rich.console import Console
+
+    from dumpfilter.filter.factory import FilterOptions
+    from dumpfilter.filter.rules import make_rules
+    from dumpfilter.index.fileset import BinlogSet
+    from dumpfilter.lint.findings import Level
+    from dumpfilter.lint.linting import lint
+    from dumpfilter.lint.output import print_warnings, warning_as_dict
+    from dumpfilter.lint.progress import gather_with_bar
+    from dumpfilter.printable import visible
+
+    definitions = slaves.definitions()
+    if bool(definitions) == bool(rules.values):
+        raise OptionError("give either rules, such as --replicate-do-db=shop, or --slaves FILE, or --slave")
+    given = FilterOptions(
+        rules=tuple(make_rules(rules.values)),
+        semantics=rules.semantics,
+        lower_case_table_names=rules.lower_case_table_names,
+    )
+    source = BinlogSet.open(binlogs.source())
+    with source.file(source.names[-1]) as newest:
+        written_by = newest.format_description.names
+    filters = {one.name: one.filter(written_by) for one in definitions} or {
+        "": given.slave_filter(written_by)
+    }
+    knowledge = gather_with_bar(source, Console(stderr=True), verify=verify_checksum)
+    found = {name: lint(one, knowledge) for name, one in filters.items()}
+    if json:
+        listed = [
+            {
+                "name": name,
+                "rules": [str(rule) for rule in filters[name].rules],
+                "warnings": [warning_as_dict(each) for each in warnings],
+            }
+            for name, warnings in found.items()
+        ]
+        typer.echo(json_module.dumps({"filters": listed, "is_whole": knowledge.is_whole}, indent=1))
+    else:
+        console = Console()
+        for name, warnings in found.items():
+            if name:
+                console.print(f"[bold]{visible(name)}[/]: {len(warnings) or 'no'} warnings", highlight=False)
+            print_warnings(warnings, console)
+        if not any(found.values()):
+            console.print("no warnings", highlight=False)
+        if not knowledge.is_whole:
+            console.print(
+                "The set has more changes of definitions than lint looks at. Later ones were left out."
+            )
+    if any(each.level is Level.WARNING for warnings in found.values() for each in warnings):
+        raise typer.Exit(FOUND)

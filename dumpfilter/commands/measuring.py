@@ -1,0 +1,71 @@
+"""The measurements of a binlog set for a command, taken from an earlier run's output directory where they hold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions, MeasuredSet
+    from dumpfilter.spark_jobs.bandwidth.results import Results
+    from dumpfilter.spark_jobs.engines.runner import Runner
+    from dumpfilter.topology.slaves_file import SlaveDefinition
+
+
+def measured_results(
+    source: str | list[str],
+    slaves: Sequence[SlaveDefinition],
+    options: BandwidthOptions,
+    output: Path,
+    runner: Callable[[], AbstractContextManager[Runner]],
+    progress: Console,
+    *,
+    overwrite: bool,
+) -> tuple[Results, MeasuredSet]:
+    """Return the results for these slaves, and the measurements from which they are made.
+
+    Parameters:
+        source: the binlog set.
+        output: the output directory, which may hold the measurements of an earlier run.
+        runner: starts the engine that runs the tasks. It is called only if the binlogs must be read.
+        progress: gets a line that says what is taken from an earlier run.
+        overwrite: whether the directory may hold the results of other binlogs.
+
+    Raises OutputError for a directory that holds something else, BinlogError and OptionError.
+    """
+    from dumpfilter.report.output import check_output
+    from dumpfilter.spark_jobs.bandwidth.job import evaluate_unchanged, measure_and_evaluate
+    from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, read_measurements
+    from dumpfilter.spark_jobs.bandwidth.measured_set import unchanged
+    from dumpfilter.spark_jobs.ranges.file_versions import versions_of
+    from dumpfilter.spark_jobs.ranges.indexing import paths_of
+
+    kept = read_measurements(output / MEASUREMENTS)
+    if kept is not None and not kept.is_of(versions_of(paths_of(source))):
+        kept = None
+    # New results of the same binlogs take the place of the old ones. The option is for results of other binlogs.
+    check_output(output, overwrite=overwrite or kept is not None)
+
+    def tell(text: str) -> None:
+        progress.print(text, soft_wrap=True, highlight=False)
+
+    if kept is not None:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.measured_at))
+        found = evaluate_unchanged(kept, source, slaves, options)
+        if found is not None:
+            tell(f"from the measurements of {when}: the binlogs have not changed")
+            return found
+        if unchanged(kept, source, options) is not None:
+            tell("compressed transactions have other sizes for these filters: the binlogs are read again")
+    with runner() as run:
+        results, measured = measure_and_evaluate(source, slaves, run, options, kept)
+    if kept is not None and measured.reused:
+        tell(
+            f"{measured.reused:,} of {len(measured.files):,} files from the measurements of {when}, the others read now"
+        )
+    return results, measured

@@ -1,0 +1,1 @@
+"""How kernels are compiled: numba's ``njit``, and a notice for people who wait for a first compilation."""

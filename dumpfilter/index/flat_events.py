@@ -1,0 +1,99 @@
+"""The events of a segment in one list, with the events inside compressed transactions in their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.compressed_sizes import uncompressed_sizes
+from dumpfilter.index.segment import Segment
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FlatEvents:
+    """The events of a segment as columns. The events of an opened Transaction_payload event stand in its place."""
+
+    event: Ints
+    """The number, within the segment, of the event in the file. Events of one payload have the payload's number."""
+    type: npt.NDArray[np.uint8]
+    role: npt.NDArray[np.uint8]
+    """The role without the bit :data:`~dumpfilter.binlog.roles.ENDS`."""
+    subject: npt.NDArray[np.int32]
+    size: Ints
+    """The size without compression, bytes."""
+    stored: Ints
+    """The bytes that the event takes in the file. An event of a payload has its share of the payload's bytes.
+
+    The shares of one payload add up to its size in the file.
+    """
+    inside: Ints
+    """For an event of a compressed transaction its offset in the uncompressed bytes; -1 for other events."""
+    first_of_transaction: Ints
+    """For each transaction of the segment, the index of its first event in these columns."""
+
+
+def flat_events(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int) -> FlatEvents:
+    """Return the events of a segment, with those of compressed transactions in their places.
+
+    ``data`` holds the segment's bytes, and begins at file offset ``data_offset``. A compressed transaction without
+    events stays as it is, and so does one that the scan did not open.
+    """
+    sizes = uncompressed_sizes(
+        data, segment.offset - data_offset, segment.size, segment.type, segment.format_description
+    )
+    n = len(sizes)
+    payloads = [(event, inner) for event, inner in sorted(segment.payloads.items()) if len(inner.size)]
+    role = segment.role & np.uint8(R.ROLE_MASK)
+    if not payloads:
+        return FlatEvents(
+            np.arange(n),
+            segment.type,
+            role,
+            segment.subject,
+            sizes,
+            segment.size,
+            np.full(n, -1),
+            segment.txn_event[:-1],
+        )
+    repeats = np.ones(n, np.int64)
+    repeats[[event for event, _ in payloads]] = [len(inner.size) for _, inner in payloads]
+    event = np.repeat(np.arange(n), repeats)
+    places = np.flatnonzero(np.isin(event, [event for event, _ in payloads]))
+
+    def merged(
+        outer: npt.NDArray[np.generic], inside: Sequence[npt.NDArray[np.generic]]
+    ) -> npt.NDArray[np.generic]:
+        column = outer[event]
+        column[places] = np.concatenate(inside)
+        return column
+
+    inner_segments = [inner for _, inner in payloads]
+    stored = [_shares(int(segment.size[number]), inner.size) for number, inner in payloads]
+    first = np.cumsum(repeats) - repeats
+    return FlatEvents(
+        event,
+        merged(segment.type, [inner.type for inner in inner_segments]),  # type: ignore[arg-type]
+        merged(role, [inner.role & np.uint8(R.ROLE_MASK) for inner in inner_segments]),  # type: ignore[arg-type]
+        merged(segment.subject, [inner.subject for inner in inner_segments]),  # type: ignore[arg-type]
+        merged(sizes, [inner.size for inner in inner_segments]),  # type: ignore[arg-type]
+        merged(segment.size, stored),  # type: ignore[arg-type]
+        merged(np.full(n, -1), [inner.offset for inner in inner_segments]),  # type: ignore[arg-type]
+        first[segment.txn_event[:-1]],
+    )
+
+
+def _shares(whole: int, sizes: Ints) -> Ints:
+    """Divide ``whole`` bytes in proportion to ``sizes``. The parts add up to ``whole``."""
+    ends = np.cumsum(sizes)
+    total = int(ends[-1])
+    # A float holds every product exactly as long as it is below 2**53; beyond that the parts still add up.
+    until = np.floor(ends.astype(np.float64) * whole / total).astype(np.int64)
+    until[-1] = whole
+    parts: Ints = np.diff(until, prepend=0)
+    return parts

@@ -1,0 +1,121 @@
+"""Bytes and transactions over time, in bounded memory whatever the timestamps are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+MOST_BUCKETS = 2048
+"""The most buckets with traffic. When there are more, each bucket becomes twice as wide."""
+
+_MAIN_SHARE = 0.95
+"""The share of the transactions that the main span holds at least."""
+_NEAR = 0.05
+"""A bucket belongs to the main span if the empty time between is at most this share of the span."""
+_MUCH = 2
+"""How many times the whole span must exceed the main span before the rest counts as stray."""
+
+
+class Bucket(NamedTuple):
+    """The transactions that were committed in one span of time."""
+
+    start: int
+    """The beginning of the span, Unix seconds."""
+    bytes: int
+    """The bytes that the transactions take in the binlog."""
+    transactions: int
+
+
+class Rates:
+    """Counts bytes and transactions by time, in buckets that become wider as the time span grows.
+
+    Only buckets with traffic take memory. A stray timestamp, years off, therefore costs one bucket and no precision.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 1
+        """The width of a bucket, seconds."""
+        self.backward = 0
+        """The number of transactions whose timestamp is lower than the timestamp of the transaction before."""
+        self.largest_step_back = 0
+        """The largest difference between such two timestamps, seconds."""
+        self._buckets: dict[int, tuple[int, int]] = {}
+        self._last: int | None = None
+
+    def add(self, times: Ints, sizes: Ints) -> None:
+        """Count transactions in the order of the binlog, with their times and bytes.
+
+        A time of 0 stands for no timestamp. Such a transaction counts at the time of the one before.
+        """
+        if not len(times):
+            return
+        times = _filled(times, self._last)
+        before = times[:1] if self._last is None else np.array([self._last])
+        steps = np.diff(np.concatenate([before, times]))
+        self.backward += int(np.count_nonzero(steps < 0))
+        self.largest_step_back = max(self.largest_step_back, -int(steps.min()))
+        self._last = int(times[-1])
+        numbers, which = np.unique(times // self.seconds, return_inverse=True)
+        # The function bincount adds floats, which represent every byte count up to 2**53 exactly.
+        nbytes = np.bincount(which, weights=sizes).astype(np.int64).tolist()
+        counts = np.bincount(which).tolist()
+        for number, size, count in zip(numbers.tolist(), nbytes, counts, strict=True):
+            self._put(number, size, count)
+        while len(self._buckets) > MOST_BUCKETS:
+            self._widen()
+
+    def buckets(self) -> list[Bucket]:
+        """Return the buckets with traffic, the earliest first."""
+        return [Bucket(number * self.seconds, *self._buckets[number]) for number in sorted(self._buckets)]
+
+    def _put(self, number: int, size: int, count: int) -> None:
+        before = self._buckets.get(number, (0, 0))
+        self._buckets[number] = (before[0] + size, before[1] + count)
+
+    def _widen(self) -> None:
+        old = self._buckets
+        self._buckets = {}
+        self.seconds *= 2
+        for number, (size, count) in old.items():
+            self._put(number // 2, size, count)
+
+
+def _filled(times: Ints, last: int | None) -> Ints:
+    known = times > 0
+    if known.all():
+        return times
+    latest = np.maximum.accumulate(np.where(known, np.arange(len(times)), -1))
+    return np.where(latest >= 0, times[latest], 0 if last is None else last)
+
+
+def main_span(buckets: list[Bucket]) -> tuple[int, int]:
+    """Return the first index and the index after the last of the buckets that a picture should show.
+
+    A few transactions can have timestamps far from all others, for example after ``SET timestamp``. A picture of the
+    whole span would then show two thin lines. The result leaves such stray buckets out, and is otherwise everything.
+
+    >>> main_span([Bucket(0, 9, 1), *(Bucket(10**9 + k, 9, 50) for k in range(60))])
+    (1, 61)
+    """
+    if not buckets:
+        return 0, 0
+    counts = np.cumsum([0, *(one.transactions for one in buckets)])
+    starts = [one.start for one in buckets]
+    wanted = _MAIN_SHARE * counts[-1]
+    best = (starts[-1] - starts[0], 0, len(buckets))
+    for first in range(len(buckets)):
+        end = int(np.searchsorted(counts, counts[first] + wanted))
+        if end > len(buckets):
+            break
+        best = min(best, (starts[end - 1] - starts[first], first, end))
+    span, first, end = best
+    while first and starts[first] - starts[first - 1] <= max(1, _NEAR * span):
+        first -= 1
+    while end < len(buckets) and starts[end] - starts[end - 1] <= max(1, _NEAR * span):
+        end += 1
+    whole = starts[-1] - starts[0]
+    return (first, end) if whole > _MUCH * max(1, starts[end - 1] - starts[first]) else (0, len(buckets))

@@ -1,0 +1,58 @@
+"""The time that the events of a binlog span, whatever the order of their timestamps.
+
+An event's timestamp is the begin of its statement by the clock of the server that first ran the statement. Timestamps
+need not rise: a long statement is logged after shorter ones, ``SET TIMESTAMP`` sets any time, and a replica logs the
+timestamps of its sources. Events without a timestamp (0) have no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+LONGEST_PAUSE = 86_400
+"""The longest time without an event that counts as active, seconds. The limit is a day, so that quiet nights count. A
+single statement with a wrong clock adds nothing."""
+
+TimeSpan = tuple[int, int]
+"""The first and the last time of a span, Unix seconds."""
+
+TimeSpans = tuple[TimeSpan, ...]
+"""Spans in ascending order, with pauses of more than LONGEST_PAUSE between them."""
+
+
+def spans_of(times: npt.NDArray[np.uint32]) -> TimeSpans:
+    """Return the spans of these timestamps, Unix seconds in any order. Timestamps of 0 are left out."""
+    times = times[times > 0]
+    if not len(times):
+        return ()
+    first, last = int(times.min()), int(times.max())
+    if last - first <= LONGEST_PAUSE:
+        return ((first, last),)
+    ordered = np.unique(times).astype(np.int64)
+    pauses = np.flatnonzero(np.diff(ordered) > LONGEST_PAUSE)
+    starts = ordered[np.concatenate([[0], pauses + 1])]
+    ends = ordered[np.concatenate([pauses, [len(ordered) - 1]])]
+    return tuple(zip(starts.tolist(), ends.tolist(), strict=True))
+
+
+def joined(parts: Iterable[TimeSpans]) -> TimeSpans:
+    """Return the spans of several parts of a binlog together.
+
+    >>> joined([((10, 20), (200_000, 200_005)), (), ((15, 30),)])
+    ((10, 30), (200000, 200005))
+    """
+    found: list[TimeSpan] = []
+    for first, last in sorted(span for part in parts for span in part):
+        if found and first - found[-1][1] <= LONGEST_PAUSE:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
+def active_seconds(spans: TimeSpans) -> int:
+    """Return the seconds of all spans together, without the pauses between them."""
+    return sum(last - first for first, last in spans)

@@ -1,0 +1,111 @@
+"""The effects of a statement on tables, read from its text: what the statement makes, removes, renames and needs."""
+
+from __future__ import annotations
+
+import re
+
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.query import QueryEvent, TableName
+from dumpfilter.lint.knowledge import NO_EFFECTS, Effects, Trigger
+from dumpfilter.statement import StatementKind, StatementText, statement_shape
+from dumpfilter.statement.reads import tables_read
+from dumpfilter.statement.shape import read_text
+
+K = StatementKind
+
+DEFINING = frozenset(
+    {
+        *(K.CREATE_TABLE, K.CREATE_TABLE_LIKE, K.CREATE_TABLE_SELECT, K.ALTER_TABLE, K.DROP_TABLE),
+        *(K.RENAME_TABLE, K.VIEW, K.CREATE_TRIGGER, K.CREATE_INDEX, K.DROP_INDEX),
+        *(K.CREATE_DATABASE, K.DROP_DATABASE),
+    }
+)
+"""The kinds of statement that change definitions of tables. Lint looks at each such statement of a set."""
+
+_MAKING = frozenset({K.CREATE_TABLE, K.CREATE_TABLE_LIKE, K.CREATE_TABLE_SELECT})
+_QUERYING = frozenset({K.CREATE_TABLE_SELECT, K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.VIEW})
+
+NO_FOREIGN_KEY_CHECKS = 1 << 26
+"""The bit of a Query event's ``flags2`` for a session with foreign_key_checks=0 (OPTION_NO_FOREIGN_KEY_CHECKS)."""
+
+_NAME = r"(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"|[\w$\u0080-\uffff]+)"
+_QUALIFIED = rf"({_NAME})(?:\s*\.\s*({_NAME}))?"
+_PARENT = re.compile(rf"\bREFERENCES\s+{_QUALIFIED}", re.IGNORECASE)
+_CONDITION = re.compile(r"\bIF\s+(?:NOT\s+)?EXISTS\b|\bOR\s+REPLACE\b", re.IGNORECASE)
+_CREATE_VIEW = re.compile(r"\s*(?:/\*!\d*\s*)?(?:CREATE|ALTER)\b", re.IGNORECASE)
+_TRIGGER_BODY = re.compile(r"\bFOR\s+EACH\s+ROW\b", re.IGNORECASE)
+_MODIFIERS = r"(?:(?:LOW_PRIORITY|HIGH_PRIORITY|DELAYED|QUICK|IGNORE)\s+)*"
+_WRITE = re.compile(
+    rf"(?<![\w.`])(?:(?:INSERT|REPLACE)\s+{_MODIFIERS}(?:INTO\s+)?|UPDATE\s+{_MODIFIERS}|DELETE\s+{_MODIFIERS}FROM\s+)"
+    rf"{_QUALIFIED}",
+    re.IGNORECASE,
+)
+_NO_UPDATE = re.compile(r"\bON\s+DUPLICATE\s+KEY\s+UPDATE\b|\bFOR\s+UPDATE\b", re.IGNORECASE)
+"""The places of a trigger's body in which UPDATE begins no statement."""
+
+
+def effects_of(query: QueryEvent, family: Family) -> Effects:
+    """Return the effects of a decoded statement on tables."""
+    sql_mode = query.status.sql_mode or 0
+    parsed = read_text(query.text, family=family, sql_mode=sql_mode)
+    if parsed.kind not in DEFINING and parsed.kind not in _QUERYING:
+        return NO_EFFECTS
+    if query.error_code:
+        # The statement failed on its server, and did only a part of its work.
+        return NO_EFFECTS
+    shape = statement_shape(query.text, family=family, sql_mode=sql_mode)
+    reads: tuple[TableName, ...] = ()
+    if parsed.kind in _QUERYING or parsed.kind is K.CREATE_TABLE_LIKE:
+        reads = tables_read(query.text, family=family, sql_mode=sql_mode) or ()
+    checks = not (query.status.flags2 or 0) & NO_FOREIGN_KEY_CHECKS
+    return _effects(parsed, shape, reads, checks_foreign_keys=checks)
+
+
+def _effects(
+    parsed: StatementText, shape: str, reads: tuple[TableName, ...], *, checks_foreign_keys: bool
+) -> Effects:
+    kind, named = parsed.kind, (parsed.updated or ((),))[0] if parsed.updated else (parsed.objects or ())
+    makes: tuple[TableName, ...] = ()
+    removes: tuple[TableName, ...] = ()
+    if kind in _MAKING or (kind is K.VIEW and _CREATE_VIEW.match(shape)):
+        makes = named
+    elif kind in (K.DROP_TABLE, K.VIEW):
+        removes = named
+    parents: tuple[TableName, ...] = ()
+    if checks_foreign_keys and kind in (K.CREATE_TABLE, K.ALTER_TABLE):
+        parents = tuple(dict.fromkeys(_table(found) for found in _PARENT.finditer(shape)))
+    return Effects(
+        makes=makes,
+        removes=removes,
+        renames=parsed.renames,
+        alters=kind is K.ALTER_TABLE and not parsed.renames,
+        reads=reads,
+        parents=parents,
+        conditional=bool(_CONDITION.search(shape)),
+        temporary=parsed.temporary,
+        trigger=_trigger(parsed, shape) if kind is K.CREATE_TRIGGER else None,
+    )
+
+
+def _trigger(parsed: StatementText, shape: str) -> Trigger | None:
+    body = _TRIGGER_BODY.search(shape)
+    if body is None or not parsed.updated:
+        return None
+    text = _NO_UPDATE.sub(" ", shape[body.end() :])
+    return Trigger(
+        parsed.updated[0][0], tuple(dict.fromkeys(_table(found) for found in _WRITE.finditer(text)))
+    )
+
+
+def _table(found: re.Match[str]) -> TableName:
+    first, second = found.groups()
+    return (
+        TableName(None, _unquoted(first))
+        if second is None
+        else TableName(_unquoted(first), _unquoted(second))
+    )
+
+
+def _unquoted(name: str) -> str:
+    quote = name[0]
+    return name[1:-1].replace(quote * 2, quote) if quote in '`"' else name

@@ -1,0 +1,37 @@
+"""The pass of lint over a binlog set, with a progress bar for people."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.lint.gather import gather
+from dumpfilter.lint.knowledge import SetKnowledge
+
+
+def gather_with_bar(binlogs: BinlogSet, console: Console, *, verify: bool = True) -> SetKnowledge:
+    """Return what lint must know about a binlog set. A bar shows the progress where ``console`` is a terminal.
+
+    Raises BinlogError where the set is damaged.
+    """
+    bar = Progress(
+        TextColumn("reading"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task("", total=sum(map(binlogs.size, binlogs.names)))
+        return gather(binlogs, verify=verify, progress=lambda size: bar.update(task, advance=size))

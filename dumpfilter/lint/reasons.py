@@ -1,0 +1,80 @@
+"""The reasons and cures of a decision about a statement, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dumpfilter.filter import Decision, ReplicationFilter, Rule, RuleKind, Step
+from dumpfilter.lint.items import few
+from dumpfilter.statement import Statement
+
+_RULES = {
+    Step.NO_DO_DB: (RuleKind.DO_DB,),
+    Step.NO_IGNORE_DB: (RuleKind.IGNORE_DB,),
+    Step.NO_TABLE_MATCHED_DO: (RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE),
+    Step.DB_NO_WILD_DO: (RuleKind.WILD_DO_TABLE,),
+    Step.NO_TABLE_RULES: (RuleKind.DO_DB, RuleKind.IGNORE_DB),
+}
+"""The kinds of rule that lead to a decision in which no single rule matches."""
+
+
+def rules_of(rule_filter: ReplicationFilter, decision: Decision) -> tuple[Rule, ...]:
+    """Return the rules that lead to a decision: the rule that matched, or all rules that did not match."""
+    if decision.rule is not None:
+        return (decision.rule,)
+    kinds = _RULES.get(decision.step, ())
+    return few(rule for rule in rule_filter.rules if rule.kind in kinds)
+
+
+def reason_of(decision: Decision, statement: Statement) -> str:
+    """Return the reason of a decision about a statement, as the rest of a sentence that begins with ``because``."""
+    has_database = statement.current_database is not None
+    if decision.step is Step.NO_DO_DB:
+        if has_database:
+            return "no do-db rule names its current database"
+        return "it has no current database, which no do-db rule matches"
+    if decision.step is Step.IGNORE_DB:
+        return "an ignore-db rule names its current database"
+    if decision.step in (Step.DO_DB, Step.NO_IGNORE_DB, Step.NO_TABLE_RULES, Step.NO_RULES):
+        if has_database:
+            return "database rules look at its current database only"
+        return "it has no current database, which no ignore-db rule matches"
+    if decision.step is Step.NO_TABLE_MATCHED:
+        return "its current database passes, and no table rule matches its tables"
+    if decision.step in (Step.IGNORE_TABLE, Step.WILD_IGNORE_TABLE, Step.DO_TABLE, Step.WILD_DO_TABLE):
+        return f"its first table with a rule is {decision.name}, and this table decides the whole statement"
+    if decision.step is Step.NO_TABLE_MATCHED_DO:
+        return "no do rule matches its tables"
+    if decision.step in (Step.DB_NO_WILD_DO, Step.DB_WILD_IGNORE):
+        return f"wild rules are compared with the text {decision.name!r}, without a table"
+    text = str(decision.step.value)
+    return text[0].lower() + text[1:]
+
+
+def cure_of(rule_filter: ReplicationFilter, decision: Decision) -> str:
+    """Return the change of the filter that lets tables decide, and not the current database."""
+    if decision.step in (Step.NO_DO_DB, Step.DO_DB):
+        rules = [rule for rule in rule_filter.rules if rule.kind is RuleKind.DO_DB]
+        return f"Use {_wild(RuleKind.WILD_DO_TABLE, rules)} instead of the do-db rules"
+    if decision.step in (Step.IGNORE_DB, Step.NO_IGNORE_DB):
+        rules = [rule for rule in rule_filter.rules if rule.kind is RuleKind.IGNORE_DB]
+        return f"Use {_wild(RuleKind.WILD_IGNORE_TABLE, rules)} instead of the ignore-db rules"
+    if decision.step in (Step.DB_NO_WILD_DO, Step.DB_WILD_IGNORE):
+        database = (decision.name or "").rstrip(".")
+        return (
+            f"Create the database {database!r} on the replica, or add a rule that matches {decision.name!r}"
+        )
+    return "Change the tables in statements of their own, or give them the same rule"
+
+
+def _wild(kind: RuleKind, rules: Iterable[Rule]) -> str:
+    return " ".join(f"--{kind.option}={escaped(rule.value)}.%" for rule in few(rules))
+
+
+def escaped(name: str) -> str:
+    r"""Return a name as a LIKE pattern that matches this name only.
+
+    >>> escaped("a_b"), escaped("shop")
+    ('a\\_b', 'shop')
+    """
+    return "".join(f"\\{character}" if character in "\\%_" else character for character in name)

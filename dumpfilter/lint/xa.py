@@ -1,0 +1,26 @@
+"""The XA transactions that a filter drops whole, at which MySQL's own replicas stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dumpfilter.filter import ReplicationFilter
+from dumpfilter.lint.findings import Code
+from dumpfilter.lint.items import Item, few
+from dumpfilter.lint.knowledge import SetEvent, SetKnowledge
+
+
+def dropped_xa(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Iterator[Item]:
+    """Yield the XA transactions of MySQL of which the filter drops everything."""
+    if rule_filter.names.family != "mysql":
+        return
+    for subjects, evidence in knowledge.xa_transactions:
+        if subjects and not any(rule_filter.verdict(subject).passes for subject in subjects):
+            yield Item(
+                Code.XA_DROPPED,
+                few(rule_filter.rules),
+                "the filter drops all changes of an XA transaction. A MySQL replica that reads everything and filters "
+                "for itself stops with error 3898",
+                "Nothing is to do behind dumpfilter, which does not send such a transaction",
+                events=(SetEvent(subjects[0], evidence),),
+            )

@@ -1,0 +1,412 @@
+"""The form in which a statement is printed, so that the filter's work never stops the client that runs the text.
+
+A filter may drop a CREATE TABLE and pass a statement that needs the table. A replica would stop there with an error. A
+client that runs text would stop, too, and never run the rest. Therefore a statement that must fail, because the target
+lacks what the filter has dropped, is printed as a comment. A DROP of an object about which the binlog set does not tell
+gets IF EXISTS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.query import QueryEvent, TableName
+from dumpfilter.printing.literals import quoted_name
+from dumpfilter.printing.may_fail import MayFail
+from dumpfilter.printing.target import Body, Key, Target, Trigger, named
+from dumpfilter.statement import StatementKind, read_text, statement_shape
+from dumpfilter.statement.definitions import Definition, Thing, Verb, read_definition
+from dumpfilter.statement.mentions import Change, Mentions, mentions, remembered_mentions
+from dumpfilter.statement.shape import LONGEST_REMEMBERED, without_brackets
+
+K = StatementKind
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form in which a statement is printed."""
+
+    reason: str = ""
+    """The reason for which the statement is printed as a comment; empty for a statement that is to run."""
+    text: bytes | None = None
+    """The statement's changed text; None for the text as it is."""
+    before: tuple[bytes, ...] = ()
+    """Statements to print before the statement."""
+
+
+AS_IT_IS = Form()
+_DATA = frozenset({K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.LOAD_DATA, K.SELECT, K.TRUNCATE_TABLE, K.SET})
+"""The kinds of statement that define no object."""
+_TABLES_ONLY = frozenset({K.MAINTENANCE, K.FLUSH})
+_NO_FOREIGN_KEY_CHECKS = 1 << 26
+_IF_EXISTS_OF_ACCOUNTS = {"mysql": (5, 7), "mariadb": (10, 1)}
+"""The first versions that know DROP USER IF EXISTS."""
+
+
+class Harmless:
+    """Chooses the form of each printed statement, and follows the objects that the target then has.
+
+    The caller passes every statement that may define an object in the binlog's order, also those that the filter drops.
+    """
+
+    def __init__(self, target: Target, family: Family, version: tuple[int, int], mode: MayFail) -> None:
+        self.target = target
+        self._family = family
+        self._version = version
+        self._mode = mode
+        self._creations: dict[Key, tuple[bytes, bytes]] = {}
+        """The CREATE DATABASE of each database that the filter has dropped: the parts before and after its name."""
+
+    def dropped(self, query: QueryEvent) -> None:
+        """Follow a statement that the filter drops."""
+        found = self._definition(query)
+        if found is not None:
+            self._not_run(found, query)
+
+    def run_before(self, query: QueryEvent) -> None:
+        """Follow a statement that passes the filter and that is not printed, since the text begins later."""
+        found = self._definition(query)
+        if found is not None:
+            self._run(found, query)
+
+    def form(self, query: QueryEvent, flags: int, *, undecided: bool) -> Form:
+        """Return the form of a statement that passes the filter. ``flags`` are those of the event's header."""
+        kind = read_text(query.text, family=self._family, sql_mode=query.status.sql_mode or 0).kind
+        if kind in _DATA:
+            return self._data_form(query, flags, undecided=undecided)
+        if kind in _TABLES_ONLY:
+            return self._tables_form(query, flags)
+        found = self._definition(query)
+        if found is None:
+            return self._with_database(query, flags, AS_IT_IS)
+        form = self._definition_form(found, query, undecided=undecided)
+        if form.reason:
+            self._not_run(found, query)
+            return form
+        form = self._with_database(query, flags, form, self._databases_of(found, query))
+        self._run(found, query)
+        return form
+
+    def missing_table(self, database: str, table: str) -> Key | None:
+        """Return the table of row events, under its name on the target, if the target is known to lack it."""
+        key = self.target.key(Thing.TABLE, TableName(database, table), "")
+        return key if self.target.lacks(key) else None
+
+    # The statements that change rows.
+
+    def _data_form(self, query: QueryEvent, flags: int, *, undecided: bool) -> Form:
+        if undecided and self._mode is MayFail.COMMENT:
+            return _UNDECIDED
+        if self.target.lacks_any:
+            missing = self.target.missing(self._body(query), query.thread_id)
+            if missing is not None:
+                return _lacking(missing)
+        return self._with_database(query, flags, AS_IT_IS)
+
+    def _body(self, query: QueryEvent) -> Body:
+        shape = statement_shape(query.text, family=self._family, sql_mode=query.status.sql_mode or 0)
+        read = remembered_mentions if len(shape) <= LONGEST_REMEMBERED else mentions
+        return self.target.body(read(shape, self._family), self._current(query))
+
+    def _tables_form(self, query: QueryEvent, flags: int) -> Form:
+        parsed = read_text(query.text, family=self._family, sql_mode=query.status.sql_mode or 0)
+        names = tuple(name for names in parsed.updated or () for name in names)
+        missing = self._missing(Mentions(names), query)
+        return self._with_database(query, flags, AS_IT_IS) if missing is None else _lacking(missing)
+
+    # The statements that define objects.
+
+    def _definition(self, query: QueryEvent) -> Definition | None:
+        if query.is_committed_later:
+            return None
+        text = without_brackets(query.text, family=self._family, sql_mode=query.status.sql_mode or 0)
+        return read_definition(text, self._family)
+
+    def _definition_form(self, found: Definition, query: QueryEvent, *, undecided: bool) -> Form:
+        if undecided and (self._mode is MayFail.COMMENT or found.thing is Thing.GRANT):
+            # A replica runs no GRANT about which only the rules for grant tables differ: it either drops the GRANT, or
+            # fails since the table is missing.
+            return _UNDECIDED
+        missing = self._missing(Mentions(found.tables), query) or self._missing_for_body(found, query)
+        if missing is not None:
+            return _lacking(missing)
+        if found.thing is Thing.GRANT:
+            return self._grant_form(found, query)
+        if found.renames:
+            return self._rename_form(found, query)
+        if found.verb is Verb.CREATE:
+            return self._create_form(found, query)
+        keys = self._keys(found, query)
+        if found.verb is Verb.DROP:
+            return self._drop_form(found, query, keys)
+        lacking = next((key for key in keys if self.target.lacks(key, query.thread_id)), None)
+        if lacking is None and found.is_plain_table:
+            # The server opens the table, and the tables that a MERGE table consists of.
+            lacking = self._missing(Mentions((*found.names, *found.merged)), query)
+        return AS_IT_IS if lacking is None or found.conditional else _lacking(lacking)
+
+    def _missing_for_body(self, found: Definition, query: QueryEvent) -> Key | None:
+        if found.thing is not Thing.TABLE:
+            return None
+        needed = found.body
+        checked = not (query.status.flags2 or 0) & _NO_FOREIGN_KEY_CHECKS
+        parents = tuple(name for name in needed.parents if name not in found.names) if checked else ()
+        return self._missing(replace(needed, tables=(*needed.tables, *parents), writes=()), query)
+
+    def _missing(self, needed: Mentions, query: QueryEvent) -> Key | None:
+        if not self.target.lacks_any:
+            return None
+        return self.target.missing(self.target.body(needed, self._current(query)), query.thread_id)
+
+    def _create_form(self, found: Definition, query: QueryEvent) -> Form:
+        if found.thing is Thing.TRIGGER:
+            place = self._keys(found, query)[0][1]
+            for table in found.tables:
+                if self.target.key(Thing.TABLE, table, self._current(query))[1] != place:
+                    return Form("the trigger and its table are in two databases on the target")
+        if found.conditional or found.replaces or found.temporary:
+            return AS_IT_IS
+        there = next((key for key in self._keys(found, query) if self.target.is_present(key)), None)
+        if there is None:
+            return AS_IT_IS
+        if self._family == "mariadb" and found.is_plain_table:
+            # A replica of MariaDB replaces the table (slave_ddl_exec_mode=IDEMPOTENT).
+            return self._inserted(query, found.after_verb, b" OR REPLACE", there)
+        return Form(
+            f"{named(there)} is there already, since the filter dropped the statement that removed it"
+        )
+
+    def _drop_form(self, found: Definition, query: QueryEvent, keys: list[Key]) -> Form:
+        if found.conditional:
+            return AS_IT_IS
+        states = [self.target.is_present(key, query.thread_id) for key in keys]
+        # MySQL drops all objects of a statement or none. MariaDB drops those that it finds.
+        enough = any if self._family == "mysql" else all
+        if keys and enough(state is False for state in states):
+            return _lacking(keys[states.index(False)])
+        if all(states):
+            return AS_IT_IS
+        if found.thing is Thing.ACCOUNT and self._version < _IF_EXISTS_OF_ACCOUNTS[self._family]:
+            return AS_IT_IS
+        first = next(key for key, state in zip(keys, states, strict=True) if not state)
+        return self._inserted(query, found.after_thing, b" IF EXISTS", first)
+
+    def _rename_form(self, found: Definition, query: QueryEvent) -> Form:
+        pairs = self._pairs(found, query)
+        moved: dict[Key, bool] = {}
+        lacking: Key | None = None
+        for before, after in pairs:
+            if moved.get(before, self.target.is_present(before, query.thread_id)) is False:
+                lacking = lacking or before
+                continue
+            if moved.get(after, self.target.is_present(after, query.thread_id)) and not (
+                before == after and found.verb is Verb.ALTER and found.is_plain_table
+            ):
+                return Form(f"{named(after)} is there already")
+            moved[before], moved[after] = False, True
+        if lacking is not None:
+            return AS_IT_IS if found.conditional else _lacking(lacking)
+        keys = self._keys(found, query) if found.verb is Verb.ALTER else []
+        missing = next((key for key in keys if self.target.lacks(key, query.thread_id)), None)
+        return AS_IT_IS if missing is None else _lacking(missing)
+
+    def _pairs(self, found: Definition, query: QueryEvent) -> list[tuple[Key, Key]]:
+        current = self._current(query)
+        return [
+            (self.target.key(found.thing, old, current), self.target.key(found.thing, new, current))
+            for old, new in found.renames
+        ]
+
+    def _grant_form(self, found: Definition, query: QueryEvent) -> Form:
+        for thing, name in found.routines:
+            key = self.target.key(thing, name, self._current(query))
+            if self.target.lacks(key):
+                return _lacking(key)
+        for account in found.accounts:
+            key = self.target.key(Thing.ACCOUNT, account, "")
+            if self.target.lacks(key):
+                return _lacking(key)
+        if found.verb is Verb.REVOKE:
+            grants = self._grants(found, query)
+            lacking = next((key for key in grants if self.target.lacks(key)), None)
+            if lacking is not None and not found.conditional:
+                return Form("the filter dropped the GRANT")
+        return AS_IT_IS
+
+    def _inserted(self, query: QueryEvent, at: int, words: bytes, key: Key) -> Form:
+        head = query.text[:at]
+        if not head.isascii():
+            # The offset in the statement's bytes is not known where characters of several bytes stand before it.
+            return Form(f"the set does not tell whether {named(key)} is there")
+        return Form(text=query.raw[:at] + words + query.raw[at:])
+
+    # The current database, and databases that objects are made in.
+
+    def _current(self, query: QueryEvent) -> str:
+        return self.target.rewrite_db(query.db) if query.db else ""
+
+    def _databases_of(self, found: Definition, query: QueryEvent) -> list[Key]:
+        if found.thing in (Thing.ACCOUNT, Thing.GRANT, Thing.DATABASE):
+            return []
+        names = [*(new for _, new in found.renames), *found.also_makes]
+        if found.verb is Verb.CREATE:
+            names += found.names
+        current = self._current(query)
+        return [
+            self.target.key(Thing.DATABASE, TableName(None, name.database or current), "") for name in names
+        ]
+
+    def _with_database(
+        self, query: QueryEvent, flags: int, form: Form, more: list[Key] | None = None
+    ) -> Form:
+        """Add CREATE DATABASE for databases that the target lacks and that the statement needs."""
+        needed = list(more or ())
+        if query.db and not flags & LOG_EVENT_SUPPRESS_USE_F:
+            needed.append(self.target.key(Thing.DATABASE, TableName(None, self._current(query)), ""))
+        before = []
+        for key in dict.fromkeys(needed):
+            if self.target.lacks(key):
+                self.target.add(key)
+                head, tail = self._creations.get(key, (b"CREATE DATABASE", b""))
+                before.append(head + b" IF NOT EXISTS " + quoted_name(key[1]) + tail)
+        return replace(form, before=tuple(before)) if before else form
+
+    # The effects of statements on the target.
+
+    def _keys(self, found: Definition, query: QueryEvent) -> list[Key]:
+        if found.thing is Thing.DATABASE and not found.names and query.db:
+            return [self.target.key(Thing.DATABASE, TableName(None, self._current(query)), "")]
+        return [self.target.key(found.thing, name, self._current(query)) for name in found.names]
+
+    def _grants(self, found: Definition, query: QueryEvent) -> list[Key]:
+        on = f"{self._current(query)} {found.on}"
+        return [(Thing.GRANT, on, f"{one.table}@{one.database}") for one in found.accounts]
+
+    def _run(self, found: Definition, query: QueryEvent) -> None:
+        target, session, current = self.target, query.thread_id, self._current(query)
+        keys = self._keys(found, query)
+        if found.thing is Thing.GRANT:
+            for key in self._grants(found, query):
+                if found.verb is Verb.GRANT:
+                    target.add(key)
+            return
+        if found.renames:
+            for before, after in self._pairs(found, query):
+                if target.lacks(before, session):
+                    target.is_never_made(after)
+                elif target.is_temporary(before, session):
+                    target.set_temporary(before, session, None)
+                    target.set_temporary(after, session, True)
+                else:
+                    target.rename(before, after)
+        elif found.verb is Verb.CREATE:
+            for key in keys:
+                self._made(found, key, query)
+        elif found.verb is Verb.DROP:
+            for key in keys:
+                if found.temporary or target.is_temporary(key, session):
+                    target.set_temporary(key, session, None)
+                else:
+                    target.remove(key)
+        elif found.merged:
+            for key in keys:
+                target.add(key, self._merged(found, query))
+        for name in found.also_makes:
+            target.add(target.key(found.thing, name, current))
+        self._elsewhere(found, query)
+
+    def _made(self, found: Definition, key: Key, query: QueryEvent) -> None:
+        target = self.target
+        if found.temporary and found.thing is Thing.TABLE:
+            target.set_temporary(key, query.thread_id, True)
+            return
+        if found.conditional and target.is_present(key):
+            return
+        body = target.body(found.body, key[1])
+        if found.thing is Thing.TRIGGER:
+            for table in found.tables:
+                changes = found.changes or tuple(Change)
+                on = target.key(Thing.TABLE, table, self._current(query))
+                target.add_trigger(key, Trigger(on, changes, body))
+        elif found.thing is Thing.FUNCTION or (found.thing is Thing.TABLE and not found.is_plain_table):
+            target.add(key, body)
+        else:
+            if found.replaces and found.is_plain_table:
+                target.remove(key)
+            target.add(key, self._merged(found, query) if found.merged else None)
+
+    def _merged(self, found: Definition, query: QueryEvent) -> Body:
+        return self.target.body(Mentions(found.merged), self._current(query))
+
+    def _not_run(self, found: Definition, query: QueryEvent) -> None:
+        target, current = self.target, self._current(query)
+        if found.thing is Thing.GRANT:
+            if found.verb is Verb.GRANT:
+                for key in self._grants(found, query):
+                    target.is_never_made(key)
+            return
+        made = [*(new for _, new in found.renames), *found.also_makes]
+        if found.verb is Verb.CREATE and not found.temporary:
+            made += found.names
+        for name in made:
+            target.is_never_made(target.key(found.thing, name, current))
+        if found.temporary and found.thing is Thing.TABLE:
+            for key in self._keys(found, query):
+                if found.verb is Verb.CREATE and not target.is_temporary(key, query.thread_id):
+                    target.set_temporary(key, query.thread_id, False)
+                elif found.verb is Verb.DROP:
+                    target.set_temporary(key, query.thread_id, None)
+        self._remember_creation(found, query)
+        self._elsewhere(found, query)
+
+    def _remember_creation(self, found: Definition, query: QueryEvent) -> None:
+        if found.thing is not Thing.DATABASE or found.verb is not Verb.CREATE or not found.names:
+            return
+        # The options of the database, such as its character set, follow its name.
+        name = found.names[0].table
+        raw_name = quoted_name(name)
+        at = query.raw.find(raw_name)
+        width = len(raw_name)
+        if at < 0:
+            bare = name.encode("utf-8", "surrogateescape")
+            at, width = query.raw.find(bare, found.after_thing), len(bare)
+        tail = query.raw[at + width :].rstrip(b"; \n") if at >= 0 else b""
+        for key in {
+            self.target.key(Thing.DATABASE, TableName(None, one), "")
+            for one in (name, self.target.rewrite_db(name))
+        }:
+            self._creations.setdefault(key, (b"CREATE DATABASE", tail))
+
+    def _elsewhere(self, found: Definition, query: QueryEvent) -> None:
+        """Note objects that the source makes under one name and the target, with a rewritten database, under another.
+
+        A statement that names the database itself finds no such object on the target.
+        """
+        current = self._current(query)
+        names = [*(new for _, new in found.renames), *found.also_makes]
+        if found.verb is Verb.CREATE:
+            names += found.names
+        if found.thing is Thing.DATABASE:
+            self._remember_creation(found, query)
+            if found.verb is Verb.CREATE:
+                for name in found.names:
+                    other = self.target.rewrite_db(name.table)
+                    if other != name.table:
+                        self.target.is_never_made(self.target.key(Thing.DATABASE, TableName(None, other), ""))
+            return
+        if found.thing in (Thing.ACCOUNT, Thing.GRANT) or found.temporary:
+            return
+        for name in names:
+            database = query.db if name.database is None else name.database
+            for place in {database, self.target.rewrite_db(database)}:
+                key = self.target.key(found.thing, TableName(place, name.table), current)
+                self.target.is_never_made(key)
+
+
+def _lacking(key: Key) -> Form:
+    return Form(f"{named(key)} is missing, since the filter dropped the statement that makes it")
+
+
+_UNDECIDED = Form("the filter cannot decide about this statement")

@@ -1,0 +1,233 @@
+"""The reader of row images: rows events in, Arrow arrays of changed rows out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dumpfilter.binlog.compression import rows_data
+from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, ROWS, STMT_END_F, EventType
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.rows import ROWS_HEADER_LENGTH_V0, TableMap, decode_rows_header, decode_table_map
+from dumpfilter.errors import BinlogCorrupt, BinlogError
+from dumpfilter.rows._cell_kernels import columns_of_cells
+from dumpfilter.rows.cells import RowsError, find_cells
+from dumpfilter.rows.layouts import AFTER, BEFORE, LayoutTable, TableKey
+from dumpfilter.rows.texts import CellError, cell_texts
+
+MAP_TYPE = pa.map_(pa.string(), pa.string())
+"""The type of the columns ``before`` and ``after``: the values of one row by column name.
+
+A column without a name in the binlog has the name ``@1``, ``@2`` and so on, as in ``mysqlbinlog -v``. A value is text,
+or null for NULL. A column that the row image lacks has no entry.
+"""
+
+_MOST_COLUMNS = 1 << 18
+"""The number of columns, of all tables and layouts, at which the reader forgets them. A column takes some 200 bytes."""
+_ENDS = GTIDS | {EventType.XID}
+"""The events after which no Table_map event is in force."""
+_WATCHED: npt.NDArray[np.bool_] = np.isin(np.arange(256), [EventType.TABLE_MAP, *ROWS, *_ENDS])
+_COMPRESSED = frozenset(kind for kind in ROWS if kind.kind.compressed)
+
+Bytes = npt.NDArray[np.uint8]
+Int64 = npt.NDArray[np.int64]
+
+
+class ChangedRows(NamedTuple):
+    """The changed rows of many rows events, one entry for each row, in the order of the events."""
+
+    event: Int64
+    """The number of the rows event that each row belongs to, ascending."""
+    before: pa.MapArray
+    """The rows before the change (:data:`MAP_TYPE`); null for inserted rows."""
+    after: pa.MapArray
+    """The rows after the change (:data:`MAP_TYPE`); null for deleted rows.
+
+    With ``binlog_row_image=MINIMAL`` the after-image of an update has the changed columns only.
+    """
+
+
+class _Mapped(NamedTuple):
+    """A Table_map event in force."""
+
+    key: TableKey
+    table: TableMap
+
+
+class _RowsEvents:
+    """The rows events to decode: where their rows lie, and their layouts."""
+
+    def __init__(self, data: Bytes) -> None:
+        self.data = data
+        self.event: list[int] = []
+        self.layout: list[int] = []
+        self.start: list[int] = []
+        self.end: list[int] = []
+        self._opened: list[bytes] = []
+        self._size = data.size
+
+    def add(self, event: int, layout: int, start: int, end: int) -> None:
+        """Add an event whose rows lie in the data."""
+        self.event.append(event)
+        self.layout.append(layout)
+        self.start.append(start)
+        self.end.append(end)
+
+    def add_opened(self, event: int, layout: int, rows: bytes) -> None:
+        """Add an event with rows that MariaDB had compressed."""
+        self.add(event, layout, self._size, self._size + len(rows))
+        self._opened.append(rows)
+        self._size += len(rows)
+
+    def all_data(self) -> Bytes:
+        """Return the data, followed by the uncompressed rows."""
+        data = self.data
+        if self._opened:
+            data = np.concatenate((data, np.frombuffer(b"".join(self._opened), np.uint8)))
+        # numba compiles separate versions of a function for read-only and writable buffers.
+        data = data.view()
+        data.flags.writeable = False
+        return data
+
+
+class RowImageReader:
+    """A reader of the row images in a stream of events, which begins between two transactions.
+
+    From one call to the next, the reader remembers the Table_map events in force.
+    """
+
+    def __init__(self) -> None:
+        self._maps: dict[int, _Mapped] = {}
+        self._layouts = LayoutTable()
+
+    def read(
+        self,
+        data: Bytes,
+        start: Int64,
+        size: Int64,
+        type: Bytes,
+        position: Int64,
+        fd: FormatDescription,
+        *,
+        wanted: npt.NDArray[np.bool_] | None = None,
+    ) -> ChangedRows:
+        """Return the changed rows of all rows events among the events given.
+
+        Event k has ``size[k]`` bytes from ``data[start[k]]`` (uint8) on, with its common header and, if ``fd`` says so,
+        its checksum. ``type`` has the events' types, and ``position`` their positions in the file, for errors. With
+        ``wanted`` only the rows events for which it is true are decoded. Raises BinlogCorrupt or BinlogUnsupported with
+        the event's position when an event cannot be decoded.
+        """
+        if self._layouts.column_count > _MOST_COLUMNS:
+            self._layouts = LayoutTable()
+        events = _RowsEvents(data)
+        view = memoryview(np.ascontiguousarray(data))  # type: ignore[arg-type]
+        id_length = _id_length(fd)
+        for k in np.flatnonzero(_WATCHED[type]).tolist():
+            first = int(start[k]) + HEADER_LENGTH
+            body = view[first : int(start[k]) + int(size[k]) - fd.checksum_length]
+            kind = int(type[k])
+            try:
+                if kind == EventType.TABLE_MAP:
+                    self._map(body, id_length, fd)
+                elif kind in _ENDS:
+                    self._maps.clear()
+                else:
+                    if wanted is None or wanted[k]:
+                        self._rows(events, k, kind, body, first, fd)
+                    if len(body) > id_length and body[id_length] & STMT_END_F:
+                        self._maps.clear()
+            except BinlogError as error:
+                raise _at(error, int(position[k])) from error
+        return self._decode(events, position)
+
+    def _map(self, body: memoryview, id_length: int, fd: FormatDescription) -> None:
+        table_id = int.from_bytes(body[:id_length], "little")
+        # The table id differs between equal tables. The rest of the event is the table.
+        key = (fd.family, bytes(body[id_length:]))
+        known = self._layouts.tables.get(key)
+        table = known.map if known else decode_table_map(body, fd.post_header_length(EventType.TABLE_MAP))
+        self._maps[table_id] = _Mapped(key, table)
+
+    def _rows(
+        self, events: _RowsEvents, k: int, kind: int, body: memoryview, first: int, fd: FormatDescription
+    ) -> None:
+        id_length = _id_length(fd)
+        mapped = self._maps.get(int.from_bytes(body[:id_length], "little"))
+        known = None
+        if mapped is not None:
+            known = self._layouts.tables.get(mapped.key) or self._layouts.add_table(
+                mapped.key, mapped.table, fd.family
+            )
+            # Most events of a table have equal headers, so that a look-up takes the place of decoding.
+            header = known.header_lengths.get(kind)
+            if header is not None:
+                layout = known.by_header.get((kind, bytes(body[id_length + 2 : header])))
+                if layout is not None:
+                    events.add(k, layout, first + header, first + len(body))
+                    return
+        rows = decode_rows_header(kind, body, fd.post_header_length(kind) or None)
+        if rows.is_dummy:
+            return
+        if known is None:
+            raise BinlogCorrupt(
+                f"rows event: no Table_map event tells the columns of table id {rows.table_id}"
+            )
+        layout = self._layouts.layout(known, rows)
+        if rows.compressed:
+            events.add_opened(k, layout, bytes(rows_data(rows, body)))
+            return
+        if not rows.extra:
+            known.header_lengths[kind] = rows.rows_offset
+            known.by_header[kind, bytes(body[id_length + 2 : rows.rows_offset])] = layout
+        events.add(k, layout, first + rows.rows_offset, first + len(body))
+
+    def _decode(self, events: _RowsEvents, position: Int64) -> ChangedRows:
+        data = events.all_data()
+        layouts, columns = self._layouts.arrays()
+        layout_of = np.array(events.layout, np.int64)
+        of_event = np.array(events.event, np.int64)
+        try:
+            found = find_cells(
+                data, np.array(events.start, np.int64), np.array(events.end, np.int64), layout_of, layouts
+            )
+        except RowsError as error:
+            raise _at(error.error, int(position[of_event[error.event]])) from error.error
+        event = of_event[found.row_event]
+        images = layouts.images[layout_of[found.row_event]]
+        maps = []
+        for bit, cells, layout_at, columns_of in (
+            (BEFORE, found.before, layouts.before, columns.before),
+            (AFTER, found.after, layouts.after, columns.after),
+        ):
+            column = np.empty(cells.start.size, np.int64)
+            columns_of_cells(found.row_event, layout_of, layout_at, columns_of, cells.row, column)
+            try:
+                items = cell_texts(data, cells, column, self._layouts.forms())
+            except CellError as error:
+                row = int(np.searchsorted(cells.row, error.cell, "right")) - 1
+                raise _at(error.error, int(position[event[row]])) from error.error
+            maps.append(
+                _maps(images & bit != 0, cells.row, self._layouts.forms().names.take(pa.array(column)), items)
+            )
+        return ChangedRows(event, *maps)
+
+
+def _id_length(fd: FormatDescription) -> int:
+    return 4 if fd.post_header_length(EventType.TABLE_MAP) == ROWS_HEADER_LENGTH_V0 else 6
+
+
+def _at(error: BinlogError, position: int) -> BinlogError:
+    return type(error)(error.what, file=error.file, position=position)
+
+
+def _maps(has: npt.NDArray[np.bool_], row: Int64, keys: pa.Array, items: pa.Array) -> pa.MapArray:
+    offsets = row.astype(np.int32)
+    entries = pa.StructArray.from_arrays([keys, items], fields=[MAP_TYPE.key_field, MAP_TYPE.item_field])
+    valid = None if has.all() else pa.py_buffer(np.packbits(has, bitorder="little"))
+    return pa.Array.from_buffers(
+        MAP_TYPE, has.size, [valid, pa.py_buffer(offsets)], children=[entries], null_count=int((~has).sum())
+    )

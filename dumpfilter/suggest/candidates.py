@@ -1,0 +1,120 @@
+"""The rules that a search tries: for databases, for tables, and for tables with a common beginning of their names."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, Rule, RuleKind, make_rule
+from dumpfilter.index.subjects import TableSubject
+
+SYSTEM_SCHEMAS = frozenset({"mysql", "sys", "information_schema", "performance_schema"})
+"""The servers' own schemas. A replica that ignores them can lose accounts and functions."""
+
+MOST_OF_A_KIND = 60
+"""The most candidates of one kind, those with most bytes."""
+
+_SHORTEST_PREFIX = 2
+_PREFIX = re.compile(r"_|(?<=\D)(?=\d)")
+"""The places at which the common beginning of tables' names can end: after an underscore, and before a number."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A rule that could be added: the tables of a database, one table, or tables with a common beginning."""
+
+    database: str | None
+    """The database; None for all databases."""
+    table: str | None
+    """The table, or the beginning of the tables' names; None for all tables of the database."""
+    is_prefix: bool
+    tables: frozenset[TableSubject]
+    """The tables of the set that the rule is about."""
+    by_current_database: bool = False
+    """Whether the rule is ``--replicate-ignore-db``, which asks statements for their current database."""
+
+    @property
+    def breadth(self) -> int:
+        """The number of wildcards that the rule needs. Of two rules with one effect the narrower one is better."""
+        return (self.database is None) * 2 + (self.table is None) + self.is_prefix
+
+    def rule(self, semantics: FilterSemantics) -> Rule:
+        r"""Return the rule in classic or effective semantics. Wildcards in names are escaped.
+
+        >>> print(Candidate("shop_01", "tmp_", True, frozenset()).rule(FilterSemantics.CLASSIC))
+        --replicate-wild-ignore-table=shop\_01.tmp\_%
+        >>> print(Candidate("shop", None, False, frozenset()).rule(FilterSemantics.CLASSIC))
+        --replicate-wild-ignore-table=shop.%
+        >>> print(Candidate("shop", None, False, frozenset(), True).rule(FilterSemantics.CLASSIC))
+        --replicate-ignore-db=shop
+        >>> print(Candidate("a_b", None, False, frozenset()).rule(FilterSemantics.EFFECTIVE))
+        --ignore=a\_b.%
+        """
+        if semantics is FilterSemantics.CLASSIC and self.database is not None:
+            if self.by_current_database:
+                return make_rule(RuleKind.IGNORE_DB, self.database)
+            if self.table is not None and not self.is_prefix:
+                return make_rule(RuleKind.IGNORE_TABLE, f"{self.database}.{self.table}")
+        database = "%" if self.database is None else escaped(self.database)
+        table = "%" if self.table is None else escaped(self.table) + ("%" if self.is_prefix else "")
+        if semantics is FilterSemantics.EFFECTIVE:
+            # The first dot without a backslash separates the two patterns of an expression.
+            return make_rule(EffectiveRuleKind.IGNORE, f"{database.replace('.', chr(92) + '.')}.{table}")
+        return make_rule(RuleKind.WILD_IGNORE_TABLE, f"{database}.{table}")
+
+
+def escaped(name: str) -> str:
+    r"""Return a LIKE pattern that matches exactly this name.
+
+    >>> escaped("tmp_100%")
+    'tmp\\_100\\%'
+    """
+    return re.sub(r"([\\%_])", r"\\\1", name)
+
+
+def candidates(
+    weights: Mapping[TableSubject, int], kept: Iterable[TableSubject] = ()
+) -> list[tuple[Candidate, int]]:
+    """Return the candidates, each with the sum of its tables' weights.
+
+    ``weights`` has the bytes of each table. No candidate is about a table of ``kept``.
+    """
+    untouchable = set(kept)
+    # A LIKE pattern is about the text db.table. With a dot in a name, a pattern can match tables that nobody means.
+    has_dots = any("." in table.database or "." in table.table for table in weights)
+    groups: dict[tuple[str | None, str | None, bool], set[TableSubject]] = defaultdict(set)
+    for table in weights:
+        prefixes = [table.table[: match.end()] for match in _PREFIX.finditer(table.table)]
+        prefixes = [prefix for prefix in prefixes if len(prefix) >= _SHORTEST_PREFIX]
+        groups[None, table.table, False].add(table)
+        for prefix in prefixes:
+            groups[None, prefix, True].add(table)
+        if table.database.lower() in SYSTEM_SCHEMAS or not table.database:
+            # No rule for all databases may match such a table by chance.
+            untouchable.add(table)
+            continue
+        groups[table.database, None, False].add(table)
+        if "." not in table.database:
+            # A server takes the text before the first dot of a rule as the database.
+            groups[table.database, table.table, False].add(table)
+        for prefix in prefixes:
+            groups[table.database, prefix, True].add(table)
+    by_kind: dict[tuple[bool, bool, bool], list[tuple[Candidate, int]]] = defaultdict(list)
+    for (database, name, is_prefix), tables in groups.items():
+        if (is_prefix or database is None) and (len(tables) < 2 or has_dots):
+            continue
+        if untouchable & tables:
+            continue
+        weight = sum(weights[each] for each in tables)
+        same_kind = by_kind[database is None, name is None, is_prefix]
+        if name is not None or not has_dots:
+            same_kind.append((Candidate(database, name, is_prefix, frozenset(tables)), weight))
+        if name is None:
+            same_kind.append((Candidate(database, None, False, frozenset(tables), True), weight))
+    found: list[tuple[Candidate, int]] = []
+    for same_kind in by_kind.values():
+        same_kind.sort(key=lambda pair: (-pair[1], str(pair[0].rule(FilterSemantics.CLASSIC))))
+        found += same_kind[:MOST_OF_A_KIND]
+    return found

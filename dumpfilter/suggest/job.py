@@ -1,0 +1,249 @@
+"""Suggestions of filter rules for a binlog set: which tables weigh most, and which few rules save most bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dumpfilter.dump.tallied import flags_of
+from dumpfilter.errors import OptionError
+from dumpfilter.filter import Filter, FilterSemantics
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
+from dumpfilter.filter.rules import Rule, RuleKind, make_rule
+from dumpfilter.index.subjects import Subjects, TableSubject
+from dumpfilter.lint.knowledge import SetKnowledge
+from dumpfilter.printable import replace_invalid_utf8
+from dumpfilter.spark_jobs.engines.runner import Runner
+from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
+from dumpfilter.suggest.candidates import SYSTEM_SCHEMAS, escaped
+from dumpfilter.suggest.check import Check
+from dumpfilter.suggest.measure import GivenFilter, measure
+from dumpfilter.suggest.option_lines import option_line
+from dumpfilter.suggest.results import OnlySchema, Plan, RejectedRule, RuleStep, Suggestions, TableWeight
+from dumpfilter.suggest.search import Found, Search, Slave, Step, with_rule
+from dumpfilter.suggest.traffic import Traffic
+from dumpfilter.topology.slaves_file import SlaveDefinition
+
+MOST_RULES = 3
+"""The default of ``--rules``: the most rules to suggest for a slave."""
+
+_MOST_SCHEMAS = 10
+"""The most schemas for which the traffic of a replica of this schema alone is shown."""
+
+NOBODY = SlaveDefinition("", (), FilterSemantics.CLASSIC, 0)
+"""A replica without rules, which takes the place of missing slaves."""
+
+
+@dataclass(frozen=True)
+class SuggestOptions(ReadOptions):
+    """The options of a search for rules."""
+
+    most_rules: int = MOST_RULES
+    keep: tuple[str, ...] = ()
+    """LIKE patterns for ``db.table``. No suggested rule drops a table that matches one of them."""
+
+
+def suggest(
+    source: str | Path | Sequence[str | Path],
+    definitions: Sequence[SlaveDefinition],
+    run: Runner,
+    options: SuggestOptions | None = None,
+    gather: Callable[[], SetKnowledge] | None = None,
+) -> Suggestions:
+    """Return the heaviest tables of a binlog set, and the rules that would save most bytes for each slave and for all.
+
+    Without ``definitions`` the suggestions are for one replica that takes everything. ``run`` runs the tasks.
+    ``gather`` reads the set for lint, which rejects rules that would break something. With None no rule is rejected.
+    Raises BinlogError with file and position for a damaged binlog, and OptionError for a bad pattern.
+    """
+    options = options or SuggestOptions()
+    indexed = index_set(source, run, options)
+    no_rules = Filter((), names=indexed.names)
+    origins = dict.fromkeys(one.origin for one in definitions) or {None: None}
+    measured = measure(indexed, [(no_rules, origin) for origin in origins], run, options, "measuring")
+    traffic = Traffic(measured)
+    slaves = _grouped(definitions or [NOBODY], traffic)
+    kept, unmatched = _kept(traffic, indexed, options.keep)
+    check = None if gather is None else Check(gather())
+    search = Search(traffic, indexed.names, kept, check)
+    plans = [(one, search.plan([one], options.most_rules)) for one in slaves]
+    together = search.plan(slaves, options.most_rules) if len(slaves) > 1 else Found((), ())
+    schemas = [] if definitions else _heaviest_schemas(traffic)
+    exact = _Exact(traffic, indexed, run, options)
+    for one, plan in (*plans, *((one, together) for one in slaves)):
+        for n in range(len(plan.steps) + 1):
+            exact.want(_with(one, plan.steps[:n]))
+    alone = [
+        Slave(("",), NOBODY, (make_rule(RuleKind.WILD_DO_TABLE, f"{escaped(schema)}.%"),))
+        for schema in schemas
+    ]
+    for one in alone:
+        exact.want(one)
+    exact.compute()
+    tables = _tables(traffic, slaves, indexed)
+    return Suggestions(
+        files=len(indexed.files),
+        checked=check is not None,
+        bytes=traffic.bytes(None, None),
+        server_version=replace_invalid_utf8(indexed.newest.server_version),
+        tables=tables,
+        plans=tuple(_plan([one], plan, exact, traffic, indexed) for one, plan in plans),
+        together=_plan(slaves, together, exact, traffic, indexed) if len(slaves) > 1 else None,
+        only_schemas=tuple(
+            OnlySchema(
+                schema_name=replace_invalid_utf8(schema),
+                option_line=option_line(one.added[0]),
+                bytes=exact.bytes(one),
+            )
+            for schema, one in zip(schemas, alone, strict=True)
+        ),
+        without_reader=sum(one.bytes for one in tables if not one.slaves),
+        warnings=(*unmatched, *indexed.warnings(), *indexed.told_of_xa("sent to every slave")),
+    )
+
+
+def _grouped(definitions: Sequence[SlaveDefinition], traffic: Traffic) -> list[Slave]:
+    """Return the slaves, with those as one that are sent the same: equal rules, and the same origins in this set."""
+    groups: dict[tuple[object, ...], list[SlaveDefinition]] = {}
+    for one in definitions:
+        key = (one.rules, one.semantics, one.lower_case_table_names, traffic.wanted_origins(one.origin))
+        groups.setdefault(key, []).append(one)
+    return [Slave(tuple(one.name for one in group), group[0]) for group in groups.values()]
+
+
+def _kept(
+    traffic: Traffic, indexed: IndexedSet, patterns: Sequence[str]
+) -> tuple[list[TableSubject], list[str]]:
+    """Return the tables that the patterns of ``--keep`` match, and warnings about patterns that match none.
+
+    Raises OptionError for a pattern without a dot.
+    """
+    found: dict[TableSubject, None] = {}
+    warnings = []
+    for pattern in patterns:
+        if "." not in pattern:
+            raise OptionError(
+                f"--keep={pattern}: it is not in the form db_pattern.table_pattern; write --keep='{pattern}.%' for all "
+                "tables of a database"
+            )
+        rule = make_rule(RuleKind.WILD_DO_TABLE, pattern)
+        flags = TableFlags(Filter((rule,), names=indexed.names), Subjects())
+        matched = [table for table in traffic.tables if flags.bits(table) & FILTER_BINLOG_SEND_F]
+        found.update(dict.fromkeys(matched))
+        if not matched:
+            warnings.append(f"--keep={pattern}: no table of this set matches")
+    return list(found), warnings
+
+
+def _heaviest_schemas(traffic: Traffic) -> list[str]:
+    sums: dict[str, int] = {}
+    weights = traffic.weights(None, None)
+    for table in traffic.tables:
+        if table.database and table.database.lower() not in SYSTEM_SCHEMAS:
+            sums[table.database] = sums.get(table.database, 0) + int(weights[traffic.numbers[table]])
+    found = sorted(sums, key=lambda schema: -sums[schema])[:_MOST_SCHEMAS]
+    return found if len(sums) > 1 else []
+
+
+def _with(slave: Slave, steps: Sequence[Step]) -> Slave:
+    """Return a slave with those of the suggested rules that help it."""
+    for step in steps:
+        if slave.names in step.helped:
+            slave = with_rule(slave, step.candidate)
+    return slave
+
+
+class _Exact:
+    """The exact bytes of all slaves in question, from a second pass if compressed transactions must be cut."""
+
+    def __init__(self, traffic: Traffic, indexed: IndexedSet, run: Runner, options: ReadOptions) -> None:
+        self._traffic, self._indexed, self._run, self._options = traffic, indexed, run, options
+        self._wanted: dict[Slave, int | None] = {}
+
+    def want(self, slave: Slave) -> None:
+        """Register a slave whose bytes are needed."""
+        self._wanted.setdefault(slave, None)
+
+    def compute(self) -> None:
+        """Compute the bytes of all registered slaves."""
+        filters: list[GivenFilter] = [
+            (one.filter(self._indexed.names), one.definition.origin) for one in self._wanted
+        ]
+        if not self._traffic.needs_exact_pass:
+            for slave, (one, origin) in zip(list(self._wanted), filters, strict=True):
+                self._wanted[slave] = self._traffic.bytes(self._traffic.ask(one), origin)
+            return
+        tallied = measure(self._indexed, filters, self._run, self._options, "cutting transactions").tallied
+        for number, (slave, (one, origin)) in enumerate(zip(list(self._wanted), filters, strict=True)):
+            flags = flags_of(TableFlags(one, Subjects()), tallied.subjects)
+            self._wanted[slave] = int(tallied.bytes[tallied.sent(flags, origin, number)].sum())
+
+    def bytes(self, slave: Slave) -> int:
+        """Return the bytes that one of the slaves in a group is sent."""
+        found = self._wanted[slave]
+        assert found is not None
+        return found
+
+
+def _plan(
+    slaves: Sequence[Slave],
+    found: Found,
+    exact: _Exact,
+    traffic: Traffic,
+    indexed: IndexedSet,
+) -> Plan:
+    steps = found.steps
+
+    def total(n: int) -> int:
+        return sum(len(one.names) * exact.bytes(_with(one, steps[:n])) for one in slaves)
+
+    # Slaves with one filter lose the same tables.
+    shown_as = len(slaves[0].names) if len(slaves) == 1 else 1
+    semantics = slaves[0].definition.semantics
+    rules: list[Rule] = [step.candidate.rule(semantics) for step in steps]
+    flags = [(one, traffic.ask(one.filter(indexed.names))) for one in slaves]
+    return Plan(
+        slaves=tuple(name for one in slaves for name in one.names if name),
+        semantics=semantics.value,
+        rules=slaves[0].definition.rules if len(slaves) == 1 else (),
+        bytes=total(0),
+        tables=sum(len(one.names) * traffic.count_tables(of_one) for one, of_one in flags) // shown_as,
+        steps=tuple(
+            RuleStep(
+                rule=str(rule),
+                saving=total(n) - total(n + 1),
+                bytes_after=total(n + 1),
+                slaves=sum(len(names) for names in step.helped),
+                tables_dropped=(step.tables_before - step.tables_after) // shown_as,
+            )
+            for n, (rule, step) in enumerate(zip(rules, steps, strict=True))
+        ),
+        option_lines=tuple(option_line(rule) for rule in rules),
+        rejected=tuple(
+            RejectedRule(
+                rule=str(one.candidate.rule(semantics)),
+                saving=one.saving,
+                code=one.fault.code.label,
+                fault=one.fault.what,
+                event=str(one.fault.evidence[0]) if one.fault.evidence else "",
+            )
+            for one in found.rejected
+        ),
+    )
+
+
+def _tables(traffic: Traffic, slaves: Sequence[Slave], indexed: IndexedSet) -> tuple[TableWeight, ...]:
+    everything = traffic.by_name(None, None)
+    readers: dict[str, int] = {}
+    for one in slaves:
+        flags = traffic.ask(one.filter(indexed.names))
+        for name in traffic.by_name(flags, one.definition.origin):
+            readers[name] = readers.get(name, 0) + len(one.names)
+    total = max(sum(everything.values()), 1)
+    return tuple(
+        TableWeight(
+            name=replace_invalid_utf8(name), bytes=nbytes, share=nbytes / total, slaves=readers.get(name, 0)
+        )
+        for name, nbytes in everything.items()
+    )

@@ -1,0 +1,108 @@
+"""The suggestions as text on a terminal of 80 columns or more."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from dumpfilter.printable import visible
+from dumpfilter.report.text import human_bytes, human_percent, share, shorten
+from dumpfilter.suggest.results import Plan, Suggestions
+
+NO_CLAIM = (
+    "A binlog has no SELECTs. A table that no slave applies can still be read at the source, and a table that a rule "
+    "drops may be needed on the replica. Nothing here tells which tables are needed."
+)
+"""The limit of all suggestions, which every output shows."""
+
+_LONGEST_NAMES = 60
+_REJECTED_SHOWN = 2
+
+
+def print_suggestions(found: Suggestions, console: Console, *, top: int) -> None:
+    """Print suggestions. ``top`` is the most tables to list."""
+    console.print(
+        f"[bold]{found.files:,} {'file' if found.files == 1 else 'files'}[/], {human_bytes(found.bytes)} of events, "
+        f"written by {escape(found.server_version)}"
+    )
+    _print_tables(found, console, top)
+    if found.only_schemas:
+        _print_schemas(found, console)
+    for plan in found.plans:
+        _print_plan(plan, console, _title(plan))
+    if found.together is not None:
+        number = len(found.together.slaves)
+        _print_plan(found.together, console, f"The same rules for all {number:,} slaves")
+    console.print(f"[dim]{NO_CLAIM}[/]")
+
+
+def _print_tables(found: Suggestions, console: Console, top: int) -> None:
+    slaves = sum(len(plan.slaves) for plan in found.plans)
+    table = Table(title="Heaviest tables", title_justify="left", title_style="bold")
+    table.add_column("table", overflow="fold")
+    table.add_column("bytes", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    if slaves:
+        table.add_column("applied by", justify="right", no_wrap=True)
+    for one in found.tables[:top]:
+        row = [escape(visible(one.name)), human_bytes(one.bytes), human_percent(one.share)]
+        if slaves:
+            row.append(f"{one.slaves:,} of {slaves:,}" if one.slaves else "[yellow]no slave[/]")
+        table.add_row(*row)
+    console.print(table)
+    if len(found.tables) > top:
+        console.print(f"… and {len(found.tables) - top:,} more (--top {len(found.tables)} shows all)")
+    if slaves and found.without_reader:
+        console.print(
+            f"No slave applies {human_bytes(found.without_reader)} "
+            f"({human_percent(share(found.without_reader, found.bytes))}) of the events."
+        )
+
+
+def _print_schemas(found: Suggestions, console: Console) -> None:
+    table = Table(title="A replica that needs one schema only", title_justify="left", title_style="bold")
+    table.add_column("rule", overflow="fold")
+    table.add_column("bytes", justify="right", no_wrap=True)
+    table.add_column("saved", justify="right", no_wrap=True)
+    for one in found.only_schemas:
+        saved = human_percent(share(found.bytes - one.bytes, found.bytes))
+        table.add_row(escape(visible(one.option_line)), human_bytes(one.bytes), saved)
+    console.print(table)
+
+
+def _title(plan: Plan) -> str:
+    if not plan.slaves:
+        return "Rules for a replica that takes everything"
+    names = shorten(", ".join(plan.slaves), _LONGEST_NAMES)
+    number = f" ({len(plan.slaves):,} slaves)" if len(plan.slaves) > 1 else ""
+    return f"Rules for {names}{number}"
+
+
+def _print_plan(plan: Plan, console: Console, title: str) -> None:
+    console.print()
+    console.print(f"[bold]{escape(visible(title))}[/], sent {human_bytes(plan.bytes)} now", soft_wrap=True)
+    if not plan.steps:
+        console.print("  no further rule saves 1 % without dropping everything, or breaking something")
+    for step, line in zip(plan.steps, plan.option_lines, strict=True):
+        # A line for my.cnf is never wrapped, so that it can be copied.
+        console.print(f"  {escape(visible(line))}", soft_wrap=True, highlight=False)
+        console.print(
+            f"      saves {human_bytes(step.saving)} ({human_percent(share(step.saving, plan.bytes))}), leaves "
+            f"{human_bytes(step.bytes_after)}; drops {step.tables_dropped:,} of {plan.tables:,} tables",
+            highlight=False,
+        )
+        if step.slaves < len(plan.slaves):
+            console.print(
+                f"      for {step.slaves:,} of {len(plan.slaves):,} slaves; the others need no such rule",
+                highlight=False,
+            )
+    for one in plan.rejected[:_REJECTED_SHOWN]:
+        console.print(
+            f"  [yellow]not suggested:[/] {escape(visible(one.rule))}", soft_wrap=True, highlight=False
+        )
+        event = f" ({one.event})" if one.event else ""
+        text = Text(visible(f"would save {human_bytes(one.saving)}. {one.code}: {one.fault}{event}"))
+        console.print(Padding(text, (0, 0, 0, 6)), highlight=False)

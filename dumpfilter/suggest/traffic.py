@@ -1,0 +1,227 @@
+"""The bytes that a filter lets through, computed from the measurements without reading the binlogs again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.dump.tallied import SubjectFlags
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject
+from dumpfilter.suggest.measure import Measured, Mixes, for_any_filter
+
+Ints = npt.NDArray[np.int64]
+
+Place = tuple[str, str]
+"""A schema and a table."""
+
+SEVERAL = "(several tables)"
+NO_TABLE = "(no table)"
+STATEMENTS = "(statements)"
+
+
+class Traffic:
+    """Answers how many bytes pass a filter, and which tables they belong to.
+
+    ``subjects`` are the tables and statements of the measurements. Tables that only statements name follow them, so
+    that a filter is also asked about their rows.
+    """
+
+    def __init__(self, measured: Measured) -> None:
+        self._tallied = for_any_filter(measured.tallied)
+        self.needs_exact_pass = bool(measured.mixes)
+        """Whether a compressed transaction has several tables, so that the bytes of a part of it are estimates."""
+        known = {subject for subject in self._tallied.subjects if isinstance(subject, TableSubject)}
+        named = dict.fromkeys(
+            table for subject in self._tallied.subjects for table in _tables_of(subject) if table not in known
+        )
+        self.subjects: tuple[Subject, ...] = (*self._tallied.subjects, *named)
+        self.numbers: dict[Subject, int] = {subject: k for k, subject in enumerate(self.subjects)}
+        self.is_table: npt.NDArray[np.bool_] = np.array(
+            [isinstance(subject, TableSubject) for subject in self.subjects], np.bool_
+        )
+        self._mixes = _MixColumns(measured.mixes, self.numbers)
+        self._names: dict[int, str] = {}
+        """The names of conditions of the tally, by the condition's number."""
+
+    @property
+    def tables(self) -> list[TableSubject]:
+        """All tables that rows events or statements change."""
+        return [subject for subject in self.subjects if isinstance(subject, TableSubject)]
+
+    def wanted_origins(self, origin: OriginFilter | None) -> tuple[bool, ...]:
+        """Tell for each server and domain of the set whether a slave with an origin filter wants its transactions."""
+        return tuple(
+            origin is None or each is None or origin.wants(each.server_id, each.domain_id, writer=each.writer)
+            for each in self._tallied.origins
+        )
+
+    def ask(self, one: ReplicationFilter) -> SubjectFlags | None:
+        """Ask a filter about all tables and statements. Return None for a filter without rules."""
+        flags = TableFlags(one, Subjects())
+        if not flags.is_on:
+            return None
+        return np.fromiter((flags.bits(subject) for subject in self.subjects), np.uint32, len(self.subjects))
+
+    def ask_about(
+        self, one: ReplicationFilter, before: SubjectFlags | None, changed: Sequence[int]
+    ) -> SubjectFlags:
+        """Ask a filter about some subjects, and take the other verdicts from a filter with one rule less."""
+        flags = TableFlags(one, Subjects())
+        if before is None:
+            found = np.full(len(self.subjects), FILTER_BINLOG_SEND_F, np.uint32)
+        else:
+            found = before.copy()
+        for number in changed:
+            found[number] = flags.bits(self.subjects[number])
+        return found
+
+    def bytes(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> int:
+        """Return the bytes that a slave is sent. A part of a compressed transaction is an estimate."""
+        tallied = self._tallied
+        sent = tallied.sent(self._of_tally(flags), origin)
+        return int(tallied.bytes[sent].sum()) - self._mixes.dropped(self._sent(flags))
+
+    def count_tables(self, flags: SubjectFlags | None) -> int:
+        """Return the number of tables whose rows a slave is sent."""
+        return int(np.count_nonzero(self._sent(flags) & self.is_table))
+
+    def weights(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> Ints:
+        """Return for each subject at most how many of the sent bytes would be saved without its events.
+
+        The bytes of a transaction with several subjects count for each of them.
+        """
+        tallied = self._tallied
+        sent = tallied.sent(self._of_tally(flags), origin)
+        of_condition = np.bincount(
+            tallied.condition[sent], weights=tallied.bytes[sent], minlength=len(tallied.conditions)
+        )
+        found: npt.NDArray[np.float64] = np.zeros(len(self.subjects))
+        conditions = tallied.conditions
+        lengths = np.diff(conditions.start)
+        if len(conditions.member):
+            among = conditions.member >= 0
+            np.add.at(found, conditions.member[among], np.repeat(of_condition, lengths)[among])
+        required = conditions.required >= 0
+        np.add.at(found, conditions.required[required], of_condition[required])
+        found[~self._sent(flags)] = 0
+        return np.ceil(found).astype(np.int64)
+
+    def by_name(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> dict[str, int]:
+        """Return the sent bytes by name, mostly ``schema.table``, the largest first.
+
+        A table of compressed transactions has its share of their bytes.
+        """
+        tallied = self._tallied
+        sent = tallied.sent(self._of_tally(flags), origin)
+        of_condition = np.bincount(
+            tallied.condition[sent], weights=tallied.bytes[sent], minlength=len(tallied.conditions)
+        )
+        found: dict[str, float] = {}
+        for condition in np.flatnonzero(of_condition).tolist():
+            name = self._name_of_condition(condition)
+            found[name] = found.get(name, 0) + float(of_condition[condition])
+        for number, share in self._mixes.shares(self._sent(flags)):
+            name = name_of(self.subjects[number])
+            found[name] = found.get(name, 0) + share
+        if SEVERAL in found:
+            found[SEVERAL] = max(0.0, found[SEVERAL] - self._mixes.all_shares(self._sent(flags)))
+        rounded = {name: round(nbytes) for name, nbytes in found.items() if round(nbytes)}
+        return dict(sorted(rounded.items(), key=lambda item: (-item[1], item[0])))
+
+    def _name_of_condition(self, condition: int) -> str:
+        if condition not in self._names:
+            subject = self._tallied.table_of(condition)
+            if subject is not None:
+                self._names[condition] = name_of(subject)
+            else:
+                several = len(self._tallied.conditions.members(condition)) > 0
+                self._names[condition] = SEVERAL if several else NO_TABLE
+        return self._names[condition]
+
+    def _of_tally(self, flags: SubjectFlags | None) -> SubjectFlags | None:
+        return None if flags is None else flags[: len(self._tallied.subjects)]
+
+    def _sent(self, flags: SubjectFlags | None) -> npt.NDArray[np.bool_]:
+        if flags is None:
+            return np.ones(len(self.subjects), np.bool_)
+        sent: npt.NDArray[np.bool_] = flags & FILTER_BINLOG_SEND_F != 0
+        return sent
+
+
+class _MixColumns:
+    """The parts of compressed transactions as columns, with an entry for each table of each mix."""
+
+    def __init__(self, mixes: Mixes, numbers: dict[Subject, int]) -> None:
+        member, share, start = [], [], [0]
+        for mix in mixes.values():
+            for subject, nbytes in mix.of_subject.items():
+                member.append(numbers[subject])
+                share.append(mix.stored * nbytes / max(mix.uncompressed, 1))
+            start.append(len(member))
+        self._member: Ints = np.array(member, np.int64)
+        self._share: npt.NDArray[np.float64] = np.array(share, np.float64)
+        self._start: Ints = np.array(start[:-1], np.int64)
+        self._mix: Ints = np.repeat(np.arange(len(self._start)), np.diff(start)).astype(np.int64)
+
+    def dropped(self, sent: npt.NDArray[np.bool_]) -> int:
+        """Return the bytes that are cut out of transactions that are sent in part."""
+        if not len(self._member):
+            return 0
+        of_member = sent[self._member]
+        any_sent = np.logical_or.reduceat(of_member, self._start)
+        return int(self._share[~of_member & any_sent[self._mix]].sum())
+
+    def shares(self, sent: npt.NDArray[np.bool_]) -> Iterator[tuple[int, float]]:
+        """Yield the number of each sent subject of a mix with its share of the compressed bytes."""
+        keep = sent[self._member] if len(self._member) else np.zeros(0, np.bool_)
+        sums = np.bincount(self._member[keep], weights=self._share[keep])
+        for number in np.flatnonzero(sums).tolist():
+            yield number, float(sums[number])
+
+    def all_shares(self, sent: npt.NDArray[np.bool_]) -> float:
+        """Return the sum of the shares of all subjects in transactions of which any part is sent."""
+        if not len(self._member):
+            return 0.0
+        any_sent = np.logical_or.reduceat(sent[self._member], self._start)
+        return float(self._share[any_sent[self._mix]].sum())
+
+
+def name_of(subject: Subject) -> str:
+    """Return the name under which the bytes of a subject are listed."""
+    if isinstance(subject, TableSubject):
+        return f"{subject.database}.{subject.table}"
+    schemas = schemas_of_statement(subject)
+    if not schemas:
+        return NO_TABLE
+    return f"{next(iter(schemas))} {STATEMENTS}" if len(schemas) == 1 else SEVERAL
+
+
+def schemas_of_statement(subject: Subject) -> frozenset[str]:
+    """Return the schemas whose tables a subject changes; without known tables the current database."""
+    if isinstance(subject, TableSubject):
+        return frozenset({subject.database})
+    if subject.database:
+        return frozenset({subject.database})
+    named = {table.database for table in _tables_of(subject)}
+    return frozenset(named or {subject.current_database or ""}) - {""}
+
+
+def _tables_of(subject: Subject) -> list[TableSubject]:
+    if isinstance(subject, TableSubject):
+        return [subject]
+    return [
+        TableSubject(table.database or subject.current_database or "", table.table)
+        for tables in subject.updated or ()
+        for table in tables
+        if table.database or subject.current_database
+    ]
+
+
+def tables_of(subject: Subject) -> list[TableSubject]:
+    """Return the tables that a subject changes, as far as its text tells them."""
+    return _tables_of(subject)

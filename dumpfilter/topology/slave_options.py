@@ -1,0 +1,181 @@
+"""Slaves that are described by options: on the command line, or in a replica's own option file (``my.cnf``)."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.errors import OptionError
+from dumpfilter.filter.channels import ChannelFilters, split_channel
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.rules import SLAVE_RULE_KINDS, RuleKind, make_rule
+from dumpfilter.options.arguments import server_options
+from dumpfilter.options.my_cnf import read_options_file
+from dumpfilter.options.names import Named, OptionNames
+from dumpfilter.topology.slaves_file import SlaveDefinition, check_names, load_slaves
+
+OPTION_FILE_SUFFIXES = (".cnf", ".ini")
+"""The endings of the names of option files. Other files of slaves are TOML."""
+
+_KINDS = {kind.option: kind for kind in SLAVE_RULE_KINDS}
+_IDS = ("ignore-server-ids", "do-domain-ids", "ignore-domain-ids")
+_SAME_ID = "replicate-same-server-id"
+_OPTIONS = OptionNames([*_KINDS, "server-id", "lower-case-table-names", *_IDS], [_SAME_ID])
+_FILE_OPTIONS = OptionNames(
+    [*(kind.option for kind in RuleKind), "server-id", "lower-case-table-names", "report-host"], [_SAME_ID]
+)
+_NO_NAME = ("", "my")
+"""The stems of option files that do not tell replicas apart. The directory's name is then the slave's name."""
+
+
+def slaves_of(files: Iterable[Path], texts: Iterable[str]) -> list[SlaveDefinition]:
+    """Return the slaves of several files, and those that are written as ``NAME:OPTIONS``.
+
+    A file is a slaves file (TOML), or a replica's option file, whose name ends in ``.cnf`` or ``.ini``. Raises
+    OptionError.
+    """
+    found: list[SlaveDefinition] = []
+    for file in files:
+        found += slaves_of_my_cnf(file) if file.suffix in OPTION_FILE_SUFFIXES else load_slaves(file)
+    for text in texts:
+        found += slaves_of_text(text)
+    check_names(found)
+    return found
+
+
+def slaves_of_text(text: str) -> list[SlaveDefinition]:
+    """Return the slave that a text such as ``web:--replicate-do-db=shop`` describes.
+
+    The options are quoted as in a shell. They may name channels, and each channel is a slave of its own. Raises
+    OptionError.
+
+    >>> [slave] = slaves_of_text("web:--replicate-do-db=shop --replicate-ignore-table shop.log")
+    >>> slave.name, slave.rules
+    ('web', ('--replicate-do-db=shop', '--replicate-ignore-table=shop.log'))
+    """
+    name, _, options = text.partition(":")
+    if not name.strip() or name.startswith("-"):
+        raise OptionError(
+            f"--slave {text!r}: the slave's name is missing; write NAME:OPTIONS, such as "
+            "'web:--replicate-do-db=shop'"
+        )
+    place = f"slave {name!r}"
+    replica = _Replica()
+    try:
+        for named in _options(options):
+            replica.set(named)
+        return replica.slaves(name.strip())
+    except OptionError as error:
+        raise OptionError(f"{place}: {error}") from None
+
+
+def slaves_of_my_cnf(path: Path) -> list[SlaveDefinition]:
+    """Return the slave that a replica's own option file describes, with the filter of its server sections.
+
+    The slave's name is the option ``report_host``, or else the file's name without its ending. A file ``my.cnf`` has
+    the name of its directory. Options for channels make a slave of each channel. Raises OptionError with file and line.
+    """
+    replica = _Replica()
+    for option, named in server_options(read_options_file(path), _FILE_OPTIONS):
+        try:
+            replica.set(named)
+        except OptionError as error:
+            raise option.error(str(error)) from None
+    name = replica.report_host or (path.absolute().parent.name if path.stem in _NO_NAME else path.stem)
+    try:
+        return replica.slaves(name or str(path))
+    except OptionError as error:
+        raise OptionError(f"{path}: {error}") from None
+
+
+@dataclass
+class _Replica:
+    """The options of one replica, as far as they have been read."""
+
+    filters: ChannelFilters = field(default_factory=ChannelFilters)
+    channels: dict[str, None] = field(default_factory=dict)
+    """The channels that options name, in the order of the options. The default channel's name is empty."""
+    ids: dict[str, frozenset[int]] = field(default_factory=lambda: dict.fromkeys(_IDS, frozenset()))
+    """The server ids or domain ids of each option that lists ids."""
+    server_id: int | None = None
+    keeps_own: bool = False
+    lower_case_table_names: int = 0
+    report_host: str = ""
+
+    def set(self, named: Named) -> None:
+        """Take an option. Raises OptionError for a wrong value."""
+        value = str(named.value)
+        if named.name in _KINDS:
+            channel, rule = split_channel(value)
+            self.channels[channel or ""] = None
+            self.filters.startup(channel, [make_rule(_KINDS[named.name], rule)])
+        elif named.name in _IDS:
+            self.ids[named.name] = frozenset(
+                _number(named.name, one) for one in value.split(",") if one.strip()
+            )
+        elif named.name == "server-id":
+            self.server_id = _number(named.name, value)
+        elif named.name == "lower-case-table-names":
+            self.lower_case_table_names = _number(named.name, value, most=2)
+        elif named.name == _SAME_ID:
+            self.keeps_own = bool(named.value)
+        else:
+            self.report_host = value
+
+    def slaves(self, name: str) -> list[SlaveDefinition]:
+        """Return the slaves, one for each channel with rules. Raises OptionError."""
+        channels = list(self.channels) or [""]
+        self.filters.finish_startup(channels)
+        found = []
+        for channel in channels:
+            current = self.filters.current(channel)
+            origin = OriginFilter(
+                ignore_server_ids=self.ids["ignore-server-ids"],
+                do_domain_ids=self.ids["do-domain-ids"],
+                ignore_domain_ids=self.ids["ignore-domain-ids"],
+                own_server_id=0 if self.keeps_own else self.server_id or 0,
+            )
+            slave = SlaveDefinition(
+                f"{name}/{channel}" if channel else name,
+                tuple(map(str, current.rules)),
+                current.semantics,
+                self.lower_case_table_names,
+                self.server_id or None,
+                origin if origin.is_on else None,
+            )
+            slave.filter(NameRules())
+            found.append(slave)
+        return found
+
+
+def _options(text: str) -> Iterator[Named]:
+    try:
+        tokens = iter(shlex.split(text))
+    except ValueError as error:
+        raise OptionError(f"{text!r}: {error}") from None
+    for token in tokens:
+        if not token.startswith("--"):
+            raise OptionError(f"{token!r} is no option; an option begins with two dashes")
+        spelled, equals, value = token.removeprefix("--").partition("=")
+        named = _OPTIONS.find(spelled, value if equals else None)
+        if named is None:
+            continue
+        if named.value is None:
+            following = next(tokens, None)
+            if following is None:
+                raise OptionError(f"{token}: a value is missing")
+            named = Named(named.name, following)
+        yield named
+
+
+def _number(option: str, text: str, most: int = 0xFFFFFFFF) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= most:
+        raise OptionError(f"{option}: {text!r} is not a whole number from 0 to {most}")
+    return number

@@ -1,0 +1,120 @@
+"""The master's warnings about the filters of registered slaves, which never refuse a slave.
+
+The master knows the tables and statements that its index has scanned for any slave so far. It reads nothing for the
+warnings. ``dumpfilter lint`` reads the whole binlog set, and shows the events.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from itertools import islice
+from typing import NamedTuple
+
+import structlog
+
+from dumpfilter.filter import ReplicationFilter
+from dumpfilter.index.subjects import Subject, Subjects
+from dumpfilter.lint.findings import FilterWarning, Level
+from dumpfilter.lint.knowledge import knowledge_of
+from dumpfilter.lint.linting import lint
+from dumpfilter.master.register import RegisteredSlave
+from dumpfilter.printable import printable
+
+MOST_SUBJECTS = 2000
+"""The most tables and statements by which the master judges a filter, to bound the time."""
+
+MOST_RULES = 100
+"""The most rules of a filter that the master judges."""
+
+_SECONDS = 60.0
+"""The shortest time between two checks of the same filter, seconds."""
+
+_MOST_FILTERS = 256
+"""The most filters whose warnings the master remembers."""
+
+_MOST_LOGGED = 10_000
+"""The most warnings that the master remembers to have logged."""
+
+_LONGEST = 600
+"""The length to which a warning is cut, characters, since a slave chooses the names in its rules."""
+
+log = structlog.get_logger("dumpfilter.master")
+
+
+class _Checked(NamedTuple):
+    subjects: int
+    """The number of tables and statements that the index knew at the check."""
+    at: float
+    warnings: tuple[FilterWarning, ...]
+
+
+class FilterWarnings:
+    """The warnings about filters, from the tables and statements that an index knows so far. Thread-safe.
+
+    ``clock`` returns a time in seconds that never jumps.
+    """
+
+    def __init__(self, subjects: Subjects, clock: Callable[[], float] = time.monotonic) -> None:
+        self._subjects = subjects
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._checked: OrderedDict[Hashable, _Checked] = OrderedDict()
+        self._logged: set[Hashable] = set()
+
+    def of(self, rule_filter: ReplicationFilter) -> tuple[FilterWarning, ...]:
+        """Return the warnings about a filter. A check is repeated when the index knows more, once in a minute."""
+        if not rule_filter.rules or len(rule_filter.rules) > MOST_RULES:
+            return ()
+        key = (type(rule_filter), rule_filter.names, rule_filter.rules)
+        with self._lock:
+            before = self._checked.get(key)
+            now = self._clock()
+            if before is not None and (before.subjects == len(self._subjects) or now < before.at + _SECONDS):
+                self._checked.move_to_end(key)
+                return before.warnings
+            with self._subjects.lock:
+                count = len(self._subjects)
+                subjects = list(islice(self._subjects.since(0), MOST_SUBJECTS))
+            warnings = _checked(rule_filter, subjects)
+            self._checked[key] = _Checked(count, now, warnings)
+            self._checked.move_to_end(key)
+            if len(self._checked) > _MOST_FILTERS:
+                self._checked.popitem(last=False)
+            return warnings
+
+    def texts(self, slave: RegisteredSlave) -> list[str]:
+        """Return the warnings about a slave's filter as lines. Log those that were not logged before."""
+        found = []
+        for warning in self.of(slave.filter):
+            text = printable(str(warning), _LONGEST)
+            found.append(text)
+            key = (slave.user, slave.channel, slave.uuid, text)
+            with self._lock:
+                is_new = key not in self._logged
+                if len(self._logged) >= _MOST_LOGGED:
+                    self._logged.clear()
+                self._logged.add(key)
+            if is_new:
+                log.warning(
+                    "filter warning",
+                    server_id=slave.server_id,
+                    channel=printable(slave.channel),
+                    user=printable(slave.user),
+                    code=warning.code.label,
+                    warning=text,
+                    hint="dumpfilter lint shows the events",
+                )
+        return found
+
+
+def _checked(rule_filter: ReplicationFilter, subjects: list[Subject]) -> tuple[FilterWarning, ...]:
+    try:
+        found = lint(rule_filter, knowledge_of(subjects, is_whole=False))
+    except Exception:
+        # A fault of the check must not keep a slave from its binlog.
+        log.exception("a filter could not be checked", rules=len(rule_filter.rules))
+        return ()
+    return tuple(each for each in found if each.level is Level.WARNING)

@@ -1,0 +1,57 @@
+"""The test whether a MySQL or MariaDB server answers where a slave expects a dumpfilter master.
+
+A MySQL server speaks first: it greets each connection with a packet of protocol version 10 (Protocol::HandshakeV10 of
+MySQL's client/server protocol). A gRPC server never begins with such bytes.
+"""
+
+from __future__ import annotations
+
+import socket
+
+from dumpfilter.printable import printable
+
+_SECONDS = 2.0
+"""The longest wait for a greeting, seconds. Servers send it at once."""
+
+_HEADER = 4
+"""The bytes of a packet's header: three for the length, and the packet's number, which is 0 in a greeting."""
+
+_PROTOCOL = 10
+_ERROR = 0xFF
+_MOST = 128
+"""The most bytes to read. A greeting's version is at its beginning."""
+
+
+def mysql_version(host: str, port: int) -> str | None:
+    """Return the version in the greeting of a MySQL or MariaDB server. None means that no such server answers.
+
+    The version is "of unknown version" if the server greets with an error, for example because it blocks this host.
+    """
+    try:
+        with socket.create_connection((host, port), timeout=_SECONDS) as connection:
+            return version_in(_beginning(connection))
+    except (OSError, ValueError, OverflowError):
+        return None
+
+
+def version_in(greeting: bytes) -> str | None:
+    """Return the server's version in the first packet of MySQL's protocol. None for all other bytes."""
+    if len(greeting) <= _HEADER or greeting[_HEADER - 1] != 0:
+        return None
+    length = int.from_bytes(greeting[: _HEADER - 1], "little")
+    if greeting[_HEADER] == _ERROR and length > 2:
+        return "of unknown version"
+    version, end, _ = greeting[_HEADER + 1 :].partition(b"\0")
+    if greeting[_HEADER] != _PROTOCOL or not end or length < len(version) + 2:
+        return None
+    # MariaDB puts 5.5.5- before its version, for old replicas of MySQL.
+    return printable(version.decode("utf-8", "replace").removeprefix("5.5.5-"))
+
+
+def _beginning(connection: socket.socket) -> bytes:
+    found = b""
+    while len(found) < _MOST and (more := connection.recv(_MOST - len(found))):
+        found += more
+        if version_in(found) is not None:
+            break
+    return found

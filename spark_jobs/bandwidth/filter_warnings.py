@@ -1,0 +1,51 @@
+"""Warnings about the slaves' filters, from the tables and statements that a measurement has found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from dumpfilter.filter import ReplicationFilter
+from dumpfilter.index.subjects import Subject
+from dumpfilter.lint.findings import Level
+from dumpfilter.lint.knowledge import knowledge_of
+from dumpfilter.lint.linting import lint
+from dumpfilter.lint.output import warning_line
+from dumpfilter.printable import replace_invalid_utf8, visible
+
+_MOST_NAMES = 3
+"""The most slaves that a warning names."""
+
+_MOST_DECISIONS = 1_000_000
+"""The number of decisions of filters about subjects after which no further filter is checked, to bound the time."""
+
+
+def filter_warnings(
+    slaves: Iterable[tuple[str, ReplicationFilter]], subjects: Sequence[Subject], *, is_whole: bool
+) -> Iterator[str]:
+    """Yield the warnings about the filters of slaves, each with the names of the slaves.
+
+    ``is_whole`` tells whether the subjects (tables and statements) are those of a whole binlog set. The warnings have
+    no places, since the measurements of a job have none.
+    """
+    known = knowledge_of(subjects, is_whole=is_whole)
+    alike: dict[tuple[object, ...], tuple[ReplicationFilter, list[str]]] = {}
+    for name, one in slaves:
+        alike.setdefault((type(one), one.rules, one.names), (one, []))[1].append(name)
+    found: dict[str, list[str]] = {}
+    most = max(1, _MOST_DECISIONS // (len(subjects) + 1))
+    for one, names in list(alike.values())[:most]:
+        for warning in lint(one, known):
+            if warning.level is Level.WARNING:
+                found.setdefault(warning_line(warning), []).extend(names)
+    for text, names in found.items():
+        yield replace_invalid_utf8(f"{_listed(names)}: {visible(text)}")
+
+
+def _listed(names: list[str]) -> str:
+    """Return the names of slaves as the beginning of a warning.
+
+    >>> _listed(["web"]), _listed(["a", "b", "c", "d"])
+    ('slave web', 'slaves a, b, c and 1 more')
+    """
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"slave{'s' if len(names) > 1 else ''} {', '.join(map(visible, names[:_MOST_NAMES]))}{more}"

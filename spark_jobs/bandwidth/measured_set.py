@@ -1,0 +1,335 @@
+"""The measurements of a binlog set, file by file, from which the traffic of any slave can be computed.
+
+A later run takes the measurements of unchanged files from an earlier run, and reads the other files only.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from dumpfilter.dump.tallied import SubjectFlags, Tallied, flags_of, with_longer_buckets
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
+from dumpfilter.index.subjects import Subject, Subjects
+from dumpfilter.index.time_spans import active_seconds
+from dumpfilter.spark_jobs.bandwidth.evaluate import ask
+from dumpfilter.spark_jobs.bandwidth.measure import MOST_UNITS, GivenFilter, Measured, MeasureRanges, merged
+from dumpfilter.spark_jobs.engines.runner import Amount, Runner
+from dumpfilter.spark_jobs.ranges.file_versions import FileVersion, versions_of
+from dumpfilter.spark_jobs.ranges.files import file_name
+from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_paths, paths_of
+from dumpfilter.spark_jobs.ranges.range_index import FileIndex
+from dumpfilter.spark_jobs.ranges.ranges import amount_of, grouped
+from dumpfilter.spark_jobs.split.ownership import schemas_among
+from dumpfilter.topology.slaves_file import SlaveDefinition
+
+_MOST_BUCKETS = 3000
+"""The largest number of time buckets. Longer binlogs get longer buckets, unless the user sets their length."""
+
+_LENGTHS = (60, 300, 900, 3600, 6 * 3600, 86_400)
+"""The default lengths of a time bucket, seconds. The job takes the shortest length that does not make too many
+buckets."""
+
+_SHORT_LENGTHS = (1, 5, 15)
+_SHORT_BUCKETS = 60
+"""The largest number of buckets of a length in _SHORT_LENGTHS. A bucket of a minute would hide the peaks of binlogs
+that span less than a quarter of an hour, and a peak could be below the average."""
+
+_SLICES = 16
+"""The largest number of Spark tasks that ask filters about tables, because each task costs time to start."""
+
+_DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
+"""The bits of a verdict on which the figures depend."""
+
+
+@dataclass(frozen=True)
+class BandwidthOptions(ReadOptions):
+    """The options of a bandwidth job. Without ``bucket_seconds`` a bucket is a minute. Buckets of short binlogs are
+    shorter, and those of long binlogs are longer."""
+
+    bucket_seconds: int | None = None
+    price_per_gb: float | None = None
+    """The price of a gigabyte (10^9 bytes) of traffic, for the price of a month; None: no price."""
+    most_units: int = MOST_UNITS
+    """The number of units (entries of the tally) above which tasks add up counts that all filters treat alike.
+
+    The results that travel to the driver stay small, but every process must then ask every filter. The measurements
+    then hold for filters with the same verdicts only.
+    """
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The options on which measurements depend, other than the length of a time bucket."""
+        return self.on_corrupt, self.verify, self.range_size, self.block_size
+
+
+@dataclass(frozen=True)
+class MeasuredFile:
+    """The measurements of one binlog file."""
+
+    version: FileVersion | None
+    """The version of the file that was measured; None for a file that could not be opened."""
+    index: FileIndex
+    measured: Measured
+
+
+@dataclass(frozen=True)
+class MeasuredSet:
+    """The measurements of a binlog set. All figures for a slave follow from them, without a look at the binlogs."""
+
+    files: tuple[MeasuredFile, ...]
+    options: tuple[object, ...]
+    """The options of the run that measured (:attr:`BandwidthOptions.key`)."""
+    unknown_xa: int
+    """The number of XA transactions that end in the set and were prepared before the set."""
+    verdicts: tuple[SubjectFlags | None, ...]
+    """The verdicts of the filters that were measured, one array for each filter with an entry for each subject.
+
+    They are empty if the measurements hold for any filter.
+    """
+    measured_at: int
+    """The time of the measurement, Unix seconds."""
+    reused: int = 0
+    """The number of files whose measurements an earlier run made."""
+
+    def is_of(self, versions: Sequence[FileVersion | None]) -> bool:
+        """Tell whether a set with files of these versions is the measured set, at another time or in another place.
+
+        One file with the same path, or with the same name and content, is enough.
+        """
+        known = {found for one in self.files for found in _marks(one.version)}
+        return any(found in known for version in versions for found in _marks(version))
+
+    @property
+    def indexed(self) -> IndexedSet:
+        """The files of the set, without the ranges into which they were divided."""
+        return IndexedSet(tuple(one.index for one in self.files), (), self.unknown_xa)
+
+    @cached_property
+    def measured(self) -> Measured:
+        """The measurements of all files together."""
+        return merged([one.measured for one in self.files])
+
+    @property
+    def tallied(self) -> Tallied:
+        """The counted traffic of all files together."""
+        return self.measured.tallied
+
+    def numbers_of(self, flags: Sequence[SubjectFlags | None]) -> list[int] | None:
+        """Return for each filter the number of a measured filter with the same verdicts.
+
+        ``flags`` has the verdicts of each filter about the subjects of :attr:`tallied`. If the measurements hold for
+        any filter, the numbers have no meaning. Return None if they do not hold for one of the filters.
+        """
+        if not self.tallied.given_only:
+            return list(range(len(flags)))
+        known: dict[bytes, int] = {}
+        for number, verdicts in enumerate(self.verdicts):
+            if verdicts is not None:
+                known.setdefault(_decisive(verdicts), number)
+        # A filter without rules needs no number, because it is sent everything.
+        numbers = [0 if one is None else known.get(_decisive(one)) for one in flags]
+        found = [number for number in numbers if number is not None]
+        return found if len(found) == len(numbers) else None
+
+    def with_buckets(self, bucket_seconds: int | None) -> MeasuredSet | None:
+        """Return the measurements in time buckets of this length.
+
+        None as the length means the default for the time that the set spans. Return None if the measurements were made
+        in longer buckets, or in buckets of which the length is no multiple.
+        """
+        wanted = bucket_seconds or default_bucket_seconds(self.indexed)
+        if any(wanted % one.measured.tallied.bucket_seconds for one in self.files):
+            return None
+        return replace(
+            self,
+            files=tuple(
+                replace(
+                    one,
+                    measured=replace(one.measured, tallied=with_longer_buckets(one.measured.tallied, wanted)),
+                )
+                for one in self.files
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class FlagsOf:
+    """A task that asks one filter about every table and statement of a tally.
+
+    With many slaves this step takes long, so it runs on Spark and must be picklable.
+    """
+
+    subjects: tuple[Subject, ...]
+
+    def __call__(self, given: GivenFilter) -> SubjectFlags | None:
+        """Return the filter's verdict about each of ``subjects``, as bits; None for a filter without rules."""
+        return flags_of(TableFlags(given[0], Subjects()), self.subjects)
+
+
+def ask_filters(
+    filters: Sequence[GivenFilter], subjects: tuple[Subject, ...], run: Runner
+) -> list[SubjectFlags | None]:
+    """Ask each filter about each table and statement, and return the verdicts as bits, None for a filter without rules.
+
+    ``run`` runs the tasks.
+    """
+    return run(
+        FlagsOf(subjects),
+        filters,
+        "asking filters",
+        slices=min(len(filters), _SLICES),
+        amount=Amount("filters"),
+    )
+
+
+def measure_set(
+    source: str | Path | Sequence[str | Path],
+    slaves: Sequence[SlaveDefinition],
+    run: Runner,
+    options: BandwidthOptions,
+) -> MeasuredSet:
+    """Read a binlog set and return its measurements.
+
+    Parameters:
+        source: the set's index file, a directory with an index file, or a list of binlog files.
+        slaves: the slaves for whose filters the measurements must hold. They hold for other filters, too, unless
+            ``tallied.given_only`` is set.
+        run: runs the tasks.
+
+    Raises BinlogError with file and position for a damaged binlog.
+    """
+    # The versions are taken before the files are read. A file that somebody changes meanwhile is measured again.
+    paths = paths_of(source)
+    versions = versions_of(paths)
+    indexed = index_paths(paths, run, options)
+    return _measured(indexed, versions, {}, slaves, run, options)
+
+
+def _measured(
+    indexed: IndexedSet,
+    versions: Sequence[FileVersion | None],
+    known: Mapping[int, MeasuredFile],
+    slaves: Sequence[SlaveDefinition],
+    run: Runner,
+    options: BandwidthOptions,
+) -> MeasuredSet:
+    """Measure the files that have ranges, and join them with the known ones."""
+    measured_at = int(time.time())
+    asked, filters = ask(slaves, indexed.names)
+    groups = grouped(indexed.ranges, options.range_size)
+    measure = MeasureRanges(
+        uuid.uuid4().hex,
+        indexed.files,
+        tuple(filters),
+        len(asked),
+        options.bucket_seconds or default_bucket_seconds(indexed),
+        schemas_among(indexed.subjects),
+        options.most_units // max(len(groups), 1),
+        options.verify_ranges,
+        options.block_size,
+    )
+    parts: dict[int, list[Measured]] = {}
+    for of_group in run(measure, groups, "measuring", amount=amount_of(indexed.ranges)):
+        for number, part in of_group.items():
+            parts.setdefault(number, []).append(part)
+    files = tuple(
+        known[number]
+        if number in known
+        else MeasuredFile(
+            version, replace(index, bounds=()), merged(parts.get(number) or [measure.nothing()])
+        )
+        for number, (index, version) in enumerate(zip(indexed.files, versions, strict=True))
+    )
+    found = MeasuredSet(files, options.key, indexed.unknown_xa, (), measured_at, len(known))
+    if not found.tallied.given_only:
+        return found
+    return replace(found, verdicts=tuple(ask_filters(filters, found.tallied.subjects, run)))
+
+
+def unchanged(
+    kept: MeasuredSet, source: str | Path | Sequence[str | Path], options: BandwidthOptions
+) -> MeasuredSet | None:
+    """Return the measurements of an earlier run if they are those of the set as it is now, and None otherwise.
+
+    Raises BinlogMissing and OptionError.
+    """
+    if kept.options != options.key:
+        return None
+    known = _known(kept, versions_of(paths_of(source)))
+    if len(known) != len(kept.files) or None in known:
+        return None
+    files = tuple(one for one in known if one is not None)
+    return replace(kept, files=files, reused=len(files)).with_buckets(options.bucket_seconds)
+
+
+def measure_changes(
+    kept: MeasuredSet,
+    source: str | Path | Sequence[str | Path],
+    slaves: Sequence[SlaveDefinition],
+    run: Runner,
+    options: BandwidthOptions,
+) -> MeasuredSet | None:
+    """Return the measurements of a set as it is now, given earlier ones. Only new and changed files are read.
+
+    Return None if the earlier measurements do not help, because they hold for other options or filters, or because
+    XA transactions may reach from one file into another. The parameters are those of :func:`measure_set`.
+    """
+    same = unchanged(kept, source, options)
+    if same is not None:
+        return same
+    if kept.options != options.key or kept.tallied.given_only or kept.indexed.has_xa:
+        return None
+    paths = paths_of(source)
+    versions = versions_of(paths)
+    known = {number: one for number, one in enumerate(_known(kept, versions)) if one is not None}
+    if not known:
+        return None
+    indexed = index_paths(paths, run, options, {number: one.index for number, one in known.items()})
+    if indexed.has_xa:
+        return None
+    wanted = options.bucket_seconds or default_bucket_seconds(indexed)
+    again = replace(kept, files=tuple(known.values())).with_buckets(wanted)
+    if again is None:
+        return None
+    known = dict(zip(known, again.files, strict=True))
+    return _measured(indexed, versions, known, slaves, run, replace(options, bucket_seconds=wanted))
+
+
+def _known(kept: MeasuredSet, versions: Sequence[FileVersion | None]) -> list[MeasuredFile | None]:
+    """Return for each file of a set the measurements that an earlier run made of the same version, or None."""
+    by_version = {one.version: one for one in kept.files if one.version is not None}
+    newest = kept.files[-1].version
+    found: list[MeasuredFile | None] = []
+    for number, version in enumerate(versions):
+        one = by_version.get(version) if version is not None else None
+        # An unfinished transaction is allowed at the end of the last file only. If the file is no longer the last one,
+        # the index pass must look again.
+        is_held = one is not None and (version != newest or number == len(versions) - 1)
+        found.append(replace(one, index=replace(one.index, number=number)) if one and is_held else None)
+    return found
+
+
+def default_bucket_seconds(indexed: IndexedSet) -> int:
+    """Return the length of a time bucket for the time that a set spans, seconds."""
+    seconds = active_seconds(indexed.times)
+    for length in _SHORT_LENGTHS:
+        if seconds <= length * _SHORT_BUCKETS:
+            return length
+    return next((length for length in _LENGTHS if seconds <= length * _MOST_BUCKETS), _LENGTHS[-1])
+
+
+def _marks(version: FileVersion | None) -> Iterator[tuple[object, ...]]:
+    if version is not None:
+        yield (version.path,)
+        yield file_name(version.path), version.size, version.digest
+
+
+def _decisive(verdicts: SubjectFlags) -> bytes:
+    return (verdicts & _DECIDING).tobytes()

@@ -1,0 +1,67 @@
+"""Groups of slaves with equal figures, such as four replicas of one service, which the page shows as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
+
+_DIGITS = "0123456789"
+_SAME = {"name": "", "server_id": None, "cpu_seconds": 0.0}
+"""Values in place of the figures in which equal slaves may differ."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Slaves with the same rules and the same figures."""
+
+    members: tuple[SlaveFigures, ...]
+
+    @property
+    def figures(self) -> SlaveFigures:
+        """The figures of each member."""
+        return self.members[0]
+
+    @property
+    def name(self) -> str:
+        """The names of the members, as short as "web-1…4" if they differ in numbers at their ends."""
+        names = [member.name for member in self.members]
+        if len(names) == 1:
+            return names[0]
+        pairs = zip(min(names), max(names), strict=False)
+        start = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)).rstrip(_DIGITS)
+        ends = [name.removeprefix(start) for name in names]
+        if all(set(end) <= set(_DIGITS) and end for end in ends):
+            return f"{names[0]}…{ends[-1]}"
+        return f"{names[0]}{', ' if len(names) == 2 else ' … '}{names[-1]}"
+
+    @property
+    def count(self) -> int:
+        """The number of members."""
+        return len(self.members)
+
+    @property
+    def saved(self) -> int:
+        """The bytes that each member's filter saves."""
+        return self.figures.no_filter.bytes - self.figures.master_side.bytes
+
+
+def groups_of(results: Results) -> list[Group]:
+    """Return the slaves in groups with equal figures, in the order of the slaves."""
+    found: dict[object, list[SlaveFigures]] = {}
+    for slave in results.slaves:
+        key = (slave.model_copy(update=_SAME), results.series.slaves[slave.name])
+        found.setdefault(key, []).append(slave)
+    return [Group(tuple(members)) for members in found.values()]
+
+
+def by_saving(groups: Sequence[Group]) -> list[Group]:
+    """Return the groups with the largest saving of a member first."""
+    return sorted(groups, key=lambda group: (-group.saved, group.name))
+
+
+def by_traffic(groups: Sequence[Group]) -> list[Group]:
+    """Return the groups with the most bytes with the filter on the master first."""
+    return sorted(groups, key=lambda group: (-group.figures.master_side.bytes, group.name))

@@ -1,0 +1,120 @@
+"""Sums over all slaves, the traffic of a month and its price, and remarks about them in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dumpfilter.report.text import human_duration, human_percent, share
+from dumpfilter.spark_jobs.bandwidth.results import (
+    Month,
+    Prices,
+    Results,
+    Savings,
+    SlaveFigures,
+    Totals,
+    Ways,
+)
+
+MONTH_HOURS = 730
+"""The hours of a month, a twelfth of a year. Providers of clouds bill by this number."""
+
+GIGABYTE = 10**9
+"""The bytes of a gigabyte on a bill."""
+
+SHORTEST = 3600
+"""The shortest active time from which the traffic of a month is extrapolated, seconds."""
+
+ROUGH_BELOW = 86_400
+"""The active time below which the traffic of a month is a rough figure, seconds. Days and nights differ."""
+
+
+def ways_of(slave: SlaveFigures) -> Ways:
+    """Return the bytes of a slave's traffic, sent in four ways."""
+    return Ways(
+        no_filter=slave.no_filter.bytes,
+        filter=slave.master_side.bytes,
+        compression=slave.compressed_no_filter,
+        both=slave.compressed,
+    )
+
+
+def month_of(bytes: Ways, seconds: int, price_per_gb: float | None = None) -> Month | None:
+    """Return the traffic and the price of a month, given the bytes of some seconds.
+
+    Return None if the time is too short.
+    """
+    if seconds < SHORTEST:
+        return None
+    found = {name: round(nbytes * MONTH_HOURS * 3600 / seconds) for name, nbytes in bytes}
+    price = None
+    if price_per_gb is not None:
+        price = Prices(**{name: nbytes / GIGABYTE * price_per_gb for name, nbytes in found.items()})
+    return Month(bytes=Ways(**found), price=price)
+
+
+def totals_of(slaves: Sequence[SlaveFigures], seconds: int, price_per_gb: float | None = None) -> Totals:
+    """Return the sums of the slaves' figures, and the traffic of a month.
+
+    ``seconds`` is the active time of the binlogs.
+    """
+    each = [ways_of(one) for one in slaves]
+    bytes = Ways(**{name: sum(getattr(one, name) for one in each) for name in Ways.model_fields})
+    replicas = [one.real_replica for one in slaves]
+    return Totals(
+        slaves=len(slaves),
+        bytes=bytes,
+        saved=Savings(
+            **{name: bytes.no_filter - getattr(bytes, name) for name in Savings.model_fields},
+        ),
+        split=sum(one.split for one in slaves),
+        real_replica=None if None in replicas else sum(one.bytes for one in replicas if one is not None),
+        month=month_of(bytes, seconds, price_per_gb),
+    )
+
+
+def with_totals(results: Results, price_per_gb: float | None = None) -> Results:
+    """Return the results with totals, the figures of a month, the price, and remarks, all made from their figures."""
+    seconds = results.source.active_seconds
+    slaves = tuple(
+        one.model_copy(update={"month": month_of(ways_of(one), seconds, price_per_gb)})
+        for one in results.slaves
+    )
+    totals = totals_of(slaves, seconds, price_per_gb)
+    return results.model_copy(
+        update={
+            "slaves": slaves,
+            "totals": totals,
+            "price_per_gb": price_per_gb,
+            "remarks": (*_about_compression(totals, slaves), *_about_the_month(totals, seconds)),
+        }
+    )
+
+
+def _about_compression(totals: Totals, slaves: Sequence[SlaveFigures]) -> list[str]:
+    whole, saved = totals.bytes.no_filter, totals.saved
+    if saved.compression > saved.filter:
+        who = "the filters" if totals.slaves > 1 else "the filter"
+        return [
+            f"Compression alone saves more than {who}: {human_percent(share(saved.compression, whole))} (estimated) "
+            f"against {human_percent(share(saved.filter, whole))}. Both together save "
+            f"{human_percent(share(saved.both, whole))}."
+        ]
+    better = [one.name for one in slaves if one.compressed_no_filter < one.master_side.bytes]
+    if not better:
+        return []
+    number = len(better)
+    return [f"For {number} of {totals.slaves} slaves, compression alone saves more than the filter."]
+
+
+def _about_the_month(totals: Totals, seconds: int) -> list[str]:
+    if totals.month is None:
+        return [
+            f"No traffic of a month: the binlogs span {human_duration(seconds)}, and {human_duration(SHORTEST)} is the "
+            "least."
+        ]
+    if seconds < ROUGH_BELOW:
+        return [
+            f"The traffic of a month is extrapolated from {human_duration(seconds)}. It is a rough figure, because "
+            "days and nights differ."
+        ]
+    return []

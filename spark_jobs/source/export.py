@@ -1,0 +1,104 @@
+"""The export of a binlog set as Parquet files, a row for each event, for programs without Spark such as DuckDB.
+
+Each binlog file becomes one Parquet file. Its row groups follow the order of the binlog and have statistics. A query
+on ``file``, ``position`` or ``timestamp`` reads only the row groups that can have wanted events. The work runs in
+threads, without Spark.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dumpfilter.binlog.writer import writing
+from dumpfilter.errors import OutputError
+from dumpfilter.spark_jobs.engines.runner import Amount, Runner
+from dumpfilter.spark_jobs.ranges.files import file_name
+from dumpfilter.spark_jobs.source.options import SourceOptions
+from dumpfilter.spark_jobs.source.planning import plan_ranges
+from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
+
+VERSION_KEY = "dumpfilter.events"
+"""The key of a Parquet file's metadata that has the version of the columns."""
+_VERSION = "1"
+
+
+ROW_GROUP = 1 << 17
+"""The least rows of a row group, except a file's last one. Many small row groups make a query slow."""
+
+
+@dataclass(frozen=True)
+class ExportedFile:
+    """A Parquet file of an export, with its number of rows and its size in bytes."""
+
+    path: Path
+    rows: int
+    size: int
+
+
+def export_events(options: Mapping[str, str], output: Path, run: Runner) -> list[ExportedFile]:
+    """Write the events of a binlog set into a directory, one Parquet file for each binlog file.
+
+    ``options`` are options of the data source (docs/spark-source.md), for example ``path``, ``columns`` and
+    ``slave.web``. Each Parquet file appears when it is complete, and replaces an older one of its name. ``run`` runs
+    the tasks. Raises OptionError, BinlogError, and OutputError for a file that cannot be written.
+    """
+    asked = SourceOptions.parse(options)
+    ranges = plan_ranges(asked)
+    with writing(output):
+        output.mkdir(parents=True, exist_ok=True)
+    tasks = [_Export(tuple(parts), asked, output) for _, parts in groupby(ranges, lambda one: one.path)]
+    names = [file_name(task.ranges[0].path) for task in tasks]
+    for name in names:
+        if names.count(name) > 1:
+            raise OutputError(f"two binlog files have the name {name}: export them into two directories")
+    # With filters a range is read twice: first for the decisions, then for the rows.
+    passes = 2 if asked.definitions else 1
+    nbytes = passes * sum(one.end - one.start for one in ranges)
+    return run(_export, tasks, "exporting events", amount=Amount("files", nbytes))
+
+
+@dataclass(frozen=True)
+class _Export:
+    """The task to export one binlog file."""
+
+    ranges: Sequence[FileRange]
+    options: SourceOptions
+    output: Path
+
+
+def _export(task: _Export) -> ExportedFile:
+    target = task.output / f"{file_name(task.ranges[0].path)}.parquet"
+    beside = task.output / f".{target.name}.{uuid.uuid4().hex}.tmp"
+    schema = task.options.schema.with_metadata({VERSION_KEY: _VERSION})
+    rows = 0
+    try:
+        with writing(target), pq.ParquetWriter(beside, schema, compression="zstd") as writer:
+            for table in _row_groups(task):
+                writer.write_table(table.replace_schema_metadata(schema.metadata))
+                rows += table.num_rows
+        with writing(target):
+            beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+    return ExportedFile(target, rows, target.stat().st_size)
+
+
+def _row_groups(task: _Export) -> Iterator[pa.Table]:
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for wanted in task.ranges:
+        for batch in read_batches(wanted, task.options):
+            waiting.append(batch)
+            count += batch.num_rows
+            if count >= ROW_GROUP:
+                yield pa.Table.from_batches(waiting)
+                waiting, count = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)

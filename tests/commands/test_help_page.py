@@ -1,0 +1,61 @@
+"""The page that ``--help`` prints for a command."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.main import get_command
+
+from dumpfilter.cli import app
+from dumpfilter.commands.help_page import print_help
+from dumpfilter.commands.sub_command import SubCommand
+
+WIDTH = 80
+
+
+def commands(group: Any, path: str = "dumpfilter") -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}", command
+
+
+COMMANDS = dict(commands(get_command(app)))
+
+
+def page(path: str, width: int = WIDTH) -> str:
+    command = COMMANDS[path]
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, highlight=False, color_system=None)
+    with command.make_context(path, [], resilient_parsing=True) as context:
+        print_help(command, context, console)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_a_page_of_80_columns(path: str) -> None:
+    assert isinstance(COMMANDS[path], SubCommand)
+    text = page(path)
+    assert [line for line in text.splitlines() if len(line) > WIDTH] == []
+    shown = [each for each in COMMANDS[path].params if not getattr(each, "hidden", False)]
+    names = [name for each in shown for name in (*each.opts, *each.secondary_opts) if name.startswith("-")]
+    assert [name for name in names if name not in text] == []
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_examples_can_be_copied(path: str) -> None:
+    lines = page(path, width=60).splitlines()
+    examples = [line for line in lines if line.startswith("    dumpfilter ")]
+    described = [line.strip().replace(r"\[", "[") for line in (COMMANDS[path].help or "").splitlines()]
+    assert examples
+    assert {line.strip() for line in examples} <= set(described)
+
+
+def test_narrow_pages_break_texts_and_no_names() -> None:
+    text = page("dumpfilter slave", width=40)
+    assert "  --source-ssl-verify-server-cert / --no-source-ssl-verify-server-cert\n" in text

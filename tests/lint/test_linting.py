@@ -1,0 +1,255 @@
+"""Each trap has its warning, and the cured filter has none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.filter import EffectiveFilter, Filter, Rule
+from dumpfilter.index.subjects import TableSubject
+from dumpfilter.lint.findings import Code
+from dumpfilter.lint.knowledge import knowledge_of
+from dumpfilter.lint.linting import lint
+from tests.lint.made import codes, knowledge
+from tests.strategies import rules as made_rules
+
+SHOP = ("rows of shop.orders", "rows of shop.items", "rows of hr.emp")
+MADE_IN_HR = (
+    "shop: CREATE TABLE shop.a (i INT)",
+    "hr: CREATE TABLE shop.t (i INT)",
+    "rows of shop.t",
+    "rows of shop.a",
+)
+TRIGGER = (
+    "shop: CREATE TABLE orders (i INT)",
+    "logs: CREATE TABLE audit (i INT)",
+    "shop: CREATE TRIGGER tr AFTER INSERT ON shop.orders FOR EACH ROW INSERT INTO logs.audit VALUES (NEW.i)",
+    "shop: INSERT INTO orders VALUES (1)",
+    "rows of logs.audit",
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "events", "wrong", "right"),
+    [
+        ("comma", SHOP, "do-db=shop,hr", "do-db=shop do-db=hr"),
+        ("comma", SHOP, "do-table=shop.orders,shop.items", "do-table=shop.orders do-table=shop.items"),
+        ("quotes", SHOP, "ignore-db=`hr`", "ignore-db=hr"),
+        ("quotes", SHOP, "ignore-db=hr;", "ignore-db=hr"),
+        ("case", SHOP, "ignore-db=HR", "ignore-db=hr"),
+        ("case", SHOP, "wild-ignore-table=HR.%", "wild-ignore-table=hr.%"),
+        ("wildcard", SHOP, "ignore-table=hr.%", "wild-ignore-table=hr.%"),
+        ("wildcard", SHOP, "ignore-db=h%", "wild-ignore-table=h%.%"),
+        ("wildcard", SHOP, "wild-ignore-table=hr.*", "wild-ignore-table=hr.%"),
+        ("escape", ("rows of a_b.t", "rows of shop.t"), r"ignore-db=a\_b", "ignore-db=a_b"),
+        ("wrong-kind", SHOP, "ignore-db=hr.emp", "ignore-table=hr.emp"),
+        ("wrong-kind", SHOP, "ignore-db=hr.%", "wild-ignore-table=hr.%"),
+        ("renamed", SHOP, "rewrite-db=shop->store do-db=shop", "rewrite-db=shop->store do-db=store"),
+        ("misspelled", SHOP, "ignore-table=shop.order", "ignore-table=shop.orders"),
+        ("no-match", SHOP, "ignore-db=scratch", "ignore-db=hr"),
+        ("nothing-passes", SHOP, "do-db=elsewhere", "do-db=shop"),
+        ("merged", ("rows of a.t", "rows of b.t"), "rewrite-db=a->b", "rewrite-db=a->c"),
+        ("underscore", ("rows of a_b.t", "rows of axb.t"), "wild-do-table=a_b.%", r"wild-do-table=a\_b.%"),
+        ("not-asked", SHOP, "do-db=shop ignore-db=hr", "do-db=shop"),
+        ("not-asked", SHOP, "wild-do-table=shop.% wild-ignore-table=shop.i%", "wild-do-table=shop.%"),
+        ("not-asked", SHOP, "wild-do-table=shop.% wild-ignore-table=shop.i%", "wild-ignore-table=shop.i%"),
+        ("not-asked", SHOP, "ignore-table=hr.emp wild-do-table=hr.e% do-db=hr do-db=shop", "do-db=shop"),
+        ("no-effect", SHOP, "do-table=shop.orders ignore-table=shop.items", "do-table=shop.orders"),
+        (
+            "blocked",
+            SHOP,
+            "do-db=shop do-table=hr.emp do-table=shop.orders",
+            "do-db=shop do-table=shop.orders",
+        ),
+        ("missing-table", MADE_IN_HR, "do-db=shop", "wild-do-table=shop.%"),
+        ("missing-table", MADE_IN_HR, "ignore-db=hr", "wild-ignore-table=hr.%"),
+        (
+            "missing-table",
+            (": CREATE TABLE shop.t (i INT)", "rows of shop.t"),
+            "do-db=shop",
+            "wild-do-table=shop.%",
+        ),
+        (
+            "missing-table",
+            ("shop: CREATE TABLE shop.t (i INT)", "rows of shop.t"),
+            "rewrite-db=shop->store",
+            "wild-do-table=shop.%",
+        ),
+        (
+            "missing-table",
+            ("shop: CREATE TABLE t (i INT)", "shop: INSERT INTO shop.t VALUES (1)"),
+            "rewrite-db=shop->store",
+            "do-db=shop",
+        ),
+        (
+            "missing-table",
+            ("shop: CREATE TABLE a (i INT)", "shop: CREATE TABLE b LIKE a", "rows of shop.b"),
+            "ignore-table=shop.a",
+            "ignore-table=shop.a ignore-table=shop.b ",
+        ),
+        (
+            "missing-table",
+            ("shop: CREATE TABLE a (i INT)", "shop: CREATE VIEW v AS SELECT * FROM a", "rows of shop.b"),
+            "ignore-table=shop.a",
+            "wild-do-table=shop.b",
+        ),
+        (
+            "missing-table",
+            ("shop: CREATE TABLE a (i INT)", "shop: DROP TABLE a, b", "rows of shop.b"),
+            "do-table=shop.b ignore-table=shop.x",
+            "do-table=shop.b do-table=shop.a",
+        ),
+        (
+            "missing-table",
+            ("shop: CREATE TEMPORARY TABLE tmp (i INT)", "shop: INSERT INTO t SELECT * FROM tmp"),
+            "do-table=shop.t",
+            "do-db=shop",
+        ),
+        (
+            "missing-database",
+            ("shop: CREATE DATABASE shop", "shop: CREATE TABLE orders (i INT)", "rows of shop.orders"),
+            "wild-do-table=shop.orders%",
+            "wild-do-table=shop.%",
+        ),
+        (
+            "left-table",
+            ("shop: CREATE TABLE t (i INT)", "hr: DROP TABLE shop.t", "shop: CREATE TABLE t (j INT)"),
+            "do-db=shop",
+            "wild-do-table=shop.%",
+        ),
+        (
+            "schema-drift",
+            ("rows of shop.t", "hr: ALTER TABLE shop.t ADD COLUMN j INT", "rows of shop.t"),
+            "do-db=shop",
+            "wild-do-table=shop.%",
+        ),
+        (
+            "lost-statement",
+            ("hr: UPDATE shop.t SET i = 1", "rows of shop.t"),
+            "do-db=shop",
+            "wild-do-table=shop.%",
+        ),
+        (
+            "lost-statement",
+            ("shop: UPDATE shop.t SET i = 1", "rows of shop.t", "shop: DELETE t, l FROM t JOIN hr.l"),
+            "wild-ignore-table=hr.%",
+            "wild-do-table=shop.% wild-do-table=hr.%",
+        ),
+        (
+            "unwanted-statement",
+            ("shop: UPDATE hr.e SET i = 1", "rows of shop.t"),
+            "do-db=shop",
+            "wild-do-table=shop.%",
+        ),
+        (
+            "reads-dropped",
+            ("shop: INSERT INTO t SELECT * FROM logs.a", "rows of logs.a"),
+            "wild-ignore-table=logs.%",
+            "do-db=shop do-db=logs",
+        ),
+        ("trigger", TRIGGER, "wild-ignore-table=logs.%", "ignore-db=hr"),
+        ("trigger", TRIGGER, "wild-do-table=logs.%", "wild-do-table=logs.% wild-do-table=shop.%"),
+        (
+            "foreign-key",
+            (
+                "shop: CREATE TABLE parent (i INT PRIMARY KEY)",
+                "shop: CREATE TABLE child (i INT, FOREIGN KEY (i) REFERENCES parent (i))",
+            ),
+            "ignore-table=shop.parent",
+            "ignore-table=shop.parent ignore-table=shop.child",
+        ),
+    ],
+)
+def test_each_trap_has_its_warning(code: str, events: tuple[str, ...], wrong: str, right: str) -> None:
+    known = knowledge(*events)
+    assert code in codes(known, *wrong.split())
+    assert code not in codes(known, *right.split())
+
+
+@pytest.mark.parametrize(
+    ("events", "rules"),
+    [
+        (SHOP, "do-db=shop"),
+        (SHOP, "do-db=shop ignore-table=shop.items"),
+        (SHOP, "wild-do-table=shop.%"),
+        (SHOP, "do-table=shop.orders do-table=shop.items"),
+        (SHOP, "ignore-db=hr"),
+        (SHOP, "rewrite-db=shop->store do-db=store"),
+        (("hr: CREATE TABLE IF NOT EXISTS shop.t (i INT)", "rows of shop.u"), "wild-do-table=shop.%"),
+        (
+            ("rows of shop.t", "hr: CREATE TABLE IF NOT EXISTS shop.t (i INT)", "rows of shop.t"),
+            "do-db=shop ignore-db=x",
+        ),
+        (
+            ("shop: CREATE TEMPORARY TABLE tmp (i INT)", "shop: INSERT INTO t SELECT * FROM tmp"),
+            "ignore-db=hr",
+        ),
+        (("hr: ANALYZE TABLE shop.t", "shop: FLUSH TABLES hr.e", "rows of shop.t"), "do-db=shop"),
+        (("shop: GRANT SELECT ON shop.* TO u@h", "rows of shop.t"), "do-db=shop"),
+    ],
+)
+def test_a_sound_filter_has_no_warning(events: tuple[str, ...], rules: str) -> None:
+    quiet = {"not-asked", "no-match", "lost-statement"}
+    assert set(codes(knowledge(*events), *rules.split())) <= quiet
+
+
+def test_capitals_under_lower_case_table_names() -> None:
+    names = NameRules("mariadb", lower_case_table_names=1)
+    assert codes(knowledge(*SHOP), "ignore-db=HR", names=names) == ["case"]
+    assert codes(knowledge(*SHOP), "ignore-db=HR", names=NameRules("mysql", lower_case_table_names=1)) == []
+
+
+def test_alike_tables_share_a_warning() -> None:
+    known = knowledge(*(f"hr: UPDATE shop.t{number} SET i = 1" for number in range(9)), "rows of shop.t0")
+    (warning,) = lint(Filter.from_options(["--replicate-do-db=shop"]), known)
+    assert warning.code is Code.LOST_STATEMENT
+    assert "shop.t0, shop.t1, shop.t2 and 6 more" in warning.what
+    assert [each.position for each in warning.evidence] == [100, 101]
+
+
+def test_names_are_not_judged_by_a_part_of_a_set() -> None:
+    known = knowledge_of([TableSubject("shop", "orders")], is_whole=False)
+    assert codes(known, "do-db=shop", "do-db=hr") == []
+
+
+@pytest.mark.parametrize(
+    ("code", "rule"),
+    [
+        ("comma", "do-db=shop,hr"),
+        ("quotes", "do-db='shop'"),
+        ("wildcard", "do-db=shop%"),
+        ("wildcard", "do-table=shop.%"),
+        ("wildcard", "wild-do-table=shop.*"),
+        (None, "do-db=shop"),
+        (None, "wild-do-table=shop.%"),
+        (None, "rewrite-db=a->b"),
+    ],
+)
+def test_unlikely_names_need_no_set(code: str | None, rule: str) -> None:
+    assert codes(knowledge_of([], is_whole=False), rule) == ([code] if code else [])
+
+
+def test_effective_filters_have_no_traps_of_current_databases() -> None:
+    rule_filter = EffectiveFilter.from_options(["IGNORE='hr.%'"])
+    assert lint(rule_filter, knowledge(*MADE_IN_HR)) == []
+
+
+LINES = [
+    *SHOP,
+    *MADE_IN_HR,
+    *TRIGGER,
+    ": DROP TABLE a.t, b.t",
+    "a: RENAME TABLE t TO b.t",
+    "b: DROP DATABASE b",
+]
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=8), made_rules())
+def test_no_filter_means_no_warning_and_no_filter_fails(lines: list[str], rules: list[Rule]) -> None:
+    known = knowledge(*lines)
+    assert lint(Filter(), known) == []
+    for warning in lint(Filter(rules), known):
+        assert warning.what
+        assert "{names}" not in str(warning)

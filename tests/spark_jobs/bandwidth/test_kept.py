@@ -1,0 +1,279 @@
+"""Measurements that a file keeps: figures made from them are those of a job that reads the binlogs."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
+from dumpfilter.errors import BinlogTruncated
+from dumpfilter.filter import FilterSemantics
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogSet
+from dumpfilter.spark_jobs.bandwidth.job import bandwidth, evaluate_slaves, measure_and_evaluate
+from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, read_measurements, write_measurements
+from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions, MeasuredSet, measure_changes
+from dumpfilter.spark_jobs.bandwidth.results import MasterCost, Results
+from dumpfilter.spark_jobs.engines.runner import run_here
+from dumpfilter.topology.slaves_file import SlaveDefinition
+from tests.spark_jobs.walking import RECORDINGS
+from tests.strategies import MadeBinlog, binlogs, rules
+
+OPTIONS = BandwidthOptions(range_size=9000, block_size=5000, bucket_seconds=1)
+SHOP = SlaveDefinition("shop", ("--replicate-do-db=shop",), FilterSemantics.CLASSIC, 0)
+MYSQL, COMPRESSED = "oracle/mysql-row", "recordings/mysql-payloads"
+PLAIN = "recordings/mysql56-row"
+"""A recording of three files without XA transactions."""
+
+
+def slave(name: str, *rules: str, origin: OriginFilter | None = None) -> SlaveDefinition:
+    return SlaveDefinition(name, rules, FilterSemantics.CLASSIC, 0, origin=origin)
+
+
+def refuse(*_: object, **__: object) -> list[object]:
+    """Fail in place of running tasks that read binlogs."""
+    raise AssertionError("the binlogs are read")
+
+
+def exact(results: Results, *, estimates: bool = True) -> Results:
+    """Return the results without what a clock measured, and without estimates of compression unless they are wanted."""
+    blank: dict[str, object] = {"cpu_seconds": 0.0, "month": None}
+    if not estimates:
+        blank |= {"compressed": 0, "compressed_no_filter": 0}
+    return results.model_copy(
+        update={
+            "slaves": tuple(one.model_copy(update=blank) for one in results.slaves),
+            "cost": MasterCost(scan_seconds=0, decide_seconds=0, unfiltered_seconds=0),
+            "measured_at": 0,
+            "totals": None,
+            "remarks": (),
+        }
+    )
+
+
+def written_and_read(measured: MeasuredSet) -> MeasuredSet:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / MEASUREMENTS
+        write_measurements(measured, path)
+        found = read_measurements(path)
+    assert found is not None
+    return found
+
+
+@functools.cache
+def kept(name: str) -> MeasuredSet:
+    """Return the measurements of a recording for one slave, as a later run reads them."""
+    return written_and_read(measure_and_evaluate(RECORDINGS[name], [SHOP], run_here, OPTIONS)[1])
+
+
+def as_slaves(given_rules: list[list[object]]) -> list[SlaveDefinition]:
+    return [
+        slave(f"s{k}", *(f"--{rule.kind.value}={rule.value}" for rule in some))  # type: ignore[attr-defined]
+        for k, some in enumerate(given_rules)
+    ]
+
+
+ORIGINS = st.none() | st.builds(
+    OriginFilter, st.frozensets(st.integers(1, 12), max_size=2), own_server_id=st.integers(0, 12)
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    name=st.sampled_from(sorted(RECORDINGS)),
+    given_rules=st.lists(rules(), min_size=1, max_size=3),
+    origin=ORIGINS,
+)
+def test_other_filters_have_the_figures_of_a_fresh_run(
+    name: str, given_rules: list[list[object]], origin: OriginFilter | None
+) -> None:
+    slaves = [replace(one, origin=origin) for one in as_slaves(given_rules)]
+    found = evaluate_slaves(kept(name), slaves)
+    fresh = bandwidth(RECORDINGS[name], slaves, run_here, OPTIONS)
+    if found is None:
+        assert kept(name).tallied.given_only
+    else:
+        assert exact(found) == exact(fresh)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    made=binlogs(),
+    first=st.lists(rules(), min_size=1, max_size=2),
+    then=st.lists(rules(), min_size=1, max_size=2),
+    units=st.sampled_from([0, 4_000_000]),
+)
+def test_made(made: MadeBinlog, first: list[list[object]], then: list[list[object]], units: int) -> None:
+    options = replace(OPTIONS, most_units=units, block_size=700)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "made.000001"
+        source.write_bytes(made.data)
+        fresh, measured = measure_and_evaluate(source, as_slaves(first), run_here, options)
+        measured = written_and_read(measured)
+        again = evaluate_slaves(measured, as_slaves(first))
+        assert again is not None
+        assert exact(again) == exact(fresh)
+        found, _ = measure_and_evaluate(source, as_slaves(then), run_here, options, measured)
+        assert exact(found) == exact(bandwidth(source, as_slaves(then), run_here, options))
+
+
+def test_the_same_command_reads_no_binlog() -> None:
+    changed = measure_changes(kept(MYSQL), RECORDINGS[MYSQL], [SHOP], refuse, OPTIONS)  # type: ignore[arg-type]
+    assert changed is not None
+    assert changed.measured_at == kept(MYSQL).measured_at
+    results = evaluate_slaves(changed, [SHOP])
+    assert results is not None
+    assert exact(results) == exact(bandwidth(RECORDINGS[MYSQL], [SHOP], run_here, OPTIONS))
+
+
+def test_compressed_transactions_hold_for_equal_verdicts_only() -> None:
+    found = kept(COMPRESSED)
+    assert found.tallied.given_only
+    assert evaluate_slaves(found, [slave("new", "--replicate-do-db=hr")]) is None
+    same = slave("same", "--replicate-do-db=shop", "--replicate-do-db=nowhere")
+    # Without the rule for shop, the filter sends nothing, and no measured filter does so.
+    assert evaluate_slaves(found, [same]) is None
+    again = evaluate_slaves(found, [replace(SHOP, name="again")])
+    assert again is not None
+    fresh = bandwidth(RECORDINGS[COMPRESSED], [replace(SHOP, name="again")], run_here, OPTIONS)
+    assert exact(again) == exact(fresh)
+
+
+@pytest.mark.parametrize("name", [MYSQL, COMPRESSED])
+def test_longer_buckets_need_no_reading(name: str) -> None:
+    options = replace(OPTIONS, bucket_seconds=3)
+    changed = measure_changes(kept(name), RECORDINGS[name], [SHOP], refuse, options)  # type: ignore[arg-type]
+    assert changed is not None
+    results = evaluate_slaves(changed, [SHOP])
+    assert results is not None
+    assert exact(results) == exact(bandwidth(RECORDINGS[name], [SHOP], run_here, options))
+
+
+def test_shorter_buckets_and_other_options_are_measured_again() -> None:
+    def changes(options: BandwidthOptions) -> MeasuredSet | None:
+        return measure_changes(coarse, RECORDINGS[MYSQL], [SHOP], refuse, options)  # type: ignore[arg-type]
+
+    coarse = kept(MYSQL).with_buckets(60)
+    assert coarse is not None
+    assert changes(replace(OPTIONS, bucket_seconds=60)) is not None
+    assert changes(replace(OPTIONS, bucket_seconds=30)) is None
+    assert changes(replace(OPTIONS, bucket_seconds=90)) is None
+    assert changes(replace(OPTIONS, bucket_seconds=60, verify=False)) is None
+    assert changes(replace(OPTIONS, bucket_seconds=60, range_size=8000)) is None
+
+
+class Folder:
+    """A copy of a recording, which a test lets grow."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._source = BinlogSet.open(RECORDINGS[name])
+        self.names = list(self._source.names)
+        self.folder = folder
+        for one in self.names:
+            shutil.copy2(self._source.path(one), folder / one)
+
+    def files(self, first: int, end: int) -> list[Path]:
+        return [self.folder / one for one in self.names[first:end]]
+
+
+def in_use(data: bytes) -> bytes:
+    """Return a binlog's bytes with the flag of a file that a server writes. Such a file may end anywhere."""
+    return (
+        data[:FLAGS_OFFSET]
+        + bytes([data[FLAGS_OFFSET] | LOG_EVENT_BINLOG_IN_USE_F])
+        + data[FLAGS_OFFSET + 1 :]
+    )
+
+
+def read_by(
+    source: list[Path], measured: MeasuredSet, options: BandwidthOptions
+) -> tuple[list[str], Results]:
+    """Return the files that a second run reads, and its results, which are those of a fresh run."""
+    read: list[str] = []
+
+    def spied(function, tasks, label, **_):  # type: ignore[no-untyped-def]
+        if label == "indexing":
+            read.extend(Path(path).name for _, path in tasks)
+        return run_here(function, tasks, label)
+
+    results, again = measure_and_evaluate(source, [SHOP], spied, options, measured)
+    fresh = bandwidth(source, [SHOP], run_here, options)
+    assert exact(results, estimates=False) == exact(fresh, estimates=False)
+    stored = evaluate_slaves(written_and_read(again), [SHOP])
+    assert stored is not None
+    assert exact(stored) == exact(results)
+    return read, results
+
+
+def test_only_new_and_changed_files_are_read(tmp_path: Path) -> None:
+    folder = Folder(PLAIN, tmp_path)
+    options = BandwidthOptions()
+    _, measured = measure_and_evaluate(folder.files(0, 2), [SHOP], run_here, options)
+    assert read_by(folder.files(0, 2), measured, options)[0] == []
+    # The file that was the last one may end in an unfinished transaction, so it is read again.
+    assert read_by(folder.files(0, 3), measured, options)[0] == folder.names[1:3]
+    assert read_by(folder.files(1, 2), measured, options)[0] == []
+    os.utime(folder.folder / folder.names[0], (1, 1))
+    assert read_by(folder.files(0, 2), measured, options)[0] == folder.names[:1]
+
+
+def test_a_file_that_grows_is_read_again(tmp_path: Path) -> None:
+    folder = Folder(PLAIN, tmp_path)
+    last = folder.folder / folder.names[1]
+    whole = last.read_bytes()
+    last.write_bytes(in_use(whole[: len(whole) // 2]))
+    before, measured = measure_and_evaluate(folder.files(0, 2), [SHOP], run_here, BandwidthOptions())
+    last.write_bytes(whole)
+    read, after = read_by(folder.files(0, 2), measured, BandwidthOptions())
+    assert read == folder.names[1:2]
+    assert after.slaves[0].no_filter.bytes > before.slaves[0].no_filter.bytes
+
+
+def test_xa_transactions_reach_across_files(tmp_path: Path) -> None:
+    """A file with XA COMMIT needs the files before it, so all files are read again."""
+    folder = Folder(MYSQL, tmp_path)
+    _, measured = measure_and_evaluate(folder.files(0, 2), [SHOP], run_here, BandwidthOptions())
+    read, _ = read_by(folder.files(0, 3), measured, BandwidthOptions())
+    assert set(folder.names) <= set(read)
+
+
+def test_an_unfinished_file_that_is_no_longer_the_last_is_an_error_again(tmp_path: Path) -> None:
+    folder = Folder(PLAIN, tmp_path)
+    first = folder.folder / folder.names[0]
+    first.write_bytes(in_use(first.read_bytes()[:-7]))
+    _, measured = measure_and_evaluate(folder.files(0, 1), [SHOP], run_here, BandwidthOptions())
+    with pytest.raises(BinlogTruncated):
+        measure_and_evaluate(folder.files(0, 2), [SHOP], run_here, BandwidthOptions(), measured)
+
+
+def test_a_damaged_file_is_no_measurement(tmp_path: Path) -> None:
+    path = tmp_path / MEASUREMENTS
+    assert read_measurements(path) is None
+    write_measurements(kept(MYSQL), path)
+    data = path.read_bytes()
+    for end in range(0, len(data), 211):
+        path.write_bytes(data[:end])
+        assert read_measurements(path) is None
+    for at in range(50, len(data), 97):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1 :])
+        found = read_measurements(path)
+        assert found is None or exact(evaluate_slaves(found, [SHOP])) == exact(  # type: ignore[arg-type]
+            evaluate_slaves(kept(MYSQL), [SHOP])  # type: ignore[arg-type]
+        )
+
+
+def test_measurements_of_another_release_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / MEASUREMENTS
+    write_measurements(kept(MYSQL), path)
+    monkeypatch.setattr("dumpfilter.spark_jobs.bandwidth.kept.__version__", "99")
+    assert read_measurements(path) is None

@@ -1,0 +1,114 @@
+"""The columns of slaves and the option filter against the bytes that a dump sends, for the recordings.
+
+One dump thread goes over a whole set in the master's segments. The data source decides in small ranges and blocks. Both
+must send the same events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadMaxBytes
+
+from dumpfilter.binlog.compression import decode_transaction_payload
+from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType, event_name
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.dump import DumpThread, render
+from dumpfilter.filter.flags import TableFlags
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.spark_jobs.source.options import SourceOptions
+from dumpfilter.spark_jobs.source.planning import plan_ranges
+from dumpfilter.spark_jobs.source.reading import read_batches
+from dumpfilter.spark_jobs.source.streaming import BinlogStreamReader
+from tests.support import RECORDED_SETS
+
+FILTERS = {
+    "shop": "--replicate-do-db=shop",
+    "tables": "--replicate-do-table=shop.orders --replicate-wild-do-table=hr.%",
+    "not": "--replicate-ignore-db=shop --replicate-ignore-table=hr.emp",
+    "all": "",
+}
+COLUMNS = ("file", "position", "type", "size", "inner")
+
+
+def sent_by_dump(directory: Path, options: SourceOptions, number: int) -> Iterator[tuple[str, int, bytes]]:
+    """Yield the events that a dump of the whole set sends: file, offset in the source, and the event without its
+    checksum."""
+    binlogs = BinlogSet.open(directory)
+    subjects, sources = Subjects(), SourceNumbers()
+    with binlogs.file(binlogs.names[-1]) as newest:
+        names = newest.format_description.names
+    definition = options.definitions[number]
+    thread = DumpThread(
+        TableFlags(definition.filter(names), subjects), sources, chunk_size=500, origin=definition.origin
+    )
+    file = ""
+    for reader, segment in binlogs.segments(subjects, sources):
+        if segment.file != file:
+            file = segment.file
+            thread.start_file(reader.file.first_event, reader.file.read)
+        for plan in thread.plan(segment):
+            data = render(plan, reader.data, reader.data_offset, reader.file.read, segment.format_description)
+            at = 0
+            for offset, size, _ in plan.ranges[:, :3].tolist():
+                until = at + size
+                while at < until:
+                    length = EventHeader.unpack(data, at).size
+                    yield file, offset, data[at : at + length - segment.format_description.checksum_length]
+                    at, offset = at + length, offset + length
+
+
+def read(options: SourceOptions, *columns: str) -> list[tuple[Any, ...]]:
+    return [
+        tuple(row.values())
+        for one in plan_ranges(options)
+        for batch in read_batches(one, options, columns, block_size=900)
+        for row in batch.to_pylist()
+    ]
+
+
+def types_inside(event: bytes) -> list[tuple[str, int]]:
+    data = decode_transaction_payload(event[HEADER_LENGTH:]).open()
+    found, at = [], 0
+    while at < len(data):
+        header = EventHeader.unpack(data, at)
+        found.append((event_name(header.type), header.size))
+        at += header.size
+    return found
+
+
+@pytest.mark.parametrize("directory", RECORDED_SETS, ids=lambda path: path.name)
+@pytest.mark.every_recording
+def test_a_slave_is_sent_what_the_dump_sends(directory: Path) -> None:
+    given = {f"slave.{name}": text for name, text in FILTERS.items()}
+    options = SourceOptions.parse({"path": str(directory), "rangeSize": "1500", **given})
+    rows = read(options, *COLUMNS, *(f"sent_{name}" for name in FILTERS))
+    for number in range(len(FILTERS)):
+        found = {row[:5] for row in rows if row[5 + number] and row[2] != "Format_desc"}
+        outside = {(row[0], row[1]) for row in found if row[4] is None}
+        sent = list(sent_by_dump(directory, options, number))
+        assert outside == {(file, offset) for file, offset, _ in sent}
+        for file, offset, event in sent:
+            if event[4] == EventType.TRANSACTION_PAYLOAD:
+                inside = sorted(row for row in rows if row[:2] == (file, offset) and row[4] is not None)
+                kept = [(row[2], row[3]) for row in sorted(inside, key=lambda row: row[4]) if row[5 + number]]
+                assert kept == types_inside(event)
+    filtered = SourceOptions.parse({"path": str(directory), "filter": FILTERS["tables"]})
+    assert read(filtered, *COLUMNS) == [row[:5] for row in rows if row[5 + list(FILTERS).index("tables")]]
+
+
+def test_a_stream_knows_xa_transactions_of_earlier_batches() -> None:
+    directory = next(path for path in RECORDED_SETS if path.name == "mysql-mixed")
+    options = SourceOptions.parse({"path": str(directory), "slave.web": FILTERS["shop"]})
+    columns = ("file", "position", "inner", "sent_web")
+    reader = BinlogStreamReader(options, columns)
+    found, offset = [], reader.initialOffset()
+    while (end := reader.latestOffset(offset, ReadMaxBytes(1))) != offset:  # type: ignore[arg-type]
+        for part in reader.partitions(offset, end):  # type: ignore[arg-type]
+            found += [tuple(row.values()) for batch in reader.read(part) for row in batch.to_pylist()]
+        offset = end
+    assert found == read(options, *columns)
