@@ -23,6 +23,7 @@ ALL = (
     "split",
     "split_cluster",
     "bandwidth",
+    "engines",
     "simulation",
     "followers",
     "receive",
