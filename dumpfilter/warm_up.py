@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from dumpfilter.binlog.compressed_sizes import uncompressed_sizes
 from dumpfilter.binlog.events import ROWS, EventType
@@ -20,6 +21,7 @@ from dumpfilter.binlog.row_counts import RowCounter
 from dumpfilter.binlog.row_image import row_images
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
 from dumpfilter.binlog.writer import make_event, rebase_array
+from dumpfilter.dump import share_kernels
 from dumpfilter.dump.by_transaction import TransactionTally, TransactionTraffic
 from dumpfilter.dump.chunk import render
 from dumpfilter.dump.many import plan_many
@@ -28,12 +30,14 @@ from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
+from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.packets.empties import find_empties, with_empties
 from dumpfilter.packets.framing import count_events, frame
 from dumpfilter.packets.relay import GtidSynthesis, RelayPoint, dropped_runs, writer_places
 from dumpfilter.receiver.binlog_file import find_end
 from dumpfilter.receiver.deframing import Deframer
+from dumpfilter.rows import RowImageReader
 from dumpfilter.simulation import lag
 from dumpfilter.simulation.hop import MICROSECOND, Hop, cross
 from dumpfilter.split_set.restore import restore
@@ -70,6 +74,7 @@ def warm_up(directory: Path) -> None:
             segment.format_description,
         )
         restore(reader.data.copy(), segment.size, segment.offset, True)
+        _share(segment, reader.data, reader.data_offset)
         RowCounter().count(
             reader.data,
             segment.offset - segment.start,
@@ -86,6 +91,53 @@ def warm_up(directory: Path) -> None:
     statement_shape("SELECT 1")
     _receive_one_event(made.files[0])
     _walk_one_row_image(made.files[0])
+
+
+def _share(segment: Segment, data: npt.NDArray[np.uint8], start: int) -> None:
+    """Find the share of an output that gets all transactions of a segment."""
+    n, n_txn = len(segment.offset), len(segment.txn_subject)
+    txns, whole = np.arange(n_txn), np.zeros(n_txn, np.bool_)
+    share_kernels.gather(
+        (segment.offset, segment.size, segment.role, np.zeros(n, np.int32)),
+        segment.txn_event,
+        np.zeros(n_txn, np.int32),
+        whole,
+        txns,
+        0,
+        whole[:0],
+        False,
+        (
+            np.empty(n, np.int64),
+            np.empty(n, segment.size.dtype),
+            np.empty(n, np.uint8),
+            np.empty(n, np.int32),
+        ),
+        np.empty(n_txn + 1, np.int64),
+        np.empty(n_txn, np.int32),
+    )
+    share_kernels.ends_of(
+        np.empty((0, 4), np.int64),
+        segment.offset,
+        segment.size,
+        segment.txn_event,
+        txns,
+        whole,
+        np.empty((0, 2), np.int64),
+    )
+    share_kernels.regular_transactions(
+        data,
+        start,
+        segment.offset,
+        segment.size,
+        segment.type,
+        segment.role,
+        segment.txn_event,
+        whole,
+        np.zeros(256, np.bool_),
+        0,
+        whole.copy(),
+    )
+    share_kernels.is_regular(segment.role)
 
 
 def _simulate(traffic: TransactionTraffic) -> None:
@@ -136,6 +188,9 @@ def _receive_one_event(file: Path) -> None:
         deframer.next()
 
 
+_ROW_EVENTS = ROWS | {EventType.TABLE_MAP}
+
+
 def _walk_one_row_image(file: Path) -> None:
     with file.open("rb") as source:
         tables: dict[int, TableMap] = {}
@@ -146,7 +201,19 @@ def _walk_one_row_image(file: Path) -> None:
             elif event.type in ROWS:
                 rows = decode_rows_header(event.type, event.body)
                 row_images(tables[rows.table_id], rows, event.body[rows.rows_offset :])
-                return
+                break
+    with file.open("rb") as source:
+        data = np.frombuffer(source.read(), np.uint8)
+        source.seek(0)
+        found = [event for event in iter_events(source, file=file.name) if event.type in _ROW_EVENTS]
+    RowImageReader().read(
+        data,
+        np.array([event.offset for event in found], np.int64),
+        np.array([len(event.raw) for event in found], np.int64),
+        np.array([event.type for event in found], np.uint8),
+        np.array([event.offset for event in found], np.int64),
+        found[0].fd,
+    )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ import sys
 import typer
 
 from dumpfilter.commands.option_groups.binlog_filter import BinlogFilterOptions
-from dumpfilter.commands.option_groups.binlog_output import Base64Output, BinlogOutputOptions
+from dumpfilter.commands.option_groups.binlog_output import BinlogOutputOptions
+from dumpfilter.commands.option_groups.binlog_rows import BinlogRowOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
 from dumpfilter.commands.option_groups.selection import SelectionOptions
@@ -19,6 +20,7 @@ def binlog_command(
     rules: BinlogFilterOptions,
     selection: SelectionOptions,
     output: BinlogOutputOptions,
+    rows: BinlogRowOptions,
     verify_checksum: VerifyChecksum = True,
 ) -> None:
     r"""Print what passes a filter as text to run again, as mysqlbinlog does, or write it as a binlog set.
@@ -45,6 +47,7 @@ def binlog_command(
     from dumpfilter.printing.print_set import BinlogOptions, print_binlog, rules_of, write_binlog
 
     output.check()
+    rows.check(raw=output.raw)
     options = BinlogOptions(
         filter=FilterOptions(
             rules=tuple(rules_of(rules.values, rules.worklog_values)),
@@ -62,8 +65,8 @@ def binlog_command(
         exclude_gtids=selection.exclude_gtids,
         skip_gtids=output.skip_gtids,
         may_fail=output.may_fail,
-        verbosity=output.verbose,
-        row_events=output.base64_output is not Base64Output.DECODE_ROWS,
+        verbosity=rows.verbose,
+        row_events=rows.row_events,
         local_load=output.local_load,
         verify=verify_checksum,
     )

@@ -42,10 +42,11 @@ def measured_results(
     from dumpfilter.spark_jobs.bandwidth.job import evaluate_unchanged, measure_and_evaluate
     from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, read_measurements
     from dumpfilter.spark_jobs.bandwidth.measured_set import unchanged
+    from dumpfilter.spark_jobs.ranges.file_versions import versions_of
     from dumpfilter.spark_jobs.ranges.indexing import paths_of
 
     kept = read_measurements(output / MEASUREMENTS)
-    if kept is not None and not kept.paths & set(paths_of(source)):
+    if kept is not None and not kept.is_of(versions_of(paths_of(source))):
         kept = None
     # New results of the same binlogs take the place of the old ones. The option is for results of other binlogs.
     check_output(output, overwrite=overwrite or kept is not None)

@@ -32,12 +32,12 @@ def planned(topology: str | None, slaves: Path | None, binlogs: Sequence[str]) -
     from dumpfilter.simulation.origins import binlog_sets, speeds_of
     from dumpfilter.simulation.plan import plan_slaves, plan_topology
     from dumpfilter.topology import topology_from
-    from dumpfilter.topology.slaves_file import load_slaves
+    from dumpfilter.topology.slave_options import slaves_of
 
     if (topology is None) == (slaves is None):
         raise OptionError("give either a topology, such as 'm >> web', or --slaves FILE")
     if slaves is not None:
-        plan = plan_slaves(load_slaves(slaves), slaves.stem)
+        plan = plan_slaves(slaves_of([slaves], []), slaves.stem)
         return Planned(plan, {}, binlog_sets(plan, None, binlogs))
     model = topology_from(topology or "")
     plan = plan_topology(model)

@@ -11,7 +11,6 @@ code, once for each group of filters with equal verdicts.
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -200,19 +199,24 @@ class Tally:
         Return the tables and statements, the new conditions, and the new number of each wanted condition.
         """
         conditions = self._conditions.conditions()
-        made_of: list[list[int]] = []
         numbers: dict[int, int] = {}
+        made_of: list[int] = []
         with self._subjects.lock:
             met = np.zeros(len(self._subjects), np.bool_)
             K.meet(conditions.kind, conditions.required, conditions.start, conditions.member, wanted, met)
-            for number, is_met in enumerate(met.tolist()):
-                members = self._members(number) if is_met else []
-                made_of.append([numbers.setdefault(member, len(numbers)) for member in members])
-            subjects = tuple(self._subjects[number] for number in numbers)
+            lengths = met.astype(np.int64)
+            for number in np.flatnonzero(met).tolist():
+                if self._subjects.members(number) is None:
+                    made_of.append(numbers.setdefault(number, len(numbers)))
+                else:
+                    members = self._members(number)
+                    made_of += [numbers.setdefault(member, len(numbers)) for member in members]
+                    lengths[number] = len(members)
+            subjects = tuple([self._subjects[number] for number in numbers])
         table = ConditionTable()
         own = np.arange(len(subjects), dtype=np.int32)
-        start = np.cumsum([0, *map(len, made_of)], dtype=np.int64)
-        found = table.add(conditions, wanted, start, np.array(list(itertools.chain(*made_of)), np.int32), own)
+        start = np.concatenate([[0], np.cumsum(lengths)])
+        found = table.add(conditions, wanted, start, np.array(made_of, np.int32), own)
         return subjects, table.conditions(), found
 
     def _members(self, number: int) -> list[int]:

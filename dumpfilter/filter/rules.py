@@ -293,7 +293,8 @@ def make_rule(kind: BaseRuleKind, value: str) -> Rule:
     """
     option = f"--{kind.option}={value}"
     if not value:
-        raise OptionError(f"{option}: a value is missing")
+        # mariadbd takes the empty name as the name of no database. Then --replicate-do-db= drops nearly everything.
+        raise OptionError(f"{option}: a value is missing; name a database or table, or leave the option out")
     if "\0" in value:
         raise OptionError(f"{option!r}: a name cannot hold a NUL character")
     return Rule(kind, _CHECKS[kind.form](kind, option, value))

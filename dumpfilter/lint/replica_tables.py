@@ -101,7 +101,7 @@ class ReplicaTables:
         made = {self._on_replica(table, statement) for table in effects.makes}
         for name in sorted(made):
             yield from self._make(event, name)
-        if not (effects.removes and effects.conditional):
+        if not (effects.removes and self._is_lenient(event)):
             renamed = {self._on_replica(new, statement) for _, new in effects.renames}
             for table in _updated(statement):
                 name = self._on_replica(table, statement)
@@ -111,6 +111,13 @@ class ReplicaTables:
             yield from self._need(event, self._on_replica(table, statement))
         for table in effects.parents:
             yield from self._need(event, self._on_replica(table, statement), Code.FOREIGN_KEY)
+
+    def _is_lenient(self, event: SetEvent) -> bool:
+        """Tell whether a CREATE passes over a table that is there, and a DROP over one that is not.
+
+        A replica of MariaDB does so by default (``slave_ddl_exec_mode=IDEMPOTENT``).
+        """
+        return event.effects.conditional or self.rule_filter.names.family == "mariadb"
 
     def _make(self, event: SetEvent, name: Name) -> Iterator[Item]:
         database = self._databases.pop(name[0], None)
@@ -124,7 +131,7 @@ class ReplicaTables:
                 name[0],
             )
         known = self._tables.get(name)
-        if known is not None and known.state is _State.LEFT and not event.effects.conditional:
+        if known is not None and known.state is _State.LEFT and not self._is_lenient(event):
             yield self._item(
                 Code.LEFT_TABLE,
                 known,
@@ -148,7 +155,7 @@ class ReplicaTables:
                 known,
                 event,
                 f"{_verb(known)} of {{names}} is dropped, and later rows pass. The replica keeps the old columns: its "
-                "rows differ, or it stops with error 1677",
+                "rows differ, or it stops with error 1677 or 13146 (another type)",
                 ".".join(name),
             )
 
@@ -280,11 +287,14 @@ def _lacks(code: Code, known: _Known, event: SetEvent) -> str:
     if code is Code.FOREIGN_KEY:
         use = "a statement with a foreign key to the table passes. The replica stops with an error about the key"
     elif isinstance(event.subject, TableSubject):
-        use = "rows of the table pass. The replica stops with error 1146 (the table does not exist)"
+        use = "rows of the table pass. The replica stops with error 1146 (no such table)"
     elif event.effects.removes:
         use = "a statement that drops the table passes. The replica stops with error 1051 (unknown table)"
     else:
-        use = "statements that need the table pass. The replica stops with error 1146 (the table does not exist)"
+        use = (
+            "statements that need the table pass. The replica stops with error 1146 (no such table), or 1049 (no such "
+            "database)"
+        )
     return f"{_verb(known)} of {{names}} is dropped, and {use}"
 
 

@@ -19,7 +19,7 @@ from dumpfilter.printing.target import Body, Key, Target, Trigger, named
 from dumpfilter.statement import StatementKind, read_text, statement_shape
 from dumpfilter.statement.definitions import Definition, Thing, Verb, read_definition
 from dumpfilter.statement.mentions import Change, Mentions, mentions, remembered_mentions
-from dumpfilter.statement.shape import LONGEST_REMEMBERED
+from dumpfilter.statement.shape import LONGEST_REMEMBERED, without_brackets
 
 K = StatementKind
 
@@ -121,7 +121,8 @@ class Harmless:
     def _definition(self, query: QueryEvent) -> Definition | None:
         if query.is_committed_later:
             return None
-        return read_definition(query.text, self._family)
+        text = without_brackets(query.text, family=self._family, sql_mode=query.status.sql_mode or 0)
+        return read_definition(text, self._family)
 
     def _definition_form(self, found: Definition, query: QueryEvent, *, undecided: bool) -> Form:
         if undecided and (self._mode is MayFail.COMMENT or found.thing is Thing.GRANT):
@@ -181,8 +182,10 @@ class Harmless:
         if found.conditional:
             return AS_IT_IS
         states = [self.target.is_present(key, query.thread_id) for key in keys]
-        if keys and all(state is False for state in states):
-            return _lacking(keys[0])
+        # MySQL drops all objects of a statement or none. MariaDB drops those that it finds.
+        enough = any if self._family == "mysql" else all
+        if keys and enough(state is False for state in states):
+            return _lacking(keys[states.index(False)])
         if all(states):
             return AS_IT_IS
         if found.thing is Thing.ACCOUNT and self._version < _IF_EXISTS_OF_ACCOUNTS[self._family]:

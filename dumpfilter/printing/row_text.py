@@ -198,16 +198,13 @@ def _extra_line(rows: RowsHeader) -> bytes:
     if not extra:
         return b""
     if extra[0] == _PARTITIONS:
+        numbers = [int.from_bytes(extra[at : at + 2], "little") for at in range(1, len(extra), 2)]
         if len(extra) == 3:
-            return b"### Extra row info for partitioning: partition: %d\n" % struct.unpack_from(
-                "<H", extra, 1
-            )
+            return b"### Extra row info for partitioning: partition: %d\n" % numbers[0]
         if len(extra) == 5:
-            target, source = struct.unpack_from("<HH", extra, 1)
-            return b"### Extra row info for partitioning: source_partition: %d target_partition: %d\n" % (
-                source,
-                target,
-            )
+            # The target comes first in the event, and second in the text.
+            names = (numbers[1], numbers[0])
+            return b"### Extra row info for partitioning: source_partition: %d target_partition: %d\n" % names
     # The content of NDB's extra data is known to NDB alone.
     return b"### Extra row data: type %d, %d bytes\n" % (extra[0], len(extra))
 
@@ -292,11 +289,13 @@ def _json(data: bytes) -> bytes:
 
 
 def _float(data: bytes) -> bytes:
-    return b"%-20g" % struct.unpack("<f", data)
+    value: float = struct.unpack("<f", data)[0]
+    return b"%-20g" % value
 
 
 def _double(data: bytes) -> bytes:
-    return b"%.20g" % struct.unpack("<d", data)
+    value: float = struct.unpack("<d", data)[0]
+    return b"%.20g" % value
 
 
 def _vector(data: bytes) -> bytes:

@@ -60,7 +60,7 @@ class Target:
         table = name.table
         if thing is Thing.DATABASE:
             database, table = table, ""
-        if thing in (Thing.PROCEDURE, Thing.FUNCTION, Thing.PACKAGE, Thing.EVENT):
+        if thing in (Thing.PROCEDURE, Thing.FUNCTION, Thing.PACKAGE, Thing.LIBRARY, Thing.EVENT):
             table = table.lower()
         if self._lower_case and thing not in (Thing.ACCOUNT, Thing.GRANT):
             database, table = database.lower(), table.lower()

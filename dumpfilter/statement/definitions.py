@@ -30,6 +30,7 @@ class Thing(enum.Enum):
     PROCEDURE = "procedure"
     FUNCTION = "function"
     PACKAGE = "package"
+    LIBRARY = "library"
     EVENT = "event"
     ACCOUNT = "account"
     """A user or role. As a TableName the host is the database."""
@@ -101,6 +102,7 @@ _THINGS = {
     "PROCEDURE": Thing.PROCEDURE,
     "FUNCTION": Thing.FUNCTION,
     "PACKAGE": Thing.PACKAGE,
+    "LIBRARY": Thing.LIBRARY,
     "EVENT": Thing.EVENT,
     "USER": Thing.ACCOUNT,
     "ROLE": Thing.ACCOUNT,
@@ -203,8 +205,10 @@ def _defines(
             new = {name for _, name in renames}
             also = tuple(name for name in names if name not in updated and name not in new)
             names = updated
-        if verb in (Verb.CREATE, Verb.ALTER) and (verb is Verb.CREATE or what == "VIEW"):
+        if verb is Verb.CREATE or (verb is Verb.ALTER and what == "VIEW"):
             body = _body(text, family, names, parsed.sources)
+        elif verb is Verb.ALTER:
+            body = Mentions(parents=_body(text, family, names, ()).parents)
     elif verb is not Verb.DROP:
         body = _body(text, family, names, ())
     return Definition(

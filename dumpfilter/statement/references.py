@@ -115,7 +115,7 @@ def _factor(reader: TokenReader, found: References, ctes: frozenset[str]) -> boo
     reader.accept("LATERAL")
     if reader.accept("("):
         if reader.sees(*_QUERY):
-            _subquery(reader, found)
+            _subquery(reader, found, ctes)
             return _add(reader, found, DERIVED, ctes)
         # An opening parenthesis without a query begins a join in parentheses, or a query in two pairs of parentheses.
         return _list(reader, found, ctes) and bool(reader.accept(")"))
@@ -183,7 +183,7 @@ def _expression(reader: TokenReader, found: References) -> bool:
     return False
 
 
-def _subquery(reader: TokenReader, found: References) -> None:
+def _subquery(reader: TokenReader, found: References, ctes: frozenset[str]) -> None:
     tables: list[TableName] = []
     plain = reader.accept("SELECT") != ""
     depth = 1
@@ -192,7 +192,7 @@ def _subquery(reader: TokenReader, found: References) -> None:
             plain = False
         if plain and depth == 1 and reader.accept("FROM"):
             inner = References()
-            plain = _list(reader, inner, frozenset()) and inner.whole
+            plain = _list(reader, inner, ctes) and inner.whole
             tables += [] if inner.listed == [TableName(None, "DUAL")] else inner.listed
             continue
         depth += reader.skip()

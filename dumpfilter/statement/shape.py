@@ -9,6 +9,7 @@ look-up.
 from __future__ import annotations
 
 import functools
+import re
 
 import numpy as np
 
@@ -17,7 +18,15 @@ from dumpfilter.statement import _shape as K
 from dumpfilter.statement.parse import StatementText, parse_statement
 
 MODE_ANSI_QUOTES = 1 << 2
+MODE_MSSQL = 1 << 10
 MODE_NO_BACKSLASH_ESCAPES = 1 << 20
+
+_BRACKETS = re.compile(
+    r"""'(?:[^'\\]|\\.|'')*+' | "(?:[^"]|"")*+" | `(?:[^`]|``)*+` | /\*.*?\*/ | \#[^\n]* | --[ \t][^\n]*
+        | \[((?:[^\]]|\]\])+)\]""",
+    re.VERBOSE | re.DOTALL,
+)
+"""A quoted text or a comment, or a name in brackets, which is the group."""
 
 _REMEMBERED = 8192
 LONGEST_REMEMBERED = 1 << 13
@@ -37,6 +46,7 @@ def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -
     >>> statement_shape('SELECT "a"'), statement_shape('SELECT "a"', sql_mode=MODE_ANSI_QUOTES)
     ('SELECT ?', 'SELECT "a"')
     """
+    text = without_brackets(text, family=family, sql_mode=sql_mode)
     source = np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8)
     # The output has room for one space more after the opening of each version comment.
     out = np.empty(2 * source.size + 8, np.uint8)
@@ -48,6 +58,24 @@ def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -
         family == "mariadb",
     )
     return out[:length].tobytes().decode("utf-8", "surrogateescape")
+
+
+def without_brackets(text: str, *, family: Family, sql_mode: int) -> str:
+    """Return a statement with backticks around each name that stands in brackets, as MariaDB's sql_mode MSSQL allows.
+
+    In other modes the text stays as it is.
+
+    >>> without_brackets("DELETE FROM [a]] b] WHERE c = '[d]'", family="mariadb", sql_mode=MODE_MSSQL)
+    "DELETE FROM `a] b` WHERE c = '[d]'"
+    """
+    if family != "mariadb" or not sql_mode & MODE_MSSQL or "[" not in text:
+        return text
+    return _BRACKETS.sub(_in_backticks, text)
+
+
+def _in_backticks(found: re.Match[str]) -> str:
+    name = found[1]
+    return found[0] if name is None else "`" + name.replace("]]", "]").replace("`", "``") + "`"
 
 
 def read_text(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> StatementText:

@@ -42,7 +42,9 @@ _WHOLE = ""
 MOST_UNITS = 4_000_000
 """The most units (entries of the tally) of all tasks together that the driver holds. A unit takes 72 bytes."""
 _TIMED = 2
-"""The number of slaves whose dump is timed in each range. Timing all slaves would take too long."""
+"""The number of slaves whose dump is timed in one range. Timing all slaves would take too long."""
+_TIMED_RANGES = 8
+"""The first ranges time the dumps of all slaves. Of the later ranges one in so many times the dumps of some."""
 
 
 @dataclass
@@ -63,6 +65,15 @@ class Timing:
         """Add the CPU times and the numbers of events and bytes of another measurement."""
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
+
+
+@dataclass
+class _Samples:
+    """The measurements of a task but for its tally."""
+
+    schema_bytes: dict[str, int] = field(default_factory=dict)
+    samples: dict[str, tuple[int, int]] = field(default_factory=dict)
+    timing: Timing = field(default_factory=Timing)
 
 
 @dataclass
@@ -127,11 +138,13 @@ class MeasureRanges:
         state.tally.take()
         by_file: dict[int, Measured] = {}
         for number, some in itertools.groupby(ranges, lambda one: one.file):
-            found = by_file[number] = Measured(state.tally.take())
+            samples = _Samples()
             with open_file(self.files[number].path) as file:
                 for wanted in some:
-                    self._measure(file, wanted, state, found)
-            found.tallied = state.tally.take()
+                    self._measure(file, wanted, state, samples)
+            by_file[number] = Measured(
+                state.tally.take(), samples.schema_bytes, samples.samples, samples.timing
+            )
         if sum(len(found.tallied.condition) for found in by_file.values()) > self.most_units:
             for found in by_file.values():
                 found.tallied = found.tallied.folded(state.flags_of(found.tallied))
@@ -143,7 +156,7 @@ class MeasureRanges:
             Tally(Subjects(), SourceNumbers(), filters=(), bucket_seconds=self.bucket_seconds).take()
         )
 
-    def _measure(self, file: BinlogFile, wanted: Range, state: _ThreadState, found: Measured) -> None:
+    def _measure(self, file: BinlogFile, wanted: Range, state: _ThreadState, found: _Samples) -> None:
         blocks = blocks_of(
             file, wanted, state.subjects, state.sources, verify=self.verify, block_size=self.block_size
         )
@@ -164,7 +177,8 @@ class MeasureRanges:
             if first:
                 first = False
                 _compress(file, block, shares, state.owners, wanted.number, found)
-                _time(file, block, state, wanted.number, found.timing)
+                if wanted.number < state.slaves or wanted.number % _TIMED_RANGES == 0:
+                    _time(file, block, state, wanted.number, found.timing)
 
 
 @dataclass(frozen=True)
@@ -219,7 +233,7 @@ def _thread_state(job: MeasureRanges) -> _ThreadState:
 
 
 def _compress(
-    file: BinlogFile, block: Block, shares: Sequence[Share], owners: Owners, turn: int, found: Measured
+    file: BinlogFile, block: Block, shares: Sequence[Share], owners: Owners, turn: int, found: _Samples
 ) -> None:
     """Compress samples of a block of events, for each schema separately, to estimate compression ratios.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from dumpfilter.spark_jobs.bandwidth.evaluate import ask
 from dumpfilter.spark_jobs.bandwidth.measure import MOST_UNITS, GivenFilter, Measured, MeasureRanges, merged
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner
 from dumpfilter.spark_jobs.ranges.file_versions import FileVersion, versions_of
+from dumpfilter.spark_jobs.ranges.files import file_name
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_paths, paths_of
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.ranges.ranges import amount_of, grouped
@@ -97,10 +98,13 @@ class MeasuredSet:
     reused: int = 0
     """The number of files whose measurements an earlier run made."""
 
-    @property
-    def paths(self) -> frozenset[str]:
-        """The paths or URIs of the set's files."""
-        return frozenset(one.index.path for one in self.files)
+    def is_of(self, versions: Sequence[FileVersion | None]) -> bool:
+        """Tell whether a set with files of these versions is the measured set, at another time or in another place.
+
+        One file with the same path, or with the same name and content, is enough.
+        """
+        known = {found for one in self.files for found in _marks(one.version)}
+        return any(found in known for version in versions for found in _marks(version))
 
     @property
     def indexed(self) -> IndexedSet:
@@ -319,6 +323,12 @@ def default_bucket_seconds(indexed: IndexedSet) -> int:
         if seconds <= length * _SHORT_BUCKETS:
             return length
     return next((length for length in _LENGTHS if seconds <= length * _MOST_BUCKETS), _LENGTHS[-1])
+
+
+def _marks(version: FileVersion | None) -> Iterator[tuple[object, ...]]:
+    if version is not None:
+        yield (version.path,)
+        yield file_name(version.path), version.size, version.digest
 
 
 def _decisive(verdicts: SubjectFlags) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dumpfilter.errors import DumpfilterError
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+_POLL = 0.1
+"""The seconds between two looks for Ctrl-C."""
 
 
 class MemoryShort(DumpfilterError):
@@ -59,7 +63,9 @@ class ThreadRunner:
         ):
             running = [pool.submit(job.work_off) for _ in range(threads)]
             try:
-                wait(running, return_when=FIRST_EXCEPTION)
+                # Another thread may receive the signal of Ctrl-C, which does not end a wait of the main thread.
+                while wait(running, timeout=_POLL).not_done:
+                    pass
             except BaseException:
                 job.stop()
                 raise

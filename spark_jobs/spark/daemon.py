@@ -5,9 +5,9 @@ imports nothing. Every worker would then import numba and load the kernels, whic
 Forking is safe only in a process with one thread. Therefore the daemon starts no thread pool of numba or numpy, and
 leaves pyarrow and pandas, whose import starts threads, to the workers.
 
-PySpark's worker calls ``gc.collect()`` after every task. The collection would visit all objects of the loaded modules,
-some hundred thousand, which took more than a third of a worker's time. So the daemon moves these objects out of the collector's
-sight (``gc.freeze``) before it forks. A worker does the same after a task that has imported further modules.
+PySpark's worker calls ``gc.collect()`` after every task. The collection would visit some hundred thousand objects of
+the loaded modules, which took more than a third of a worker's time. So the daemon moves these objects out of the
+collector's sight (``gc.freeze``) before it forks. A worker does the same after a task that has imported modules.
 """
 
 from __future__ import annotations

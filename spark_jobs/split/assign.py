@@ -24,15 +24,13 @@ import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.dump import decide as K
+from dumpfilter.dump import share_kernels as shares
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from dumpfilter.dump.payload import close_payload, open_payload
 from dumpfilter.index.segment import Segment
 from dumpfilter.spark_jobs.split.ownership import NO_OUTPUT, Owners
 from dumpfilter.spark_jobs.split.transactions import FILE_EVENTS
 
-_OWN_SUBJECT = 1
-"""The subject number that all events of one output get before the compiled function ``decide`` chooses that output's
-events. Elsewhere a subject number stands for a table or statement. Events of other outputs get the number 0."""
 _VERDICTS = K.Verdicts(np.array([0, K.FLAG_SEND], np.uint32), np.uint32(0), False, True)
 """The verdicts (send or drop, for each subject number) by which ``decide`` chooses one output's events: drop the
 events of subject 0, and send those of subject 1. Before ``decide`` runs, the other outputs' events get the subject 0,
@@ -124,6 +122,7 @@ class Assigner:
         self._unowned_walk = K.new_walk()
         self._ranges: Ints = np.zeros((1024, 3), np.int64)
         self._chunks = np.zeros(1, K.CHUNK)
+        self._in_combinations: dict[int, npt.NDArray[np.bool_]] = {}
 
     def assign(self, segment: Segment, read: ReadAt) -> list[Share]:
         """Return for each output that receives events of a segment the part of the segment that the output receives.
@@ -340,26 +339,30 @@ class Assigner:
     def _share_one(
         self, segment: Segment, events: _Events, output: int, txns: Ints, walk: K.Walk, by_default: bool
     ) -> Share:
-        first, last = events.txn_event[txns], events.txn_event[txns + 1]
-        lengths = last - first
-        txn_event = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        at = np.arange(txn_event[-1]) + np.repeat(first - txn_event[:-1], lengths)
-        offset, size, role, owner = events.offset[at], events.size[at], events.role[at], events.owner[at]
-        belongs = self._belongs(owner, output)
-        others = ((role & 0x7F) >= R.KEEP) & ~belongs
+        n_txn = len(txns)
+        n = int((events.txn_event[txns + 1] - events.txn_event[txns]).sum())
+        offset, size = np.empty(n, np.int64), np.empty(n, events.size.dtype)
+        role, own = np.empty(n, np.uint8), np.empty(n, np.int32)
+        txn_event, txn_subject = np.empty(n_txn + 1, np.int64), np.empty(n_txn, np.int32)
+        shares.gather(
+            (events.offset, events.size, events.role, events.owner),
+            events.txn_event,
+            events.uniform,
+            events.unowned,
+            txns,
+            output,
+            self._combinations(output),
+            output in self.owners.default_outputs,
+            (offset, size, role, own),
+            txn_event,
+            txn_subject,
+        )
         replaced: dict[int, bytes] = {}
         for event, data in events.parts.get(output, {}).items():
-            k = int(np.searchsorted(at, event))
+            k = int(np.searchsorted(offset, events.offset[event]))
             size[k] = len(data)
             role[k] = R.REPLACED | (role[k] & R.ENDS)
             replaced[int(offset[k])] = data
-        # An output receives a whole transaction if the output owns all events of the transaction. A default output
-        # also receives the whole transactions of which no output owns an event.
-        uniform = events.uniform[txns]
-        whole = self._belongs(uniform, output)
-        if output in self.owners.default_outputs:
-            whole |= events.unowned[txns]
-        role[others] = R.ROWS | (role[others] & R.ENDS)
         if by_default:
             # No output owns an event of this transaction, so a default output receives the transaction. If ``decide``
             # keeps the last event of a transaction, it also keeps all events of the transaction that wait in its
@@ -370,9 +373,9 @@ class Assigner:
             offset,
             size,
             role,
-            belongs.astype(np.int32),
+            own,
             txn_event,
-            np.where(whole, _OWN_SUBJECT, R.MIXED).astype(np.int32),
+            txn_subject,
             segment.end,
             still_open,
             walk,
@@ -387,26 +390,21 @@ class Assigner:
         if replaced:
             cut = runs[:, RUN_KIND] == REPLACED
             runs[cut, RUN_SOURCE_SIZE] = events.size[np.searchsorted(events.offset, runs[cut, RUN_OFFSET])]
-        finished = events.txn_event[txns + 1][kept] - 1
-        nbytes = _bytes_before(runs, events.offset[finished] + events.size[finished])
-        inside = np.cumsum(_inside(runs, offset))
+        ends = np.empty((int(np.count_nonzero(kept)), 2), np.int64)
+        inside = shares.ends_of(runs, events.offset, events.size, events.txn_event, txns, kept, ends)
         # The output may also receive events of earlier blocks, for example table maps, that waited for their rows
         # events. These events belong to the first transaction.
-        nevents = sent - inside[-1] + inside[txn_event[1:][kept] - 1]
-        ends = np.column_stack([nbytes, nevents])
+        ends[:, 1] += sent - inside
         return Share(output, runs, sent, events.txn_number[txns[kept]], ends, replaced)
 
-    def _belongs(self, owners: npt.NDArray[np.int32], output: int) -> npt.NDArray[np.bool_]:
-        """Tell for each event whether ``output`` is among the outputs that own the event.
-
-        ``owners`` has the events' owner numbers, and an owner number may stand for several outputs.
-        """
-        found = owners == output
-        if self.owners.several:
-            for code in np.unique(owners[owners < NO_OUTPUT]).tolist():
-                if output in self.owners.members(code):
-                    found |= owners == code
-        return np.asarray(found)
+    def _combinations(self, output: int) -> npt.NDArray[np.bool_]:
+        """Return for each combination of outputs with an owner number whether ``output`` is in the combination."""
+        several = self.owners.several
+        known = self._in_combinations.get(output, _NONE)
+        if len(known) < len(several):
+            more = [output in members for members in several[len(known) :]]
+            known = self._in_combinations[output] = np.concatenate([known, np.array(more, np.bool_)])
+        return known
 
     def _decide(
         self,
@@ -458,35 +456,14 @@ def _unique_pairs(txn: Ints, owner: npt.NDArray[np.int32]) -> tuple[Ints, npt.ND
         return txn, owner
     low = int(owner.min())
     width = int(owner.max()) - low + 1
-    keys = np.unique(txn * width + (owner - low))
+    keys = txn * width + (owner - low)
+    keys.sort()  # Faster than np.unique, which makes a hash table.
+    keys = keys[np.diff(keys, prepend=-1) != 0]
     return keys // width, (keys % width + low).astype(np.int32)
 
 
-def _bytes_before(runs: Ints, places: Ints) -> Ints:
-    """Return for each of the file offsets ``places`` how many bytes before the offset the output receives.
-
-    ``runs`` are the pieces of the file that the output receives. The offsets are the ends of transactions.
-    """
-    size = runs[:, RUN_SIZE]
-    before = np.cumsum(size) - size
-    k = np.searchsorted(runs[:, RUN_OFFSET], places) - 1
-    inside = np.minimum(places - runs[k, RUN_OFFSET], size[k])
-    return np.asarray(before[k] + np.where(runs[k, RUN_KIND] == REPLACED, size[k], inside), np.int64)
-
-
-def _inside(runs: Ints, places: Ints) -> npt.NDArray[np.bool_]:
-    """Tell for each event whether the output receives the event.
-
-    ``runs`` are the pieces of the source file that the output receives, and ``places`` are the events' offsets.
-    """
-    if not len(runs):
-        return np.zeros(len(places), np.bool_)
-    k = np.searchsorted(runs[:, RUN_OFFSET], places, side="right") - 1
-    found = places < runs[k, RUN_OFFSET] + runs[k, RUN_SOURCE_SIZE]
-    return np.asarray(found & (k >= 0))
-
-
 _NO_RUNS: Ints = np.empty((0, 3), np.int64)
+_NONE: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
 
 
 def share_as_chunk(file: str, share: Share) -> ChunkPlan:

@@ -49,6 +49,10 @@ from dumpfilter.spark_jobs.split.specification import Specification
 from dumpfilter.spark_jobs.split.transactions import TransactionsTable
 from dumpfilter.split_set.manifest import RANGES_SCHEMA
 
+_RISING = frozenset({"start", "end", "source_start", "source_end", "gtid_number"})
+"""The columns of the Parquet tables whose values rise from row to row. They are stored as differences, which are short.
+A dictionary would cost time and space, since hardly two values are equal."""
+
 
 @dataclass(frozen=True)
 class Staging:
@@ -96,7 +100,15 @@ class Staging:
         """
         beside = Path(self.path, "plan", f"{target.name}.{uuid.uuid4().hex}.tmp")
         with writing(target):
-            pq.write_table(table, beside, compression="zstd")
+            pq.write_table(
+                table,
+                beside,
+                compression="zstd",
+                use_dictionary=[name for name in table.column_names if name not in _RISING],
+                column_encoding={
+                    name: "DELTA_BINARY_PACKED" for name in table.column_names if name in _RISING
+                },
+            )
             os.replace(beside, target)
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import OF_FILES as TYPES_OF_FILES
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.dump.share_kernels import is_regular, regular_transactions
 from dumpfilter.index.segment import Segment
 from dumpfilter.spark_jobs.ranges.ranges import Block
 from dumpfilter.spark_jobs.split.ownership import Owners
@@ -22,15 +23,6 @@ from dumpfilter.split_set.manifest import TRANSACTIONS_SCHEMA, gtid_source_text
 FILE_EVENTS = np.isin(np.arange(256), list(TYPES_OF_FILES))
 """For each of the 256 event types, whether it is an event of the file, such as Format_description or Rotate. The
 split does not copy such events, since each file that it writes gets its own."""
-
-_BUFFERED = np.zeros(128, np.bool_)
-"""For each role, whether the dump thread buffers its events until an event follows that needs them. A role says how
-an event travels in a filtered stream. Table maps and context events (such as Intvar) are buffered."""
-_BUFFERED[[R.CONTEXT, R.TABLE_MAP]] = True
-_NEEDS_BUFFERED = np.zeros(128, np.bool_)
-"""For each role, whether its events may follow a buffered event. If an event of any other role follows a buffered
-event, nothing uses the buffered event, and the dump thread drops it."""
-_NEEDS_BUFFERED[[R.CONTEXT, R.TABLE_MAP, R.ROWS, R.ROWS_END, R.STATEMENT, R.KEEP]] = True
 
 _END, _SOURCE, _NUMBER, _SERVER, _EVENTS, _OF_FILE, _EXACT = range(7)
 
@@ -62,26 +54,35 @@ class TransactionsTable:
     def add(self, block: Block) -> None:
         """Add a row for each transaction that ends in this block, and for each event between two transactions."""
         segment = block.segment
-        first = segment.txn_event[:-1]
         events = np.diff(segment.txn_event)
         of_file = segment.txn_source == R.KEPT
-        end = segment.offset + segment.size
-        stray = FILE_EVENTS[segment.type] & ~np.repeat(of_file, events)
-        said = _end_log_pos(block)
-        placed = (said == (end & 0xFFFFFFFF)) | (said == 0)
-        exact = placed & ~stray & _is_regular(segment, self._last_role)
+        last = segment.txn_event[1:] - 1
+        exact = np.empty(len(events), np.bool_)
+        regular_transactions(
+            block.data,
+            segment.start,
+            segment.offset,
+            segment.size,
+            segment.type,
+            segment.role,
+            segment.txn_event,
+            of_file,
+            FILE_EVENTS,
+            self._last_role,
+            exact,
+        )
         for event, payload in segment.payloads.items():
-            exact[event] &= _is_regular(payload).all()
+            exact[segment.transaction_of(event)] &= is_regular(payload.role)
         self._last_role = int(segment.role[-1]) if segment.open else R.ENDS
         rows = np.column_stack(
             [
-                end[segment.txn_event[1:] - 1],
+                segment.offset[last] + segment.size[last],
                 segment.txn_source,
                 segment.txn_number,
                 segment.txn_server,
                 events,
                 of_file,
-                np.logical_and.reduceat(exact, first),
+                exact,
             ]
         ).astype(np.int64)
         if self._open is not None:
@@ -145,29 +146,3 @@ class TransactionsTable:
             else pa.nulls(len(rows), pa.list_(pa.string())),
         ]
         return pa.Table.from_arrays(columns, schema=TRANSACTIONS_SCHEMA)
-
-
-def _is_regular(segment: Segment, before: int = R.ENDS) -> npt.NDArray[np.bool_]:
-    """Tell for each event of a segment whether a server would write such an event at such a place.
-
-    A table map must precede rows events, for example. The dump thread may change or drop an event that stands at a
-    wrong place. If all events of a transaction are at a right place and a slave needs all of them, the dump thread
-    sends the transaction's bytes unchanged. ``before`` is the role (how an event travels in a filtered stream) of the
-    event before the segment.
-    """
-    roles = np.concatenate([[before], segment.role]).astype(np.int64)
-    role, ends = roles & 0x7F, (roles & R.ENDS) != 0
-    last, this = role[:-1], role[1:]
-    in_vain = ~ends[:-1] & _BUFFERED[last] & ~_NEEDS_BUFFERED[this]
-    closes_nothing = (this == R.DUMMY_ROWS) & (ends[:-1] | (last != R.ROWS))
-    cut_off = ends[1:] & (_BUFFERED[this] | (this == R.ROWS))
-    return np.asarray(~(in_vain | closes_nothing | cut_off))
-
-
-def _end_log_pos(block: Block) -> npt.NDArray[np.int64]:
-    segment = block.segment
-    at = segment.offset - segment.start + 13
-    found = np.zeros(len(at), np.int64)
-    for k in range(4):
-        found |= block.data[at + k].astype(np.int64) << (8 * k)
-    return found

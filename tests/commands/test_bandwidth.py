@@ -58,6 +58,14 @@ def test_results_of_other_binlogs_are_not_replaced(tmp_path: Path) -> None:
     bandwidth(COMPRESSED, tmp_path, "--slave", WEB, "--overwrite")
 
 
+def test_results_of_a_copy_of_the_binlogs_are_replaced(tmp_path: Path) -> None:
+    """A running server's binlogs are in another directory at each run."""
+    bandwidth(PLAIN, tmp_path / "out", "--slave", WEB)
+    shutil.copytree(PLAIN.parent, tmp_path / "copy")
+    again = bandwidth(tmp_path / "copy" / PLAIN.name, tmp_path / "out", "--slave", WEB)
+    assert UNCHANGED not in again.stderr
+
+
 def test_what_an_earlier_run_cannot_tell_is_read(tmp_path: Path) -> None:
     bandwidth(COMPRESSED, tmp_path, "--slave", WEB)
     again = bandwidth(COMPRESSED, tmp_path, "--slave", "hr:--replicate-do-db=hr")

@@ -82,7 +82,9 @@ def test_errors_are_one_line(
 
 
 def test_help_has_examples() -> None:
-    assert "dumpfilter binlog /var/lib/mysql/binlog.index --do-db=shop | mysql" in printed("--help")
+    text = printed("--help")
+    assert "dumpfilter binlog /var/lib/mysql/binlog.index --do-db=shop" in text
+    assert "dumpfilter binlog binlog.000007 -vv --base64-output=decode-rows" in text
 
 
 def test_both_spellings_are_the_same_rules() -> None:
@@ -240,3 +242,18 @@ def test_rows_alone(tmp_path: Path) -> None:
             kinds |= {event.type for event in iter_events(source, file=path.name)}
     assert not kinds & ROWS
     assert EventType.QUERY in kinds
+
+
+def test_verbose_prints_the_changed_rows_that_pass() -> None:
+    done = run(ORACLE / "mysql-row" / "bin.000001", "-vv", "--base64-output=decode-rows", "--do-db=shop")
+    assert done.returncode == 0, done.stderr
+    assert "\n### INSERT INTO `shop`.`customers`\n### SET\n###   @1=1 /* INT meta=0 nullable=0" in done.stdout
+    assert "`hr`" not in done.stdout
+    assert "BINLOG '" not in done.stdout
+    assert "\n###   @1=1\n" in run(ORACLE / "mysql-row" / "bin.000001", "--verbose", "--do-db=shop").stdout
+
+
+def test_verbose_is_about_text(tmp_path: Path) -> None:
+    done = run(MYSQL, "-v", "--raw", "--output", tmp_path / "out")
+    assert done.returncode == 2
+    assert "--verbose is about text" in done.stderr

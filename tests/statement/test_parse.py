@@ -16,7 +16,7 @@ from dumpfilter.statement import (
     statement_shape,
 )
 from dumpfilter.statement.grants import grant_tables
-from dumpfilter.statement.shape import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES
+from dumpfilter.statement.shape import MODE_ANSI_QUOTES, MODE_MSSQL, MODE_NO_BACKSLASH_ESCAPES
 
 K = StatementKind
 CREATE, ALTER, DROP = K.CREATE_DATABASE, K.ALTER_DATABASE, K.DROP_DATABASE
@@ -466,3 +466,37 @@ def test_deep_nesting_is_not_understood_and_does_no_harm(text: str) -> None:
     for family in ("mysql", "mariadb"):
         assert parse_statement(text, family).updated is None
     assert parse_statement("UPDATE ((t)) SET a = 1").updated == ((TableName(None, "t"),),)
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("INSERT INTO [shop].[t] ([v]) VALUES ('[x]')", "shop.t"),
+        ("UPDATE [shop].[a ]] `b] SET [v] = 1", "shop.a ] `b"),
+        ("DELETE FROM shop.t WHERE v = '[a]' -- [b]\n AND \"[c]\" = 1", "shop.t"),
+    ],
+)
+def test_names_in_brackets(text: str, table: str) -> None:
+    """A recorded MariaDB 10.11 with sql_mode MSSQL logs statements with brackets as they were written."""
+    assert read_text(text, family="mariadb", sql_mode=MODE_MSSQL).updated == (names(table),)
+    plain = read_text(text, family="mysql", sql_mode=MODE_MSSQL).updated
+    assert (plain is None) == ("[shop]" in text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WITH q AS (SELECT i FROM b) UPDATE c JOIN q USING (i) JOIN a USING (i) SET a.j = 1",
+        # MySQL 9.7 logs bit 2 for a here, which is not the place of a in the text's order.
+        "WITH q AS (SELECT i FROM b) UPDATE c JOIN (SELECT i FROM q) AS x USING (i) JOIN a USING (i) SET a.j = 1",
+    ],
+)
+def test_an_update_behind_a_common_table_expression(text: str) -> None:
+    """Only the place of the first table is known. An update of another table is undecided."""
+    assert statement(text, table_map_for_update=1 << 2).updated is None
+    assert statement(text, table_map_for_update=1).updated == (names("c"),)
+
+
+def test_a_delete_behind_a_common_table_expression() -> None:
+    text = "WITH q AS (SELECT i FROM b) DELETE c, a FROM q JOIN a USING (i) JOIN c USING (i) WHERE a.i = 90"
+    assert read_text(text).updated == (names("a", "c"),)

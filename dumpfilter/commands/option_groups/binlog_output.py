@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -14,13 +13,6 @@ from dumpfilter.errors import OptionError
 from dumpfilter.printing.may_fail import MayFail
 
 PANEL = "Output"
-
-
-class Base64Output(enum.Enum):
-    """The values of ``--base64-output``."""
-
-    AUTO = "auto"
-    DECODE_ROWS = "decode-rows"
 
 
 @dataclass(frozen=True)
@@ -63,26 +55,6 @@ class BinlogOutputOptions(OptionGroup):
             rich_help_panel=PANEL,
         ),
     ] = False
-    verbose: Annotated[
-        int,
-        typer.Option(
-            "--verbose",
-            "-v",
-            count=True,
-            metavar="",
-            show_default=False,
-            help="Print the changed rows as comments (### INSERT INTO …). -vv adds the columns' types.",
-            rich_help_panel=PANEL,
-        ),
-    ] = 0
-    base64_output: Annotated[
-        Base64Output,
-        typer.Option(
-            help="'auto' prints the BINLOG statements that repeat the rows. 'decode-rows' leaves them out: with -v for "
-            "reading, not for running.",
-            rich_help_panel=PANEL,
-        ),
-    ] = Base64Output.AUTO
     skip_gtids: Annotated[
         bool,
         typer.Option(
@@ -121,8 +93,6 @@ class BinlogOutputOptions(OptionGroup):
         }
         for_text = {
             "--no-skip-gtids": not self.skip_gtids,
-            "--verbose": self.verbose > 0,
-            "--base64-output": self.base64_output is not Base64Output.AUTO,
             "--may-fail": self.may_fail is not MayFail.SAFE,
             "--local-load": self.local_load is not None,
         }

@@ -145,6 +145,8 @@ def cost_bars(results: Results) -> Bars | None:
 
 def _less(before: float, after: float) -> str:
     saved = share(before - after, before)
+    if saved is None:
+        return ""
     if not saved:
-        return "±0" if saved == 0 else ""
-    return f"−{human_percent(saved)}" if saved > 0 else f"+{human_percent(-saved)}"
+        return "the same"
+    return f"{human_percent(saved)} less" if saved > 0 else f"{human_percent(-saved)} more"

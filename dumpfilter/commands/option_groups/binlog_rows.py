@@ -1,0 +1,58 @@
+"""The options for the rows in the text of ``dumpfilter binlog``."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.errors import OptionError
+
+PANEL = "Rows"
+
+
+class Base64Output(enum.Enum):
+    """The values of ``--base64-output``."""
+
+    AUTO = "auto"
+    DECODE_ROWS = "decode-rows"
+
+
+@dataclass(frozen=True)
+class BinlogRowOptions(OptionGroup):
+    """The options for the rows in printed text."""
+
+    verbose: Annotated[
+        int,
+        typer.Option(
+            "--verbose",
+            "-v",
+            count=True,
+            metavar="",
+            show_default=False,
+            help="Print the changed rows as comments (### INSERT INTO …). -vv adds the columns' types.",
+            rich_help_panel=PANEL,
+        ),
+    ] = 0
+    base64_output: Annotated[
+        Base64Output,
+        typer.Option(
+            help="auto prints the BINLOG statements, which repeat the rows where the text is run. decode-rows leaves "
+            "them out: with -v for people who read.",
+            rich_help_panel=PANEL,
+        ),
+    ] = Base64Output.AUTO
+
+    @property
+    def row_events(self) -> bool:
+        """Whether BINLOG statements with the rows are printed."""
+        return self.base64_output is not Base64Output.DECODE_ROWS
+
+    def check(self, *, raw: bool) -> None:
+        """Check that a binlog set (``raw``) is written without these options. Raises OptionError."""
+        for name, given in {"--verbose": self.verbose > 0, "--base64-output": not self.row_events}.items():
+            if given and raw:
+                raise OptionError(f"{name} is about text and does not go with --raw")

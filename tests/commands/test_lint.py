@@ -1,0 +1,48 @@
+"""``dumpfilter lint`` prints warnings with their events, and its exit code tells whether there is one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.commands.in_process import run
+from tests.oracle.recordings import DATA
+
+SET = DATA / "oracle" / "mariadb-row"
+
+
+def test_a_warning_has_the_event_and_the_cure() -> None:
+    finished = run("lint", SET, "--replicate-do-db=shop")
+    assert finished.returncode == 4
+    assert "warning: missing-table\n  --replicate-do-db=shop\n" in finished.stdout
+    assert "bin.000002:7549: use `hr`; CREATE TABLE shop.made_from_hr (i INT PRIMARY KEY)" in finished.stdout
+    assert "--replicate-wild-do-table=shop.%" in finished.stdout
+
+
+def test_no_warning_and_notes() -> None:
+    assert run("lint", SET, "--replicate-wild-do-table=shop.%") == (0, "no warnings\n", "")
+    finished = run("lint", SET, "--replicate-ignore-db=nothing_like_this")
+    assert finished.returncode == 0
+    assert finished.stdout.startswith("note: no-match\n")
+
+
+def test_json_and_several_slaves(tmp_path: Path) -> None:
+    file = tmp_path / "web.cnf"
+    file.write_text("[mysqld]\nreplicate-do-db=shop,hr\n")
+    finished = run(
+        "lint", SET, "--slaves", file, "--slave", "logs:--replicate-wild-do-table=logs.%", "--json"
+    )
+    assert finished.returncode == 4
+    web, logs = json.loads(finished.stdout)["filters"]
+    assert [web["name"], logs["name"], logs["warnings"]] == ["web", "logs", []]
+    comma = web["warnings"][0]
+    assert (comma["code"], comma["level"]) == ("comma", "warning")
+    assert comma["cure"] == "Did you mean --replicate-do-db=shop --replicate-do-db=hr?"
+    assert comma["evidence"][0]["file"] == "bin.000001"
+
+
+def test_rules_are_needed_once() -> None:
+    for arguments in ([], ["--replicate-do-db=a", "--slave", "b:--replicate-do-db=b"]):
+        finished = run("lint", SET, *arguments)
+        assert finished.returncode == 2
+        assert "give either rules" in finished.stderr

@@ -1,0 +1,67 @@
+"""The pass over a set finds the first events of names, and the events that change definitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.subjects import Subjects, TableSubject
+from dumpfilter.lint import gather as module
+from dumpfilter.lint.gather import gather
+from dumpfilter.statement import StatementKind
+from tests.oracle.recordings import DATA
+
+ROW = DATA / "oracle" / "mariadb-row"
+COMPRESSED = DATA / "oracle" / "mysql-mixed"
+
+
+def places(directory: Path) -> dict[str, set[int]]:
+    """Return the offsets of all events of a set by the file's name."""
+    found: dict[str, set[int]] = {}
+    for _, segment in BinlogSet.open(directory).segments(Subjects(), SourceNumbers()):
+        found.setdefault(segment.file, set()).update(segment.offset.tolist())
+    return found
+
+
+@pytest.mark.parametrize("directory", [ROW, COMPRESSED], ids=["mariadb", "compressed"])
+def test_every_event_has_its_place_in_order(directory: Path) -> None:
+    known, offsets = gather(BinlogSet.open(directory)), places(directory)
+    keys = []
+    for event in known.events:
+        assert event.evidence is not None
+        assert event.evidence.position in offsets[event.evidence.file]
+        keys.append((event.evidence.file, event.evidence.position, event.evidence.inside or 0))
+    assert keys == sorted(keys)
+
+
+def test_events_in_compressed_transactions_have_an_offset() -> None:
+    known = gather(BinlogSet.open(COMPRESSED))
+    inside = [event for event in known.events if event.evidence and event.evidence.inside is not None]
+    assert inside
+    assert {event.subject.table for event in inside if isinstance(event.subject, TableSubject)} >= {
+        "orders",
+        "audit",
+    }
+
+
+def test_a_changed_table_is_looked_at_again() -> None:
+    events = gather(BinlogSet.open(DATA / "oracle" / "mysql-row")).events
+    kinds = [
+        "rows" if isinstance(event.subject, TableSubject) else event.subject.kind
+        for event in events
+        if event.evidence
+        and ("scratch.t1" in event.evidence.text or "; ALTER TABLE t1" in event.evidence.text)
+    ]
+    assert kinds.count("rows") == 2
+    assert StatementKind.ALTER_TABLE in kinds
+
+
+def test_the_number_of_events_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gather(BinlogSet.open(ROW)).is_whole
+    monkeypatch.setattr(module, "MOST_EVENTS", 5)
+    known = gather(BinlogSet.open(ROW))
+    assert len(known.events) == 5
+    assert not known.is_whole

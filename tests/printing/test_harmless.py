@@ -1,0 +1,202 @@
+"""The forms of statements that a filter has torn apart: comments, IF EXISTS, and databases that are made first."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dumpfilter.binlog.query import QueryEvent, StatusVariables
+from dumpfilter.printing.harmless import Form, Harmless
+from dumpfilter.printing.may_fail import MayFail
+from dumpfilter.printing.target import Target
+
+OWN = 0
+"""The flags of an event whose current database matters."""
+
+
+def query(text: str, db: str = "shop", session: int = 1) -> QueryEvent:
+    return QueryEvent(session, 0, 0, db, StatusVariables(), text.encode(), text, True, None)
+
+
+class Text:
+    """A text in the making: statements that pass, and statements that the filter drops."""
+
+    def __init__(
+        self,
+        family: Literal["mysql", "mariadb"] = "mysql",
+        mode: MayFail = MayFail.SAFE,
+        rewrites: dict[str, str] | None = None,
+    ) -> None:
+        renamed = rewrites or {}
+        target = Target(rewrite_db=lambda name: renamed.get(name, name), lower_case=False)
+        version = (10, 11) if family == "mariadb" else (8, 4)
+        self.harmless = Harmless(target, family, version, mode)
+
+    def drops(self, *texts: str, db: str = "shop") -> None:
+        for text in texts:
+            self.harmless.dropped(query(text, db))
+
+    def form(self, text: str, db: str = "shop", *, undecided: bool = False, session: int = 1) -> Form:
+        return self.harmless.form(query(text, db, session), OWN, undecided=undecided)
+
+    def runs(self, *texts: str, db: str = "shop") -> None:
+        for text in texts:
+            found = self.form(text, db)
+            assert not found.reason, (text, found)
+
+    def changed(self, text: str, *, undecided: bool = False) -> str:
+        found = self.form(text, undecided=undecided)
+        assert not found.reason, found
+        return text if found.text is None else found.text.decode()
+
+    def comments(self, *texts: str, db: str = "shop") -> None:
+        for text in texts:
+            assert self.form(text, db).reason, text
+
+
+def test_drop_trigger_of_an_ignored_table_is_a_comment() -> None:
+    text = Text()
+    text.drops("CREATE TABLE t (i INT)", "CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW SET @a = 1")
+    assert "trigger shop.g is missing" in text.form("DROP TRIGGER g", undecided=True).reason
+
+
+def test_drop_trigger_that_was_printed_is_printed() -> None:
+    text = Text()
+    text.runs("CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW SET @a = 1")
+    assert text.changed("DROP TRIGGER g", undecided=True) == "DROP TRIGGER g"
+
+
+def test_drop_of_an_unknown_object_gets_if_exists() -> None:
+    text = Text()
+    assert text.changed("DROP TRIGGER g", undecided=True) == "DROP TRIGGER IF EXISTS g"
+    assert text.changed("DROP  PROCEDURE p") == "DROP  PROCEDURE IF EXISTS p"
+    assert text.changed("DROP USER u@h") == "DROP USER IF EXISTS u@h"
+    assert text.changed("DROP VIEW IF EXISTS v") == "DROP VIEW IF EXISTS v"
+
+
+def test_undecided_statements_can_be_comments() -> None:
+    assert Text(mode=MayFail.COMMENT).form("DROP TRIGGER g", undecided=True).reason
+    assert Text(mode=MayFail.COMMENT).form("UPDATE a, b SET a.i = b.i", undecided=True).reason
+    assert not Text().form("UPDATE a, b SET a.i = b.i", undecided=True).reason
+
+
+def test_an_undecided_grant_is_a_comment() -> None:
+    assert Text().form("GRANT SELECT ON t TO u", undecided=True).reason
+    assert Text().form("REVOKE SELECT ON t FROM u", undecided=True).reason
+
+
+def test_a_statement_that_needs_a_dropped_table_is_a_comment() -> None:
+    text = Text()
+    text.drops("CREATE TABLE hr.emp (i INT)")
+    text.comments(
+        "INSERT INTO t SELECT * FROM hr.emp", "UPDATE t, hr.emp SET t.i = 1", "CREATE INDEX i ON hr.emp (i)"
+    )
+    text.comments(
+        "CREATE TABLE c LIKE hr.emp", "INSERT INTO c VALUES (1)", "ALTER TABLE c ADD j INT", "DROP TABLE c"
+    )
+    text.runs("INSERT INTO t VALUES (1)", "INSERT INTO emp SELECT 1")
+
+
+def test_tables_are_needed_through_views_triggers_and_functions() -> None:
+    text = Text()
+    text.runs("CREATE TABLE t (i INT)", "CREATE TABLE logs.audit (i INT)")
+    text.runs(
+        "CREATE VIEW v AS SELECT * FROM logs.audit",
+        "CREATE FUNCTION f() RETURNS INT RETURN (SELECT 1 FROM v)",
+    )
+    text.runs("CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW INSERT INTO logs.audit VALUES (1)")
+    text.runs("INSERT INTO t VALUES (1)", "DO f()", "SELECT * FROM v")
+    text.runs("DROP TABLE logs.audit")
+    text.comments("INSERT INTO t VALUES (1)", "DO f()", "DELETE FROM w WHERE i IN (SELECT i FROM v)")
+    text.runs("UPDATE t SET i = 2", "DELETE FROM t")
+    text.runs("DROP TRIGGER g", "INSERT INTO t VALUES (1)")
+
+
+def test_triggers_go_with_their_table() -> None:
+    text = Text()
+    text.runs("CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW SET @a = 1", "DROP TABLE t")
+    text.comments("DROP TRIGGER g")
+    text.runs("CREATE TRIGGER g AFTER INSERT ON u FOR EACH ROW SET @a = 1", "RENAME TABLE u TO w")
+    text.runs("DROP DATABASE shop")
+    text.comments("DROP TRIGGER g", "DROP TABLE w")
+
+
+def test_renames_are_followed() -> None:
+    text = Text()
+    text.drops("CREATE TABLE a (i INT)")
+    text.runs("CREATE TABLE b (i INT)", "CREATE TABLE c (i INT)")
+    text.comments("RENAME TABLE b TO x, a TO y", "INSERT INTO x VALUES (1)")
+    text.runs("RENAME TABLE b TO x, c TO b, x TO c", "INSERT INTO b SELECT * FROM c")
+    text.comments("INSERT INTO x VALUES (1)")
+
+
+def test_a_drop_of_several_tables() -> None:
+    for family, expected in (("mysql", None), ("mariadb", "DROP TABLE IF EXISTS a, b")):
+        text = Text(family)  # type: ignore[arg-type]
+        text.drops("CREATE TABLE a (i INT)")
+        text.runs("CREATE TABLE b (i INT)")
+        if expected is None:
+            # MySQL drops all or none.
+            text.comments("DROP TABLE a, b")
+            text.runs("INSERT INTO b VALUES (1)")
+        else:
+            assert text.changed("DROP TABLE a, b") == expected
+            text.comments("INSERT INTO b VALUES (1)")
+
+
+def test_a_create_of_a_table_that_is_there() -> None:
+    text = Text("mariadb")
+    text.runs("CREATE TABLE a (i INT)")
+    text.drops("DROP TABLE a")
+    assert text.changed("CREATE TABLE a (j INT)") == "CREATE OR REPLACE TABLE a (j INT)"
+    text = Text("mysql")
+    text.runs("CREATE TABLE a (i INT)", "CREATE USER u")
+    text.drops("DROP TABLE a", "DROP USER u")
+    text.comments("CREATE TABLE a (j INT)", "CREATE USER u")
+
+
+def test_accounts() -> None:
+    text = Text()
+    text.drops("CREATE USER u1 IDENTIFIED BY 'x'")
+    text.comments(
+        "GRANT SELECT ON t TO u1", "ALTER USER u1 REQUIRE SSL", "SET PASSWORD FOR u1 = 'y'", "DROP USER u1"
+    )
+    text.drops("GRANT SELECT ON t TO u2")
+    text.comments("REVOKE SELECT ON t FROM u2")
+    text.runs("GRANT INSERT ON s TO u2", "REVOKE INSERT ON s FROM u2")
+
+
+def test_a_missing_database_is_made() -> None:
+    text = Text()
+    text.drops("CREATE DATABASE shop CHARACTER SET latin1")
+    found = text.form("CREATE TABLE t (i INT)")
+    assert found.before == (b"CREATE DATABASE IF NOT EXISTS `shop` CHARACTER SET latin1",)
+    assert text.form("INSERT INTO t VALUES (1)").before == ()
+
+
+def test_a_rewritten_database() -> None:
+    text = Text(rewrites={"shop": "store"})
+    text.runs("CREATE DATABASE shop")
+    assert text.form("CREATE TABLE t (i INT)").before == (b"CREATE DATABASE IF NOT EXISTS `store`",)
+    text.runs("INSERT INTO t VALUES (1)")
+    # The statement names the database itself, and nothing renames it in the text.
+    text.comments("INSERT INTO shop.t VALUES (1)")
+    assert text.harmless.missing_table("store", "t") is None
+    assert text.harmless.missing_table("shop", "t") is not None
+
+
+def test_temporary_tables_belong_to_their_session() -> None:
+    text = Text()
+    text.drops("CREATE TABLE t (i INT)")
+    text.runs("CREATE TEMPORARY TABLE t (i INT)", "INSERT INTO t VALUES (1)")
+    assert text.form("INSERT INTO t VALUES (1)", session=2).reason
+    text.runs("DROP TEMPORARY TABLE t")
+    text.comments("INSERT INTO t VALUES (1)")
+
+
+def test_foreign_keys() -> None:
+    text = Text()
+    text.drops("CREATE TABLE p (i INT PRIMARY KEY)")
+    text.comments(
+        "CREATE TABLE c (i INT REFERENCES p (i))", "ALTER TABLE o ADD FOREIGN KEY (i) REFERENCES p (i)"
+    )
+    text.runs("CREATE TABLE m (i INT REFERENCES p (i)) ENGINE=MyISAM")
