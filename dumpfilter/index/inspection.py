@@ -189,7 +189,7 @@ class Inspection:
         sums: dict[str, Volume] = {}
         for (schema, _), volume in self.tables.items():
             sums[schema] = sums.get(schema, Volume(0, 0, 0)).plus(volume)
-        return dict(sorted(sums.items(), key=lambda item: -item[1].bytes))
+        return dict(sorted(sums.items(), key=lambda item: (-item[1].bytes, item[0])))
 
 
 def _as_dict(volume: Volume) -> dict[str, int]:
@@ -208,7 +208,7 @@ class _Sums:
     def __init__(self) -> None:
         self.by_type: npt.NDArray[np.int64] = np.zeros((2, 256), np.int64)
         self.inside: npt.NDArray[np.int64] = np.zeros((2, 256), np.int64)
-        self.by_subject: npt.NDArray[np.int64] = np.zeros((3, 0), np.int64)
+        self.by_subject: npt.NDArray[np.int64] = np.zeros((3, _KINDS_WITHOUT), np.int64)
         """The columns have the subjects (tables and statements) by their numbers, and events without one before."""
 
     def add(self, segment: Segment, flat: FlatEvents, subjects: int) -> None:
@@ -421,7 +421,7 @@ def _tables(subjects: Subjects, sums: _Sums) -> dict[tuple[str, str], Volume]:
             continue
         key = owner_of(subjects[number])
         merged[key] = merged.get(key, Volume(0, 0, 0)).plus(volume)
-    found = dict(sorted(merged.items(), key=lambda item: -item[1].bytes))
+    found = dict(sorted(merged.items(), key=lambda item: (-item[1].bytes, item[0])))
     for name, rest in ((NOT_OPENED, sums.volume(0)), (FRAMING, framing)):
         if rest.events:
             found[name, ""] = rest

@@ -59,8 +59,11 @@ class Large:
 
     def subjects(self, subjects: Subjects) -> list[Subject]:
         """Return the tables and statements, those with most bytes first. Sets of them are left out."""
-        numbers = sorted(self.tables, key=lambda number: -self.tables[number])
-        return [subjects[number] for number in numbers if subjects.members(number) is None]
+        sizes: dict[Subject, int] = {}
+        for number, size in self.tables.items():
+            if subjects.members(number) is None:
+                sizes[subjects[number]] = sizes.get(subjects[number], 0) + size
+        return sorted(sizes, key=lambda subject: (-sizes[subject], str(subject)))
 
 
 class _Top:

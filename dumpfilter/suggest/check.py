@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.lint.findings import FilterWarning, Level
+from dumpfilter.lint.findings import Code, FilterWarning, Level
 from dumpfilter.lint.knowledge import SetKnowledge
 from dumpfilter.lint.linting import lint
+
+_BREAKING = frozenset(
+    {
+        Code.FOREIGN_KEY,
+        Code.LEFT_TABLE,
+        Code.LOST_STATEMENT,
+        Code.MISSING_DATABASE,
+        Code.MISSING_TABLE,
+        Code.NOTHING_PASSES,
+        Code.READS_DROPPED,
+        Code.SCHEMA_DRIFT,
+        Code.TRIGGER,
+        Code.UNWANTED_STATEMENT,
+    }
+)
+"""The faults that stop a replica or change its data. The others are about rules that are written in vain."""
 
 
 class Check:
@@ -16,18 +32,20 @@ class Check:
         self._known: dict[object, list[FilterWarning]] = {}
 
     def new_faults(
-        self, before: tuple[object, ReplicationFilter], after: ReplicationFilter
+        self, before: tuple[object, ReplicationFilter], after: tuple[object, ReplicationFilter]
     ) -> list[FilterWarning]:
         """Return the warnings about the filter ``after`` that the filter ``before`` does not have.
 
-        ``before`` has a key under which its warnings are remembered. Notes do not count.
+        Each filter comes with a key under which its warnings are remembered. Only faults that break a replica count.
         """
-        key, rule_filter = before
+        had = {(one.code, one.rules) for one in self._lint(*before)}
+        return [one for one in self._lint(*after) if (one.code, one.rules) not in had]
+
+    def _lint(self, key: object, rule_filter: ReplicationFilter) -> list[FilterWarning]:
         if key not in self._known:
-            self._known[key] = lint(rule_filter, self._knowledge)
-        had = {(one.code, one.rules) for one in self._known[key]}
-        return [
-            one
-            for one in lint(after, self._knowledge)
-            if one.level is Level.WARNING and (one.code, one.rules) not in had
-        ]
+            self._known[key] = [
+                one
+                for one in lint(rule_filter, self._knowledge)
+                if one.code in _BREAKING and one.level is Level.WARNING
+            ]
+        return self._known[key]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dumpfilter.dump.tallied import flags_of
@@ -14,7 +15,7 @@ from dumpfilter.filter.rules import Rule, RuleKind, make_rule
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.lint.knowledge import SetKnowledge
 from dumpfilter.printable import replace_invalid_utf8
-from dumpfilter.spark_jobs.engines.runner import Runner
+from dumpfilter.spark_jobs.engines.runner import Amount, Runner
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
 from dumpfilter.suggest.candidates import SYSTEM_SCHEMAS, escaped
 from dumpfilter.suggest.check import Check
@@ -67,10 +68,14 @@ def suggest(
     kept, unmatched = _kept(traffic, indexed, options.keep)
     check = None if gather is None else Check(gather())
     search = Search(traffic, indexed.names, kept, check)
-    plans = [(one, search.plan([one], options.most_rules)) for one in slaves]
-    together = search.plan(slaves, options.most_rules) if len(slaves) > 1 else Found((), ())
+    groups = [[one] for one in slaves] + ([slaves] if len(slaves) > 1 else [])
+    found = run(
+        partial(search.plan, most=options.most_rules), groups, "searching for rules", amount=Amount("filters")
+    )
+    plans = list(zip(slaves, found[: len(slaves)], strict=True))
+    together = found[-1] if len(slaves) > 1 else Found((), ())
     schemas = [] if definitions else _heaviest_schemas(traffic)
-    exact = _Exact(traffic, indexed, run, options)
+    exact = _Exact(traffic, search, indexed, run, options)
     for one, plan in (*plans, *((one, together) for one in slaves)):
         for n in range(len(plan.steps) + 1):
             exact.want(_with(one, plan.steps[:n]))
@@ -81,15 +86,15 @@ def suggest(
     for one in alone:
         exact.want(one)
     exact.compute()
-    tables = _tables(traffic, slaves, indexed)
+    tables = _tables(traffic, slaves, search)
     return Suggestions(
         files=len(indexed.files),
         checked=check is not None,
         bytes=traffic.bytes(None, None),
         server_version=replace_invalid_utf8(indexed.newest.server_version),
         tables=tables,
-        plans=tuple(_plan([one], plan, exact, traffic, indexed) for one, plan in plans),
-        together=_plan(slaves, together, exact, traffic, indexed) if len(slaves) > 1 else None,
+        plans=tuple(_plan([one], plan, exact, traffic, search) for one, plan in plans),
+        together=_plan(slaves, together, exact, traffic, search) if len(slaves) > 1 else None,
         only_schemas=tuple(
             OnlySchema(
                 schema_name=replace_invalid_utf8(schema),
@@ -157,8 +162,11 @@ def _with(slave: Slave, steps: Sequence[Step]) -> Slave:
 class _Exact:
     """The exact bytes of all slaves in question, from a second pass if compressed transactions must be cut."""
 
-    def __init__(self, traffic: Traffic, indexed: IndexedSet, run: Runner, options: ReadOptions) -> None:
-        self._traffic, self._indexed, self._run, self._options = traffic, indexed, run, options
+    def __init__(
+        self, traffic: Traffic, search: Search, indexed: IndexedSet, run: Runner, options: ReadOptions
+    ) -> None:
+        self._traffic, self._search = traffic, search
+        self._indexed, self._run, self._options = indexed, run, options
         self._wanted: dict[Slave, int | None] = {}
 
     def want(self, slave: Slave) -> None:
@@ -167,13 +175,14 @@ class _Exact:
 
     def compute(self) -> None:
         """Compute the bytes of all registered slaves."""
+        if not self._traffic.needs_exact_pass:
+            for slave in list(self._wanted):
+                flags = self._search.flags(slave)
+                self._wanted[slave] = self._traffic.bytes(flags, slave.definition.origin)
+            return
         filters: list[GivenFilter] = [
             (one.filter(self._indexed.names), one.definition.origin) for one in self._wanted
         ]
-        if not self._traffic.needs_exact_pass:
-            for slave, (one, origin) in zip(list(self._wanted), filters, strict=True):
-                self._wanted[slave] = self._traffic.bytes(self._traffic.ask(one), origin)
-            return
         tallied = measure(self._indexed, filters, self._run, self._options, "cutting transactions").tallied
         for number, (slave, (one, origin)) in enumerate(zip(list(self._wanted), filters, strict=True)):
             flags = flags_of(TableFlags(one, Subjects()), tallied.subjects)
@@ -191,7 +200,7 @@ def _plan(
     found: Found,
     exact: _Exact,
     traffic: Traffic,
-    indexed: IndexedSet,
+    search: Search,
 ) -> Plan:
     steps = found.steps
 
@@ -202,7 +211,7 @@ def _plan(
     shown_as = len(slaves[0].names) if len(slaves) == 1 else 1
     semantics = slaves[0].definition.semantics
     rules: list[Rule] = [step.candidate.rule(semantics) for step in steps]
-    flags = [(one, traffic.ask(one.filter(indexed.names))) for one in slaves]
+    flags = [(one, search.flags(one)) for one in slaves]
     return Plan(
         slaves=tuple(name for one in slaves for name in one.names if name),
         semantics=semantics.value,
@@ -233,11 +242,11 @@ def _plan(
     )
 
 
-def _tables(traffic: Traffic, slaves: Sequence[Slave], indexed: IndexedSet) -> tuple[TableWeight, ...]:
+def _tables(traffic: Traffic, slaves: Sequence[Slave], search: Search) -> tuple[TableWeight, ...]:
     everything = traffic.by_name(None, None)
     readers: dict[str, int] = {}
     for one in slaves:
-        flags = traffic.ask(one.filter(indexed.names))
+        flags = search.flags(one)
         for name in traffic.by_name(flags, one.definition.origin):
             readers[name] = readers.get(name, 0) + len(one.names)
     total = max(sum(everything.values()), 1)

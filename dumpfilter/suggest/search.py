@@ -7,7 +7,7 @@ that remain.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +17,11 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.dump.tallied import SubjectFlags
 from dumpfilter.filter import make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
 from dumpfilter.filter.rules import FilterSemantics, Rule
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.lint.findings import FilterWarning
+from dumpfilter.spark_jobs.engines.steps import step
 from dumpfilter.suggest.candidates import Candidate, candidates
 from dumpfilter.suggest.check import Check
 from dumpfilter.suggest.traffic import Traffic, schemas_of_statement, tables_of
@@ -114,7 +116,12 @@ class _State:
 
     @property
     def count(self) -> int:
+        """The number of slaves."""
         return len(self.slave.names)
+
+    def is_sent(self, number: int) -> bool:
+        """Tell whether the slave is sent a subject, given the subject's number."""
+        return self.flags is None or bool(self.flags[number] & FILTER_BINLOG_SEND_F)
 
 
 class Search:
@@ -139,6 +146,7 @@ class Search:
         self._written_by = written_by
         self._kept = kept
         self._check = check
+        self._flags: dict[Slave, SubjectFlags | None] = {}
         self._subjects_of_table: dict[TableSubject, list[int]] = defaultdict(list)
         self._subjects_of_schema: dict[str, list[int]] = defaultdict(list)
         for number, subject in enumerate(traffic.subjects):
@@ -187,14 +195,20 @@ class Search:
                 before = state.slave
                 after = with_rule(before, trial.candidate)
                 faults = self._check.new_faults(
-                    (before, before.filter(self._written_by)), after.filter(self._written_by)
+                    (before, before.filter(self._written_by)), (after, after.filter(self._written_by))
                 )
                 if faults:
                     return faults[0]
         return None
 
+    def flags(self, slave: Slave) -> SubjectFlags | None:
+        """Return the verdicts of a slave's filter about all subjects. Each filter is asked once."""
+        if slave not in self._flags:
+            self._flags[slave] = self._traffic.ask(slave.filter(self._written_by))
+        return self._flags[slave]
+
     def _state(self, slave: Slave) -> _State:
-        flags = self._traffic.ask(slave.filter(self._written_by))
+        flags = self.flags(slave)
         nbytes = self._traffic.bytes(flags, slave.definition.origin)
         return _State(slave, flags, nbytes, self._traffic.count_tables(flags))
 
@@ -208,6 +222,8 @@ class Search:
                 break
             if candidate in rejected:
                 continue
+            # A search reads nothing, and ends here after Ctrl-C.
+            step(0)
             one = self._try(states, candidate, tables)
             if one.score <= least:
                 continue
@@ -232,6 +248,12 @@ class Search:
             found.append((candidate, weight))
         return sorted(found, key=lambda pair: (-pair[1], pair[0].breadth))
 
+    def _changed_by(self, candidate: Candidate) -> Iterable[int]:
+        """Return the numbers of the subjects that a rule can drop."""
+        if candidate.table is None and candidate.database is not None:
+            return self._subjects_of_schema[candidate.database]
+        return sorted({number for table in candidate.tables for number in self._subjects_of_table[table]})
+
     def _try(self, states: Sequence[_State], candidate: Candidate, tables: int) -> _Trial:
         """Return the bytes that a rule saves for all slaves. ``tables`` are the tables that the slaves are sent now."""
         saved = left = 0
@@ -245,11 +267,12 @@ class Search:
             if useless:
                 left += state.tables * state.count
                 continue
-            changed = set(self._subjects_of_schema[candidate.database]) if candidate.database else set()
-            if candidate.table is not None or candidate.database is None:
-                changed = {number for table in candidate.tables for number in self._subjects_of_table[table]}
+            changed = [number for number in self._changed_by(candidate) if state.is_sent(number)]
+            if not changed:
+                left += state.tables * state.count
+                continue
             one = state.slave.filter(self._written_by, [rule])
-            flags = self._traffic.ask_about(one, state.flags, sorted(changed))
+            flags = self._traffic.ask_about(one, state.flags, changed)
             saving = state.nbytes - self._traffic.bytes(flags, state.slave.definition.origin)
             tables_left = self._traffic.count_tables(flags)
             # A slave that is sent nothing more is no slave.

@@ -167,6 +167,18 @@ def test_segments_of_any_size_give_the_same_figures(made: MadeBinlog, segment_si
     assert found[0] == found[1]
 
 
+def test_a_binlog_without_events(tmp_path: Path) -> None:
+    """A server that has just begun a file has written its format description event only."""
+    path = tmp_path / "bin.000001"
+    data = (DATA / "oracle" / "mysql-row" / "bin.000001").read_bytes()
+    path.write_bytes(data[: 4 + int.from_bytes(data[13:17], "little")])
+    found = inspect_set(BinlogSet.open(path))
+    assert (found.tables, found.events, found.rates, found.largest_transactions) == ({}, {}, [], [])
+    out = StringIO()
+    render_inspection(found, Console(file=out, width=80))
+    assert "transactions: 0" in out.getvalue()
+
+
 def test_statements_are_found_as_in_plain_python() -> None:
     """The largest statements are those that a sort of all statements gives."""
     path = DATA / "recordings" / "mysql-payloads"
