@@ -6,7 +6,9 @@ MiB. The jobs are:
 
 - ``{"split": source, "output": directory}``
 - ``{"bandwidth": source, "slaves": n, "schemas": m}``
-- ``{"simulate": source, "slaves": n, "filters": f, "rates": [...]}``. With ``"engine": "local"`` it runs in threads.
+- ``{"simulate": source, "slaves": n, "filters": f, "rates": [...]}``
+
+With ``"engine": "local"`` a job runs in threads of the process.
 """
 
 from __future__ import annotations
@@ -47,14 +49,15 @@ def main() -> None:
             made = generate(Path(folder) / "set", 64 << 20)
             split(made.index, Path(folder) / "out", run, SplitOptions(range_size=1 << 20))
             bandwidth(made.index, _slaves(2, 20), run, BandwidthOptions(range_size=1 << 20))
-            for engine in ("spark", "local"):
-                _simulate({"simulate": made.index, "slaves": 20, "filters": 2, "engine": engine}, run)
+            for engine in (run, ThreadRunner()):
+                _simulate({"simulate": made.index, "slaves": 20, "filters": 2}, engine)
         print("{}", flush=True)
         for line in sys.stdin:
             print(json.dumps(_job(json.loads(line), run)), flush=True)
 
 
-def _job(job: dict[str, Any], run: SparkRunner) -> dict[str, float]:
+def _job(job: dict[str, Any], spark: SparkRunner) -> dict[str, float]:
+    run: Runner = ThreadRunner() if job.get("engine") == "local" else spark
     begin = time.perf_counter()
     if "split" in job:
         split(job["split"], Path(job["output"]), run)
@@ -68,9 +71,8 @@ def _job(job: dict[str, Any], run: SparkRunner) -> dict[str, float]:
     return {"seconds": seconds, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
-def _simulate(job: dict[str, Any], spark: Runner) -> None:
+def _simulate(job: dict[str, Any], run: Runner) -> None:
     """Simulate slaves with links of their own, once with these links, or once for each of the given rates."""
-    run: Runner = ThreadRunner() if job.get("engine") == "local" else spark
     slaves = plan_slaves(linked_slaves(job["slaves"], job["filters"], 20), "bench")
     rates = job.get("rates") or [None]
     settings = tuple(Setting(variant=Variant.MASTER, rate=rate) for rate in rates)

@@ -1,7 +1,7 @@
 """Run the notebooks of ``examples/notebooks``, and store their outputs.
 
-``python tools/notebooks.py`` runs all notebooks in place. The tests run the notebooks, too, and compare the outputs with
-the stored ones.
+``python tools/notebooks.py`` runs all notebooks in place. The tests run the notebooks, too, and compare the outputs
+with the stored ones.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def outputs(notebook: Any) -> list[Any]:
 
 def main() -> None:
     """Run all notebooks, or those that the command line names."""
-    for path in map(Path, sys.argv[1:] or sorted(NOTEBOOKS.glob("*.ipynb"))):
+    named = [Path(argument) for argument in sys.argv[1:]]
+    for path in named or sorted(NOTEBOOKS.glob("*.ipynb")):
         nbformat.write(run(path), path)
         print(path)
 

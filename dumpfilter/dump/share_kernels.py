@@ -160,8 +160,8 @@ def regular_transactions(
         last_role: the role of the event before the first one.
         exact: the array for the results.
 
-    An event is irregular if its end_log_pos is not its end, if it is an event of the file in a transaction, or if its
-    role does not fit the role before it.
+    An event is irregular if its end_log_pos is not its end, or if its role does not fit the role before it. An event of
+    the file in a transaction is irregular, too.
     """
     last = last_role
     for txn in range(len(exact)):

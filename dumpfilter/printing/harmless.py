@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import QueryEvent, TableName
+from dumpfilter.printing.known_objects import Body, Key, KnownObjects, Trigger, named
 from dumpfilter.printing.literals import quoted_name
 from dumpfilter.printing.may_fail import MayFail
-from dumpfilter.printing.target import Body, Key, Target, Trigger, named
 from dumpfilter.statement import StatementKind, read_text, statement_shape
 from dumpfilter.statement.definitions import Definition, Thing, Verb, read_definition
 from dumpfilter.statement.mentions import Change, Mentions, mentions, remembered_mentions
@@ -51,8 +51,8 @@ class Harmless:
     The caller passes every statement that may define an object in the binlog's order, also those that the filter drops.
     """
 
-    def __init__(self, target: Target, family: Family, version: tuple[int, int], mode: MayFail) -> None:
-        self.target = target
+    def __init__(self, known: KnownObjects, family: Family, version: tuple[int, int], mode: MayFail) -> None:
+        self.known = known
         self._family = family
         self._version = version
         self._mode = mode
@@ -91,16 +91,16 @@ class Harmless:
 
     def missing_table(self, database: str, table: str) -> Key | None:
         """Return the table of row events, under its name on the target, if the target is known to lack it."""
-        key = self.target.key(Thing.TABLE, TableName(database, table), "")
-        return key if self.target.lacks(key) else None
+        key = self.known.key(Thing.TABLE, TableName(database, table), "")
+        return key if self.known.lacks(key) else None
 
     # The statements that change rows.
 
     def _data_form(self, query: QueryEvent, flags: int, *, undecided: bool) -> Form:
         if undecided and self._mode is MayFail.COMMENT:
             return _UNDECIDED
-        if self.target.lacks_any:
-            missing = self.target.missing(self._body(query), query.thread_id)
+        if self.known.lacks_any:
+            missing = self.known.missing(self._body(query), query.thread_id)
             if missing is not None:
                 return _lacking(missing)
         return self._with_database(query, flags, AS_IT_IS)
@@ -108,7 +108,7 @@ class Harmless:
     def _body(self, query: QueryEvent) -> Body:
         shape = statement_shape(query.text, family=self._family, sql_mode=query.status.sql_mode or 0)
         read = remembered_mentions if len(shape) <= LONGEST_REMEMBERED else mentions
-        return self.target.body(read(shape, self._family), self._current(query))
+        return self.known.body(read(shape, self._family), self._current(query))
 
     def _tables_form(self, query: QueryEvent, flags: int) -> Form:
         parsed = read_text(query.text, family=self._family, sql_mode=query.status.sql_mode or 0)
@@ -141,7 +141,7 @@ class Harmless:
         keys = self._keys(found, query)
         if found.verb is Verb.DROP:
             return self._drop_form(found, query, keys)
-        lacking = next((key for key in keys if self.target.lacks(key, query.thread_id)), None)
+        lacking = next((key for key in keys if self.known.lacks(key, query.thread_id)), None)
         if lacking is None and found.is_plain_table:
             # The server opens the table, and the tables that a MERGE table consists of.
             lacking = self._missing(Mentions((*found.names, *found.merged)), query)
@@ -156,19 +156,19 @@ class Harmless:
         return self._missing(replace(needed, tables=(*needed.tables, *parents), writes=()), query)
 
     def _missing(self, needed: Mentions, query: QueryEvent) -> Key | None:
-        if not self.target.lacks_any:
+        if not self.known.lacks_any:
             return None
-        return self.target.missing(self.target.body(needed, self._current(query)), query.thread_id)
+        return self.known.missing(self.known.body(needed, self._current(query)), query.thread_id)
 
     def _create_form(self, found: Definition, query: QueryEvent) -> Form:
         if found.thing is Thing.TRIGGER:
             place = self._keys(found, query)[0][1]
             for table in found.tables:
-                if self.target.key(Thing.TABLE, table, self._current(query))[1] != place:
+                if self.known.key(Thing.TABLE, table, self._current(query))[1] != place:
                     return Form("the trigger and its table are in two databases on the target")
         if found.conditional or found.replaces or found.temporary:
             return AS_IT_IS
-        there = next((key for key in self._keys(found, query) if self.target.is_present(key)), None)
+        there = next((key for key in self._keys(found, query) if self.known.is_present(key)), None)
         if there is None:
             return AS_IT_IS
         if self._family == "mariadb" and found.is_plain_table:
@@ -181,7 +181,7 @@ class Harmless:
     def _drop_form(self, found: Definition, query: QueryEvent, keys: list[Key]) -> Form:
         if found.conditional:
             return AS_IT_IS
-        states = [self.target.is_present(key, query.thread_id) for key in keys]
+        states = [self.known.is_present(key, query.thread_id) for key in keys]
         # MySQL drops all objects of a statement or none. MariaDB drops those that it finds.
         enough = any if self._family == "mysql" else all
         if keys and enough(state is False for state in states):
@@ -198,10 +198,10 @@ class Harmless:
         moved: dict[Key, bool] = {}
         lacking: Key | None = None
         for before, after in pairs:
-            if moved.get(before, self.target.is_present(before, query.thread_id)) is False:
+            if moved.get(before, self.known.is_present(before, query.thread_id)) is False:
                 lacking = lacking or before
                 continue
-            if moved.get(after, self.target.is_present(after, query.thread_id)) and not (
+            if moved.get(after, self.known.is_present(after, query.thread_id)) and not (
                 before == after and found.verb is Verb.ALTER and found.is_plain_table
             ):
                 return Form(f"{named(after)} is there already")
@@ -209,28 +209,28 @@ class Harmless:
         if lacking is not None:
             return AS_IT_IS if found.conditional else _lacking(lacking)
         keys = self._keys(found, query) if found.verb is Verb.ALTER else []
-        missing = next((key for key in keys if self.target.lacks(key, query.thread_id)), None)
+        missing = next((key for key in keys if self.known.lacks(key, query.thread_id)), None)
         return AS_IT_IS if missing is None else _lacking(missing)
 
     def _pairs(self, found: Definition, query: QueryEvent) -> list[tuple[Key, Key]]:
         current = self._current(query)
         return [
-            (self.target.key(found.thing, old, current), self.target.key(found.thing, new, current))
+            (self.known.key(found.thing, old, current), self.known.key(found.thing, new, current))
             for old, new in found.renames
         ]
 
     def _grant_form(self, found: Definition, query: QueryEvent) -> Form:
         for thing, name in found.routines:
-            key = self.target.key(thing, name, self._current(query))
-            if self.target.lacks(key):
+            key = self.known.key(thing, name, self._current(query))
+            if self.known.lacks(key):
                 return _lacking(key)
         for account in found.accounts:
-            key = self.target.key(Thing.ACCOUNT, account, "")
-            if self.target.lacks(key):
+            key = self.known.key(Thing.ACCOUNT, account, "")
+            if self.known.lacks(key):
                 return _lacking(key)
         if found.verb is Verb.REVOKE:
             grants = self._grants(found, query)
-            lacking = next((key for key in grants if self.target.lacks(key)), None)
+            lacking = next((key for key in grants if self.known.lacks(key)), None)
             if lacking is not None and not found.conditional:
                 return Form("the filter dropped the GRANT")
         return AS_IT_IS
@@ -245,7 +245,7 @@ class Harmless:
     # The current database, and databases that objects are made in.
 
     def _current(self, query: QueryEvent) -> str:
-        return self.target.rewrite_db(query.db) if query.db else ""
+        return self.known.rewrite_db(query.db) if query.db else ""
 
     def _databases_of(self, found: Definition, query: QueryEvent) -> list[Key]:
         if found.thing in (Thing.ACCOUNT, Thing.GRANT, Thing.DATABASE):
@@ -255,7 +255,7 @@ class Harmless:
             names += found.names
         current = self._current(query)
         return [
-            self.target.key(Thing.DATABASE, TableName(None, name.database or current), "") for name in names
+            self.known.key(Thing.DATABASE, TableName(None, name.database or current), "") for name in names
         ]
 
     def _with_database(
@@ -264,11 +264,11 @@ class Harmless:
         """Add CREATE DATABASE for databases that the target lacks and that the statement needs."""
         needed = list(more or ())
         if query.db and not flags & LOG_EVENT_SUPPRESS_USE_F:
-            needed.append(self.target.key(Thing.DATABASE, TableName(None, self._current(query)), ""))
+            needed.append(self.known.key(Thing.DATABASE, TableName(None, self._current(query)), ""))
         before = []
         for key in dict.fromkeys(needed):
-            if self.target.lacks(key):
-                self.target.add(key)
+            if self.known.lacks(key):
+                self.known.add(key)
                 head, tail = self._creations.get(key, (b"CREATE DATABASE", b""))
                 before.append(head + b" IF NOT EXISTS " + quoted_name(key[1]) + tail)
         return replace(form, before=tuple(before)) if before else form
@@ -277,87 +277,87 @@ class Harmless:
 
     def _keys(self, found: Definition, query: QueryEvent) -> list[Key]:
         if found.thing is Thing.DATABASE and not found.names and query.db:
-            return [self.target.key(Thing.DATABASE, TableName(None, self._current(query)), "")]
-        return [self.target.key(found.thing, name, self._current(query)) for name in found.names]
+            return [self.known.key(Thing.DATABASE, TableName(None, self._current(query)), "")]
+        return [self.known.key(found.thing, name, self._current(query)) for name in found.names]
 
     def _grants(self, found: Definition, query: QueryEvent) -> list[Key]:
         on = f"{self._current(query)} {found.on}"
         return [(Thing.GRANT, on, f"{one.table}@{one.database}") for one in found.accounts]
 
     def _run(self, found: Definition, query: QueryEvent) -> None:
-        target, session, current = self.target, query.thread_id, self._current(query)
+        known, session, current = self.known, query.thread_id, self._current(query)
         keys = self._keys(found, query)
         if found.thing is Thing.GRANT:
             for key in self._grants(found, query):
                 if found.verb is Verb.GRANT:
-                    target.add(key)
+                    known.add(key)
             return
         if found.renames:
             for before, after in self._pairs(found, query):
-                if target.lacks(before, session):
-                    target.is_never_made(after)
-                elif target.is_temporary(before, session):
-                    target.set_temporary(before, session, None)
-                    target.set_temporary(after, session, True)
+                if known.lacks(before, session):
+                    known.is_never_made(after)
+                elif known.is_temporary(before, session):
+                    known.set_temporary(before, session, None)
+                    known.set_temporary(after, session, True)
                 else:
-                    target.rename(before, after)
+                    known.rename(before, after)
         elif found.verb is Verb.CREATE:
             for key in keys:
                 self._made(found, key, query)
         elif found.verb is Verb.DROP:
             for key in keys:
-                if found.temporary or target.is_temporary(key, session):
-                    target.set_temporary(key, session, None)
+                if found.temporary or known.is_temporary(key, session):
+                    known.set_temporary(key, session, None)
                 else:
-                    target.remove(key)
+                    known.remove(key)
         elif found.merged:
             for key in keys:
-                target.add(key, self._merged(found, query))
+                known.add(key, self._merged(found, query))
         for name in found.also_makes:
-            target.add(target.key(found.thing, name, current))
+            known.add(known.key(found.thing, name, current))
         self._elsewhere(found, query)
 
     def _made(self, found: Definition, key: Key, query: QueryEvent) -> None:
-        target = self.target
+        known = self.known
         if found.temporary and found.thing is Thing.TABLE:
-            target.set_temporary(key, query.thread_id, True)
+            known.set_temporary(key, query.thread_id, True)
             return
-        if found.conditional and target.is_present(key):
+        if found.conditional and known.is_present(key):
             return
-        body = target.body(found.body, key[1])
+        body = known.body(found.body, key[1])
         if found.thing is Thing.TRIGGER:
             for table in found.tables:
                 changes = found.changes or tuple(Change)
-                on = target.key(Thing.TABLE, table, self._current(query))
-                target.add_trigger(key, Trigger(on, changes, body))
+                on = known.key(Thing.TABLE, table, self._current(query))
+                known.add_trigger(key, Trigger(on, changes, body))
         elif found.thing is Thing.FUNCTION or (found.thing is Thing.TABLE and not found.is_plain_table):
-            target.add(key, body)
+            known.add(key, body)
         else:
             if found.replaces and found.is_plain_table:
-                target.remove(key)
-            target.add(key, self._merged(found, query) if found.merged else None)
+                known.remove(key)
+            known.add(key, self._merged(found, query) if found.merged else None)
 
     def _merged(self, found: Definition, query: QueryEvent) -> Body:
-        return self.target.body(Mentions(found.merged), self._current(query))
+        return self.known.body(Mentions(found.merged), self._current(query))
 
     def _not_run(self, found: Definition, query: QueryEvent) -> None:
-        target, current = self.target, self._current(query)
+        known, current = self.known, self._current(query)
         if found.thing is Thing.GRANT:
             if found.verb is Verb.GRANT:
                 for key in self._grants(found, query):
-                    target.is_never_made(key)
+                    known.is_never_made(key)
             return
         made = [*(new for _, new in found.renames), *found.also_makes]
         if found.verb is Verb.CREATE and not found.temporary:
             made += found.names
         for name in made:
-            target.is_never_made(target.key(found.thing, name, current))
+            known.is_never_made(known.key(found.thing, name, current))
         if found.temporary and found.thing is Thing.TABLE:
             for key in self._keys(found, query):
-                if found.verb is Verb.CREATE and not target.is_temporary(key, query.thread_id):
-                    target.set_temporary(key, query.thread_id, False)
+                if found.verb is Verb.CREATE and not known.is_temporary(key, query.thread_id):
+                    known.set_temporary(key, query.thread_id, False)
                 elif found.verb is Verb.DROP:
-                    target.set_temporary(key, query.thread_id, None)
+                    known.set_temporary(key, query.thread_id, None)
         self._remember_creation(found, query)
         self._elsewhere(found, query)
 
@@ -374,8 +374,8 @@ class Harmless:
             at, width = query.raw.find(bare, found.after_thing), len(bare)
         tail = query.raw[at + width :].rstrip(b"; \n") if at >= 0 else b""
         for key in {
-            self.target.key(Thing.DATABASE, TableName(None, one), "")
-            for one in (name, self.target.rewrite_db(name))
+            self.known.key(Thing.DATABASE, TableName(None, one), "")
+            for one in (name, self.known.rewrite_db(name))
         }:
             self._creations.setdefault(key, (b"CREATE DATABASE", tail))
 
@@ -392,17 +392,17 @@ class Harmless:
             self._remember_creation(found, query)
             if found.verb is Verb.CREATE:
                 for name in found.names:
-                    other = self.target.rewrite_db(name.table)
+                    other = self.known.rewrite_db(name.table)
                     if other != name.table:
-                        self.target.is_never_made(self.target.key(Thing.DATABASE, TableName(None, other), ""))
+                        self.known.is_never_made(self.known.key(Thing.DATABASE, TableName(None, other), ""))
             return
         if found.thing in (Thing.ACCOUNT, Thing.GRANT) or found.temporary:
             return
         for name in names:
             database = query.db if name.database is None else name.database
-            for place in {database, self.target.rewrite_db(database)}:
-                key = self.target.key(found.thing, TableName(place, name.table), current)
-                self.target.is_never_made(key)
+            for place in {database, self.known.rewrite_db(database)}:
+                key = self.known.key(found.thing, TableName(place, name.table), current)
+                self.known.is_never_made(key)
 
 
 def _lacking(key: Key) -> Form:

@@ -47,12 +47,12 @@ from dumpfilter.index.statements import decode_statement_event, statement_of
 from dumpfilter.index.xa import ended_xid
 from dumpfilter.printing.gap_text import gap_text
 from dumpfilter.printing.harmless import AS_IT_IS, Harmless
+from dumpfilter.printing.known_objects import Key, KnownObjects, named
 from dumpfilter.printing.literals import quoted_name, quoted_text, user_variable
 from dumpfilter.printing.load_files import LoadFiles
 from dumpfilter.printing.may_fail import MayFail
 from dumpfilter.printing.row_text import StatementRows
 from dumpfilter.printing.session_variables import USE, Session, server_version
-from dumpfilter.printing.target import Key, Target, named
 
 T = EventType
 
@@ -102,7 +102,7 @@ class TextPrinter:
         self._may_fail = may_fail
         self._kinds = kinds
         self._harmless: Harmless | None = None
-        self._target = Target(rewrite_db=rewrite_db, lower_case=lower_case)
+        self._known = KnownObjects(rewrite_db=rewrite_db, lower_case=lower_case)
         self._context_settings: list[bytes] = []
         """The settings of Intvar, Rand and User_var events, which belong to the statement after them."""
         self._left_out_rows: dict[int, Key] = {}
@@ -238,7 +238,7 @@ class TextPrinter:
         if self._fd is None or self._fd.server_version != fd.server_version:
             self._session = Session(fd)
             if self._may_fail is not MayFail.PRINT:
-                self._harmless = Harmless(self._target, fd.family, server_version(fd), self._may_fail)
+                self._harmless = Harmless(self._known, fd.family, server_version(fd), self._may_fail)
         self._fd = fd
         if fd.created:
             self._setting(b"ROLLBACK")

@@ -48,6 +48,8 @@ class Form(enum.IntEnum):
     HEX = 18
     PADDED_HEX = 19
     """The form of BINARY, which the binlog stores without its last zero bytes; the parameter is the column's length."""
+    REAL = 20
+    """The form of FLOAT and DOUBLE, whose texts are made together; the parameter is the size of a value, bytes."""
 
 
 class Labels(NamedTuple):
@@ -401,7 +403,7 @@ def most_bytes(length, column, forms, parameters, label_bytes):
             total += 8 * size + 3
         elif form == Form.ENUM or form == Form.SET:
             total += label_bytes[c] + _SET_SPARE
-        elif form != Form.PENDING:
+        elif form != Form.PENDING and form != Form.REAL:
             total += _TIME_WIDTH
     return total
 
@@ -421,7 +423,7 @@ def write_texts(data, start, length, column, forms, parameters, labels, out, out
             continue
         at, c = start[k], column[k]
         form, parameter = forms[c], parameters[c]
-        if size < NULL or form == Form.PENDING:
+        if size < NULL or form == Form.PENDING or form == Form.REAL:
             pending[k] = True
         elif form == Form.UTF8:
             if is_utf8(data, at, at + size):
@@ -496,3 +498,11 @@ def splice(texts, text_at, pending, more, more_at, out, out_at):
         else:
             o = _copied(texts, text_at[k], text_at[k + 1], out, o)
     out_at[pending.size] = o
+
+
+@njit(cache=True, nogil=True)
+def gather(data, start, width, out):
+    """Copy values of ``width`` bytes from the offsets ``start`` to ``out``, one after the other."""
+    for k in range(start.size):
+        for n in range(width):
+            out[k * width + n] = data[start[k] + n]

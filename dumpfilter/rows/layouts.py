@@ -37,9 +37,7 @@ _FORMS = {
     T.NEWDECIMAL: Form.DECIMAL,
     T.GEOMETRY: Form.HEX,
 }
-_PYTHONS = frozenset(
-    {T.FLOAT, T.DOUBLE, T.JSON, T.TYPED_ARRAY, T.VECTOR, T.VARCHAR_COMPRESSED, T.BLOB_COMPRESSED, T.NULL}
-)
+_PYTHONS = frozenset({T.JSON, T.TYPED_ARRAY, T.VECTOR, T.VARCHAR_COMPRESSED, T.BLOB_COMPRESSED, T.NULL})
 """The types whose values Python code converts."""
 
 _TEXT_FORMS = {UTF8: Form.UTF8, LATIN1: Form.LATIN1, BINARY: Form.HEX}
@@ -209,6 +207,8 @@ class LayoutTable:
             return self._named(column, family)
         if kind == T.BIT:
             return Form.BITS, 8 * (column.metadata >> 8) + (column.metadata & 0xFF), 0
+        if kind in (T.FLOAT, T.DOUBLE):
+            return Form.REAL, column.metadata, 0
         if kind in _FORMS:
             return _FORMS[kind], column.metadata, 0
         if kind in _PYTHONS:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 _PLAIN_DIGITS = 15
 """The most digits before the point, and zeros behind it, of a number without exponent (``MAX_DECPT_FOR_F_FORMAT``)."""
 
@@ -29,3 +34,14 @@ def plain_number(text: str) -> str:
         return f"{sign}0.{'0' * -point}{digits}"
     whole, fraction = digits[:point].ljust(point, "0"), digits[point:]
     return f"{sign}{whole}.{fraction}" if fraction else sign + whole
+
+
+def number_texts(values: npt.NDArray[np.floating]) -> list[str]:
+    """Return the shortest texts that read back as the same numbers, in the form of :func:`plain_number`.
+
+    >>> number_texts(np.array([1.0, 0.1, 1e22, 1e-5])), number_texts(np.array([0.1, 16777216], np.float32))
+    (['1', '0.1', '1e22', '0.00001'], ['0.1', '16777216'])
+    """
+    texts: list[str] = pc.cast(pa.array(values), pa.string()).to_pylist()
+    # Most texts differ from MySQL's in nothing but a needless ".0". Those with an exponent may differ in their form.
+    return [plain_number(text) if "e" in text else text.removesuffix(".0") for text in texts]

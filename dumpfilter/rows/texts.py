@@ -11,6 +11,7 @@ from dumpfilter.rows import _text_kernels as K
 from dumpfilter.rows._cell_kernels import NULL, Cells
 from dumpfilter.rows.cells import changes_length
 from dumpfilter.rows.layouts import ColumnForms
+from dumpfilter.rows.numbers import number_texts
 from dumpfilter.rows.values import changed_json
 
 MOST_TEXT = (1 << 31) - 1
@@ -43,7 +44,7 @@ def cell_texts(
         data, cells.start, cells.length, column, forms, parameters, columns.labels, text, text_at, pending
     )
     if pending.any():
-        more = [_converted(data, cells, int(k), int(column[k]), columns) for k in np.flatnonzero(pending)]
+        more = _pending_texts(data, cells, column, columns, np.flatnonzero(pending))
         more_at = np.cumsum([0, *map(len, more)], dtype=np.int64)
         joined = np.empty(size + more_at[-1], np.uint8)
         joined_at = np.empty(count + 1, np.int64)
@@ -59,6 +60,28 @@ def cell_texts(
     return pa.StringArray.from_buffers(
         count, pa.py_buffer(text_at.astype(np.int32)), pa.py_buffer(text[:size]), valid, int(null.sum())
     )
+
+
+def _pending_texts(
+    data: npt.NDArray[np.uint8],
+    cells: Cells,
+    column: npt.NDArray[np.int64],
+    columns: ColumnForms,
+    pending: npt.NDArray[np.int64],
+) -> list[bytes]:
+    of_cell = column[pending]
+    real = columns.forms[of_cell] == K.Form.REAL
+    texts = np.empty(pending.size, object)
+    for kind in (np.float32, np.float64):
+        width = np.dtype(kind).itemsize
+        chosen = real & (columns.parameters[of_cell] == width)
+        raw = np.empty(width * int(chosen.sum()), np.uint8)
+        K.gather(data, cells.start[pending[chosen]], width, raw)
+        texts[chosen] = [text.encode() for text in number_texts(raw.view(kind))]
+    for k in np.flatnonzero(~real):
+        texts[k] = _converted(data, cells, int(pending[k]), int(of_cell[k]), columns)
+    found: list[bytes] = texts.tolist()
+    return found
 
 
 def _converted(data: npt.NDArray[np.uint8], cells: Cells, k: int, column: int, columns: ColumnForms) -> bytes:

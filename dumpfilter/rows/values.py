@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import zlib
 from collections.abc import Callable
 
@@ -14,12 +13,11 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.rows.charsets import codec_of, decode
 from dumpfilter.rows.json_binary import changes_expression, json_changes, json_value
-from dumpfilter.rows.numbers import plain_number
+from dumpfilter.rows.numbers import number_texts
 from dumpfilter.rows.table import Column
 
 ToText = Callable[[bytes], str]
 
-_DOUBLE = struct.Struct("<d")
 _FLOAT_BYTES = 4
 _PACKED = 0x80
 """The bit of the first byte of a value that a compressed column of MariaDB stores compressed."""
@@ -30,10 +28,6 @@ _UNWRAPPED = 0x08
 def to_text(column: Column, family: Family) -> ToText:
     """Return the function that converts a column's values to text."""
     kind = column.type
-    if kind == T.FLOAT:
-        return lambda data: plain_number(str(np.frombuffer(data, "<f4")[0]))
-    if kind == T.DOUBLE:
-        return lambda data: plain_number(repr(_DOUBLE.unpack(data)[0]))
     if kind in (T.JSON, T.TYPED_ARRAY):
         return lambda data: json_value(data).json
     if kind == T.VECTOR:
@@ -47,7 +41,7 @@ def to_text(column: Column, family: Family) -> ToText:
 def _vector(data: bytes) -> str:
     if len(data) % _FLOAT_BYTES:
         raise BinlogCorrupt(f"a VECTOR value has {len(data)} bytes, which is no number of floats")
-    return f"[{','.join(plain_number(str(value)) for value in np.frombuffer(data, '<f4'))}]"
+    return f"[{','.join(number_texts(np.frombuffer(data, '<f4')))}]"
 
 
 def uncompressed_value(data: bytes) -> bytes:

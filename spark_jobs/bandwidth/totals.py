@@ -109,8 +109,8 @@ def _about_compression(totals: Totals, slaves: Sequence[SlaveFigures]) -> list[s
 def _about_the_month(totals: Totals, seconds: int) -> list[str]:
     if totals.month is None:
         return [
-            f"No traffic of a month: the binlogs span {human_duration(seconds)}, and {human_duration(SHORTEST)} is the "
-            "least."
+            f"The binlogs span {human_duration(seconds)}. The traffic of a month needs at least "
+            f"{human_duration(SHORTEST)}."
         ]
     if seconds < ROUGH_BELOW:
         return [

@@ -6,8 +6,8 @@ from typing import Literal
 
 from dumpfilter.binlog.query import QueryEvent, StatusVariables
 from dumpfilter.printing.harmless import Form, Harmless
+from dumpfilter.printing.known_objects import KnownObjects
 from dumpfilter.printing.may_fail import MayFail
-from dumpfilter.printing.target import Target
 
 OWN = 0
 """The flags of an event whose current database matters."""
@@ -27,9 +27,9 @@ class Text:
         rewrites: dict[str, str] | None = None,
     ) -> None:
         renamed = rewrites or {}
-        target = Target(rewrite_db=lambda name: renamed.get(name, name), lower_case=False)
+        known = KnownObjects(rewrite_db=lambda name: renamed.get(name, name), lower_case=False)
         version = (10, 11) if family == "mariadb" else (8, 4)
-        self.harmless = Harmless(target, family, version, mode)
+        self.harmless = Harmless(known, family, version, mode)
 
     def drops(self, *texts: str, db: str = "shop") -> None:
         for text in texts:

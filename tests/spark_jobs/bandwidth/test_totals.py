@@ -45,7 +45,7 @@ def test_a_short_time_has_no_month_and_says_so() -> None:
     results = made_results(hours=0.5, price=0.09)
     assert results.totals.month is None
     assert all(one.month is None for one in results.slaves)
-    assert any("No traffic of a month" in remark for remark in results.remarks)
+    assert any("The traffic of a month needs at least" in remark for remark in results.remarks)
     assert with_totals(empty_results()).totals.month is None
 
 

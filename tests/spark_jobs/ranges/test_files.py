@@ -55,6 +55,31 @@ def test_a_file_uri_is_its_path(tmp_path: Path) -> None:
         assert (file.name, file.size) == (FILES[0].name, FILES[0].stat().st_size)
 
 
+def test_a_pattern_is_the_binlogs_that_match(tmp_path: Path) -> None:
+    for name in ("b.999999", "b.1000000", "b.000007", "b.index", "b.000007.idx", "b.state", "a.000001"):
+        (tmp_path / name).write_bytes(FILES[0].read_bytes())
+    wanted = [str(tmp_path / name) for name in ("b.000007", "b.999999", "b.1000000")]
+    for pattern in (
+        f"{tmp_path}/b.*",
+        f"{tmp_path.as_uri()}/b.*",
+        [f"{tmp_path}/b.0*", f"{tmp_path}/b.[19]*"],
+    ):
+        assert find_set(pattern) == wanted
+    for pattern in ("c.*", "b.0*8", "none/b.*"):
+        with pytest.raises(BinlogMissing, match="no binlog file matches this pattern"):
+            find_set(f"{tmp_path}/{pattern}")
+    odd = tmp_path / "b*.000001"
+    odd.write_bytes(FILES[0].read_bytes())
+    assert find_set(str(odd)) == [str(odd)]
+
+
+def test_a_pattern_on_an_object_store(query: str) -> None:
+    found = find_set(f"s3a://bucket/logs of/bin.0000*{query}")
+    assert found == [f"s3a://bucket/logs of/{path.name}{query}" for path in FILES]
+    with pytest.raises(BinlogMissing, match="no binlog file matches"):
+        find_set(f"s3a://bucket/logs of/other.*{query}")
+
+
 def test_a_host_in_a_file_uri_is_refused() -> None:
     with pytest.raises(OptionError, match="three slashes"):
         find_set("file://there/bin.index")

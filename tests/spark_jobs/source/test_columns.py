@@ -3,6 +3,7 @@ rows of the file."""
 
 from __future__ import annotations
 
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,18 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql import datasource as D
 
+from dumpfilter.binlog.events import EventType as T
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.spark_jobs.ranges.range_index import index_file
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE
 from dumpfilter.spark_jobs.source.columns import TYPES, named_by
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import cuts_of
+from dumpfilter.spark_jobs.source.pushdown import predicate_of
 from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
 from dumpfilter.statement import Statement, StatementKind, TableName
 from dumpfilter.workload.generate import generate
@@ -75,6 +81,41 @@ def test_a_column_alone_is_as_it_is_among_all(name: str) -> None:
         whole = [FileRange(str(path), 4, path.stat().st_size)]
         alone = read(path, whole, asked_columns=(name,))
         assert alone == [{name: row[name]} for row in events_of(path.read_bytes(), path.name)]
+
+
+@pytest.mark.parametrize("name", ["mysql-payloads", "mysql-statement", "mariadb-mixed"])
+def test_statements_have_their_texts(name: str) -> None:
+    texts = set()
+    for path in (path for path in RECORDED if path.parent.name == name):
+        whole = [FileRange(str(path), 4, path.stat().st_size)]
+        rows = read(path, whole, asked_columns=("position", "type", "inner", "sql"))
+        plain = {event.offset: event for event in iter_events(BytesIO(path.read_bytes()), file=path.name)}
+        for row in rows:
+            event = plain[row["position"]]
+            if row["inner"] is None and event.type in (T.QUERY, T.QUERY_COMPRESSED, T.EXECUTE_LOAD_QUERY):
+                assert row["sql"] == decode_statement_event(event.type, event.body, event.fd).text
+            elif event.type == T.ANNOTATE_ROWS:
+                assert row["sql"] == bytes(event.body).decode()
+            elif row["type"] not in ("Query", "Rows_query"):
+                assert row["sql"] is None
+        texts |= {(row["sql"], row["inner"] is not None) for row in rows}
+    assert ("BEGIN", False) in texts or name != "mysql-statement"
+    assert ("BEGIN", True) in texts or name != "mysql-payloads"
+    assert len(texts) > 10
+
+
+def test_a_condition_on_texts_chooses_events() -> None:
+    path = next(path for path in RECORDED if path.parent.name == "mysql-mixed")
+    options = SourceOptions("unread", asked_columns=("position",))
+    whole = FileRange(str(path), 4, path.stat().st_size)
+    predicate = predicate_of(D.StringStartsWith(("sql",), "CREATE DATABASE"), options.types)
+    assert predicate is not None
+    found = [row for batch in read_batches(whole, options, None, [predicate]) for row in batch.to_pylist()]
+    texts = read(path, [whole], asked_columns=("position", "sql"))
+    assert found
+    assert found == [
+        {"position": row["position"]} for row in texts if (row["sql"] or "").startswith("CREATE DATABASE")
+    ]
 
 
 def test_what_a_statement_is_about() -> None:

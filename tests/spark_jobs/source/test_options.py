@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dumpfilter.errors import OptionError
@@ -56,6 +58,43 @@ def test_options_are_read() -> None:
     assert (options.opened, options.verify, options.skip_corrupt) == (False, False, True)
     assert (options.range_size, options.bytes_per_trigger) == (2 << 20, 3 << 30)
     assert SourceOptions.parse({"path": "/x"}) == SourceOptions("/x")
+
+
+def test_filters_of_slaves_are_read(tmp_path: Path) -> None:
+    replica = tmp_path / "Web-2.cnf"
+    replica.write_text("[mysqld]\nreplicate-do-db = hr\n")
+    options = SourceOptions.parse(
+        {
+            "path": "/x",
+            "filter": "--replicate-do-db=shop",
+            "slave.web": "--replicate-ignore-table 'shop.a b'",
+            "slaves": str(replica),
+        }
+    )
+    assert [one.rules for one in options.definitions] == [
+        ("--replicate-do-db=hr",),
+        ("--replicate-ignore-table=shop.a b",),
+        ("--replicate-do-db=shop",),
+    ]
+    assert options.columns[-2:] == ("sent_Web_2", "sent_web")
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"filter": "--replicate-do-sb=shop"}, "option filter: "),
+        ({"filter": "--replicate-do-db=a:shop --replicate-do-db=b:shop"}, "several channels"),
+        ({"slave.web": "shop"}, r"option slave\.web: 'shop' is no option"),
+        ({"slave.": "--replicate-do-db=shop"}, "a slave needs a name"),
+        (
+            {"slave.a b": "--replicate-do-db=x", "slave.a-b": "--replicate-do-db=x"},
+            "the same column sent_a_b",
+        ),
+    ],
+)
+def test_filters_that_cannot_be_are_refused(bad: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        SourceOptions.parse({"path": "/x", **bad})
 
 
 def test_a_schema_names_columns_as_the_option_does() -> None:

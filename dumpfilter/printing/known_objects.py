@@ -35,8 +35,8 @@ class Trigger:
     body: Body
 
 
-class Target:
-    """The known objects of the server that runs the text: those that it has, and those that it lacks.
+class KnownObjects:
+    """The known objects of the target, which is the server that runs the text: present ones and missing ones.
 
     Parameters:
         rewrite_db: returns the name that a current database has on the target.
