@@ -247,9 +247,9 @@ class ReplicaTables:
 
     def _database(self, event: SetEvent, statement: Statement, decision: Decision) -> None:
         source = statement.database or statement.current_database or ""
-        name = self.rule_filter.rewrite_db(source)
+        name, same = (self._same((each, ""))[0] for each in (self.rule_filter.rewrite_db(source), source))
         if statement.kind is StatementKind.CREATE_DATABASE:
-            is_made = decision.verdict is not Verdict.IGNORE and name == source
+            is_made = decision.verdict is not Verdict.IGNORE and name == same
             is_new = not (event.effects.conditional and any(source == each for each, _ in self._used))
             if not is_made and is_new:
                 self._databases[name] = _Known(_State.ABSENT, event, decision)

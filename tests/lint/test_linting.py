@@ -201,6 +201,13 @@ def test_capitals_under_lower_case_table_names() -> None:
     assert codes(knowledge(*SHOP), "ignore-db=HR", names=NameRules("mysql", lower_case_table_names=1)) == []
 
 
+def test_databases_under_lower_case_table_names() -> None:
+    known = knowledge(": CREATE DATABASE SHOP", "Shop: CREATE TABLE orders (i INT)", "rows of shop.orders")
+    names = NameRules("mysql", lower_case_table_names=1)
+    assert codes(known, "wild-do-table=Shop.ord%", names=names) == ["missing-database"]
+    assert codes(known, "wild-do-table=Shop.%", names=names) == []
+
+
 def test_alike_tables_share_a_warning() -> None:
     known = knowledge(*(f"hr: UPDATE shop.t{number} SET i = 1" for number in range(9)), "rows of shop.t0")
     (warning,) = lint(Filter.from_options(["--replicate-do-db=shop"]), known)
