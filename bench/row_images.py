@@ -37,7 +37,7 @@ _WANTED = ROWS | {EventType.TABLE_MAP}
 
 
 class _Connection:
-    """What the other library asks its connection to the server."""
+    """The answers that the other library wants of its connection to the server."""
 
     charset = "utf8mb4"
 

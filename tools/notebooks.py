@@ -21,7 +21,7 @@ _SECONDS = 300
 
 def run(path: Path) -> Any:
     """Return a notebook with the outputs of a new run. Raises CellExecutionError for a cell that fails."""
-    notebook = nbformat.read(path, as_version=4)
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
@@ -50,7 +50,7 @@ def main() -> None:
     """Run all notebooks, or those that the command line names."""
     named = [Path(argument) for argument in sys.argv[1:]]
     for path in named or sorted(NOTEBOOKS.glob("*.ipynb")):
-        nbformat.write(run(path), path)
+        nbformat.write(run(path), path)  # type: ignore[no-untyped-call]
         print(path)
 
 
