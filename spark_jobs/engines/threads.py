@@ -61,8 +61,8 @@ class ThreadRunner:
             progress_bar(self._console, label, len(tasks), amount, job.reached),
             ThreadPoolExecutor(threads, "task") as pool,
         ):
-            running = [pool.submit(job.work_off) for _ in range(threads)]
             try:
+                running = [pool.submit(job.work_off) for _ in range(threads)]
                 # Another thread may receive the signal of Ctrl-C, which does not end a wait of the main thread.
                 while wait(running, timeout=_POLL).not_done:
                     pass
