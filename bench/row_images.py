@@ -37,7 +37,7 @@ _WANTED = ROWS | {EventType.TABLE_MAP}
 
 
 class _Connection:
-    """The answers that the other library wants of its connection to the server."""
+    """A stand-in for the connection to a server, with the facts that the other library asks for."""
 
     charset = "utf8mb4"
 
