@@ -255,7 +255,7 @@ class _Announcer:
         if is_json():
             log.info(event, **fields)
         else:
-            self._terminal.print(printable(line, _LONGEST_LINE), markup=False)
+            self._terminal.print(printable(line, _LONGEST_LINE), markup=False, soft_wrap=True)
 
 
 def _drain(server: MasterServer, seconds: float, signals: _Signals) -> None:

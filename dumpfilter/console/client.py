@@ -12,6 +12,7 @@ from pymysql.constants import FIELD_TYPE
 
 from dumpfilter.console.script import ScriptStatement
 from dumpfilter.errors import ConnectionLost
+from dumpfilter.packets.other_protocols import speaks_no_mysql
 
 _CONNECT_SECONDS = 10
 
@@ -82,6 +83,11 @@ def run_statements(login: ConsoleLogin, statements: Sequence[ScriptStatement]) -
                     if cursor.description is not None:
                         yield _result(statement, cursor)
     except pymysql.err.Error as error:
+        if speaks_no_mysql(error):
+            raise ConnectionLost(
+                f"{login.host}:{login.port}: no console answers here, but another protocol, as at a master's port for "
+                "slaves: name the port of --console-port"
+            ) from None
         number, message = (*error.args, "")[:2] if error.args else (_SERVER_GONE, "")
         if not isinstance(number, int) or number in _CLIENT_ERRORS or not number:
             raise ConnectionLost(f"{login.host}:{login.port}: {message or error}") from error

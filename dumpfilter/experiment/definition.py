@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from dumpfilter.errors import OptionError
+from dumpfilter.options.near import did_you_mean
 from dumpfilter.options.toml_file import Model, load_toml
 from dumpfilter.simulation.results import Variant
 from dumpfilter.topology import parse_toml_topology, topology_from
-from dumpfilter.topology.drafts import did_you_mean
 from dumpfilter.topology.model import RecordingNode, RunningNode, ServerNode, Topology, WorkloadNode
 from dumpfilter.topology.units import parse_rate, parse_time
 

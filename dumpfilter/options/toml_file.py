@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from dumpfilter.errors import OptionError
+from dumpfilter.options.near import did_you_mean
 from dumpfilter.options.small_file import read_small_file
 
 
@@ -39,7 +41,9 @@ def load_toml(path: Path, model: type[_Model]) -> _Model:
         raise OptionError(f"{path}: {error}") from None
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        raise OptionError(f"{path}: {_key(first['loc'])}: {_reason(first['type'], first['msg'])}") from None
+        raise OptionError(
+            f"{path}: {_key(first['loc'])}: {_reason(first['type'], first['msg'])}{_near(model, first)}"
+        ) from None
 
 
 def _key(location: tuple[int | str, ...]) -> str:
@@ -48,5 +52,29 @@ def _key(location: tuple[int | str, ...]) -> str:
 
 
 def _reason(kind: str, message: str) -> str:
-    reasons = {"extra_forbidden": "there is no such key", "missing": "is missing"}
+    reasons = {
+        "extra_forbidden": "there is no such key",
+        "missing": "is missing",
+        "tuple_type": "must be a list, as in ['one', 'two']",
+    }
     return reasons.get(kind, message[:1].lower() + message[1:])
+
+
+def _near(model: type[BaseModel], error: ErrorDetails) -> str:
+    """Return which key was probably meant, for an error about an unknown key."""
+    if error["type"] != "extra_forbidden":
+        return ""
+    *tables, key = (part for part in error["loc"] if isinstance(part, str))
+    for table in tables:
+        within = _models(model.model_fields[table].annotation) if table in model.model_fields else []
+        if not within:
+            return ""
+        model = within[0]
+    return did_you_mean(key, [field.alias or name for name, field in model.model_fields.items()])
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    """Return the models in a type such as ``tuple[Model, ...]``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models(part)]

@@ -13,6 +13,7 @@ from pymysql.connections import Connection
 from pymysql.constants import COMMAND
 
 from dumpfilter.errors import ConnectionLost, DumpfilterError, SourceRefused, SourceStreamDamaged, TlsError
+from dumpfilter.packets.other_protocols import speaks_no_mysql
 from dumpfilter.printable import printable
 from dumpfilter.receiver.credentials import Credentials
 from dumpfilter.receiver.tls import TlsMode, context_of
@@ -218,6 +219,11 @@ class SourceConnection:
             reason = original.strerror or str(original) or type(original).__name__
             return ConnectionLost(
                 f"{where}: cannot be reached: {reason}; is the server up, and is this its address?"
+            )
+        if speaks_no_mysql(error):
+            return SourceRefused(
+                f"{where}: no MySQL server answers here, but another protocol, as at a master's port for slaves: "
+                "name a server, or the port of --replica-port"
             )
         if isinstance(error, pymysql.err.MySQLError):
             number, text = (*error.args, "", "")[:2] if error.args else (2013, str(error))

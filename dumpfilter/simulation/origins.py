@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dumpfilter.errors import OptionError
+from dumpfilter.options.near import did_you_mean
 from dumpfilter.simulation.plan import Plan
-from dumpfilter.topology.drafts import did_you_mean
 from dumpfilter.topology.model import RecordingNode, Topology
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from dumpfilter.errors import OptionError
+from dumpfilter.options.near import did_you_mean
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.simulate import Search
-from dumpfilter.topology.drafts import did_you_mean
 from dumpfilter.topology.units import parse_rate, parse_time
 
 _WORDS = ("rate", "delay")

@@ -14,6 +14,7 @@ from typing import Any
 
 from dumpfilter.demo.processes import uninterrupted
 from dumpfilter.links.client import LinkProcess
+from dumpfilter.options.near import did_you_mean
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.ground import HOST, Ground
@@ -27,7 +28,6 @@ from dumpfilter.testbed.own_nodes import Master, Slave
 from dumpfilter.testbed.server_law import ServerLaw
 from dumpfilter.testbed.server_nodes import RunningServerNode, SqlNode, StartedServer
 from dumpfilter.testbed.values import NodeStatus, TestbedStatus
-from dumpfilter.topology.drafts import did_you_mean
 from dumpfilter.topology.model import (
     Link,
     MasterNode,

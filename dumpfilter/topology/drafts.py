@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -82,14 +81,3 @@ class Draft:
     options: tuple[str, ...] = ()
     own_master: bool = False
     """Whether the name of a workload or recording is that of the master that reads it, as in the short string."""
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of an error about an unknown word: the nearest known word, or the list of known words.
-
-    >>> did_you_mean("rulse", ["rules", "from"]), did_you_mean("x", ["rules", "from"])
-    ('; did you mean rules?', '; there are rules, from')
-    """
-    words = list(known)
-    near = difflib.get_close_matches(word, words, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(words)}" if words else ""

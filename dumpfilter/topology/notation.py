@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from dumpfilter.errors import OptionError
-from dumpfilter.topology.drafts import did_you_mean
+from dumpfilter.options.near import did_you_mean
 from dumpfilter.topology.model import Topology
 from dumpfilter.topology.short_string import parse_string
 from dumpfilter.topology.toml_notation import load_toml_topology

@@ -19,6 +19,7 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, RuleKind, parse_option
 from dumpfilter.links.shape import PLAIN
+from dumpfilter.options.near import did_you_mean
 from dumpfilter.topology.checks import check_topology
 from dumpfilter.topology.drafts import (
     Draft,
@@ -28,7 +29,6 @@ from dumpfilter.topology.drafts import (
     Running,
     Server,
     Workload,
-    did_you_mean,
 )
 from dumpfilter.topology.inference import inferred_role, inferred_style
 from dumpfilter.topology.model import (

@@ -30,6 +30,7 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind
 from dumpfilter.links.shape import PLAIN, LinkShape
+from dumpfilter.options.near import did_you_mean
 from dumpfilter.options.sizes import parse_size
 from dumpfilter.topology.drafts import (
     Draft,
@@ -40,7 +41,6 @@ from dumpfilter.topology.drafts import (
     Running,
     Server,
     Workload,
-    did_you_mean,
 )
 from dumpfilter.topology.inference import role_to_say, style_to_say
 from dumpfilter.topology.model import (

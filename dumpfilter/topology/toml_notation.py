@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from dumpfilter.binlog.format import Family
 from dumpfilter.errors import OptionError
 from dumpfilter.links.shape import PLAIN, LinkShape, Outage
+from dumpfilter.options.near import did_you_mean
 from dumpfilter.options.sizes import parse_size
 from dumpfilter.options.small_file import read_small_file
 from dumpfilter.options.toml_file import Model
@@ -26,7 +27,6 @@ from dumpfilter.topology.drafts import (
     Server,
     Where,
     Workload,
-    did_you_mean,
 )
 from dumpfilter.topology.inference import role_to_say, style_to_say
 from dumpfilter.topology.model import (

@@ -88,9 +88,9 @@ def _refuse_mysql(options: MasterOptions) -> None:
         return
     family = "MariaDB" if "MariaDB" in version else "MySQL"
     raise NotAMaster(
-        f"master {options.address}: this is a {family} server ({version}), not a dumpfilter master: start a master for "
-        f"the server (dumpfilter master mysql://USER@{options.address}/ --store DIRECTORY) and give that master's "
-        "--port; a master's --console-port and --replica-port answer as MySQL servers, too"
+        f"master {options.address}: this is a {family} server ({version}), or a console or replication port of "
+        "dumpfilter, and not a dumpfilter master's port for slaves: give the master's --port; for a server start a "
+        f"master first (dumpfilter master mysql://USER@{options.address}/ --store DIRECTORY)"
     )
 
 

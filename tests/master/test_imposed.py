@@ -373,7 +373,7 @@ def test_a_configuration_file(tmp_path: Path) -> None:
     ("change", "named"),
     [
         (('name = "repl"\n', 'name = "repl"\nrole = "x"\n'), "user[1].role: there is no such key"),
-        (("[[user]]", "[[users]]"), "users: there is no such key"),
+        (("[[user]]", "[[users]]"), "users: there is no such key; did you mean user?"),
         (('password = "secret"\n', ""), "user[1].password_hash: is missing"),
         (('password = "secret"', 'password = "secret"\npassword_hash = "x"'), "stands beside password"),
         (('password = "secret"', 'password_hash = "secret"'), "user[1].password_hash: is no hash"),

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.errors import NotAMaster
+from dumpfilter.console.client import ConsoleLogin, run_statements
+from dumpfilter.console.script import ScriptStatement
+from dumpfilter.errors import ConnectionLost, NotAMaster
 from dumpfilter.slave.mysql_greeting import mysql_version, version_in
 from dumpfilter.slave.threads.connection import explain_failure
 from dumpfilter.slave.threads.master_options import MasterOptions
@@ -65,6 +67,23 @@ def test_nobody_listens() -> None:
     assert mysql_version("127.0.0.1", port) is None
 
 
+def test_a_console_client_at_a_masters_port_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def settings() -> None:
+            connection, _ = server.accept()
+            with connection:
+                # The frame with which a server of HTTP/2 begins.
+                connection.sendall(b"\0\0\x24\x04\0\0\0\0\0" + bytes(36))
+
+        thread = threading.Thread(target=settings)
+        thread.start()
+        login = ConsoleLogin("127.0.0.1", server.getsockname()[1], "root", "", None)
+        with pytest.raises(ConnectionLost, match="no console answers here, but another protocol"):
+            list(run_statements(login, [ScriptStatement("SELECT 1", 1)]))
+        thread.join()
+
+
 class Failed(grpc.RpcError):
     def code(self) -> grpc.StatusCode:
         return grpc.StatusCode.UNAVAILABLE
@@ -85,8 +104,6 @@ def test_a_slave_at_a_mysql_server_is_told() -> None:
         thread.start()
         address = f"127.0.0.1:{server.getsockname()[1]}"
         options = MasterOptions(address=address, server_id=7, uuid="u")
-        with pytest.raises(
-            NotAMaster, match=rf"{address}: this is a MySQL server \(8\.4\.3\), not a dumpfilter"
-        ):
+        with pytest.raises(NotAMaster, match=rf"{address}: this is a MySQL server \(8\.4\.3\), or a console"):
             explain_failure(options, Failed(), lambda: False)
         thread.join()

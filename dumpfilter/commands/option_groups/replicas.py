@@ -26,7 +26,8 @@ class ReplicaOptions(OptionGroup):
         int | None,
         typer.Option(
             help="Port for MySQL and MariaDB replicas, mysqlbinlog and mariadb-binlog; 0 takes a free one. The "
-            "[[replica]] tables of --config name their users and filters. Without this option there is no such port.",
+            r"\[\[replica]] tables of --config name their users and filters. Without this option there is no such "
+            "port.",
             min=0,
             max=65535,
             rich_help_panel=PANEL,

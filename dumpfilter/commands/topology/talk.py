@@ -12,6 +12,7 @@ import typer
 from dumpfilter.commands.topology.options import DIRECTORY, Directory, NodeName
 from dumpfilter.console.rendering import Format
 from dumpfilter.errors import OptionError
+from dumpfilter.options.near import did_you_mean
 from dumpfilter.printable import for_terminal
 
 _FOLLOW_SECONDS = 0.2
@@ -89,7 +90,6 @@ def logs_command(
 def _node(directory: Path, name: str) -> dict[str, Any]:
     """Return the status of a node. Raises OptionError for a node that the topology does not have."""
     from dumpfilter.testbed.control import Control
-    from dumpfilter.topology.drafts import did_you_mean
 
     nodes: dict[str, dict[str, Any]] = Control(directory).ask("status")["nodes"]
     if name not in nodes:
