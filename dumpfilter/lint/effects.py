@@ -8,6 +8,7 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import QueryEvent, TableName
 from dumpfilter.lint.knowledge import NO_EFFECTS, Effects, Trigger
 from dumpfilter.statement import StatementKind, StatementText, statement_shape
+from dumpfilter.statement.definitions import read_definition
 from dumpfilter.statement.reads import tables_read
 from dumpfilter.statement.shape import read_text
 
@@ -16,14 +17,15 @@ K = StatementKind
 DEFINING = frozenset(
     {
         *(K.CREATE_TABLE, K.CREATE_TABLE_LIKE, K.CREATE_TABLE_SELECT, K.ALTER_TABLE, K.DROP_TABLE),
-        *(K.RENAME_TABLE, K.VIEW, K.CREATE_TRIGGER, K.CREATE_INDEX, K.DROP_INDEX),
+        *(K.RENAME_TABLE, K.VIEW, K.CREATE_TRIGGER, K.DROP_TRIGGER, K.CREATE_INDEX, K.DROP_INDEX),
         *(K.CREATE_DATABASE, K.DROP_DATABASE),
     }
 )
-"""The kinds of statement that change definitions of tables. Lint looks at each such statement of a set."""
+"""The kinds of statement that change definitions of tables and triggers. Lint looks at each such statement of a set."""
 
 _MAKING = frozenset({K.CREATE_TABLE, K.CREATE_TABLE_LIKE, K.CREATE_TABLE_SELECT})
 _QUERYING = frozenset({K.CREATE_TABLE_SELECT, K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.VIEW})
+_ADDING = frozenset({K.INSERT, K.LOAD_DATA})
 
 NO_FOREIGN_KEY_CHECKS = 1 << 26
 """The bit of a Query event's ``flags2`` for a session with foreign_key_checks=0 (OPTION_NO_FOREIGN_KEY_CHECKS)."""
@@ -40,6 +42,9 @@ _WRITE = re.compile(
     rf"{_QUALIFIED}",
     re.IGNORECASE,
 )
+_REPLACING = re.compile(
+    r"\bON\s+DUPLICATE\s+KEY\s+UPDATE\b|^\s*LOAD\b[^`\"]*\bREPLACE\s+INTO\b", re.IGNORECASE
+)
 _NO_UPDATE = re.compile(r"\bON\s+DUPLICATE\s+KEY\s+UPDATE\b|\bFOR\s+UPDATE\b", re.IGNORECASE)
 """The places of a trigger's body in which UPDATE begins no statement."""
 
@@ -48,7 +53,7 @@ def effects_of(query: QueryEvent, family: Family) -> Effects:
     """Return the effects of a decoded statement on tables."""
     sql_mode = query.status.sql_mode or 0
     parsed = read_text(query.text, family=family, sql_mode=sql_mode)
-    if parsed.kind not in DEFINING and parsed.kind not in _QUERYING:
+    if parsed.kind not in DEFINING and parsed.kind not in _QUERYING | _ADDING:
         return NO_EFFECTS
     if query.error_code:
         # The statement failed on its server, and did only a part of its work.
@@ -58,11 +63,16 @@ def effects_of(query: QueryEvent, family: Family) -> Effects:
     if parsed.kind in _QUERYING or parsed.kind is K.CREATE_TABLE_LIKE:
         reads = tables_read(query.text, family=family, sql_mode=sql_mode) or ()
     checks = not (query.status.flags2 or 0) & NO_FOREIGN_KEY_CHECKS
-    return _effects(parsed, shape, reads, checks_foreign_keys=checks)
+    return _effects(parsed, shape, family, reads, checks_foreign_keys=checks)
 
 
 def _effects(
-    parsed: StatementText, shape: str, reads: tuple[TableName, ...], *, checks_foreign_keys: bool
+    parsed: StatementText,
+    shape: str,
+    family: Family,
+    reads: tuple[TableName, ...],
+    *,
+    checks_foreign_keys: bool,
 ) -> Effects:
     kind, named = parsed.kind, (parsed.updated or ((),))[0] if parsed.updated else (parsed.objects or ())
     makes: tuple[TableName, ...] = ()
@@ -83,17 +93,23 @@ def _effects(
         parents=parents,
         conditional=bool(_CONDITION.search(shape)),
         temporary=parsed.temporary,
-        trigger=_trigger(parsed, shape) if kind is K.CREATE_TRIGGER else None,
+        trigger=_trigger(parsed, shape, family) if kind is K.CREATE_TRIGGER else None,
+        drops_trigger=(parsed.objects or (None,))[0] if kind is K.DROP_TRIGGER else None,
+        replaces=kind in _ADDING and bool(_REPLACING.search(shape)),
     )
 
 
-def _trigger(parsed: StatementText, shape: str) -> Trigger | None:
+def _trigger(parsed: StatementText, shape: str, family: Family) -> Trigger | None:
     body = _TRIGGER_BODY.search(shape)
-    if body is None or not parsed.updated:
+    definition = read_definition(shape, family)
+    if body is None or definition is None or not (parsed.updated and parsed.objects):
         return None
     text = _NO_UPDATE.sub(" ", shape[body.end() :])
     return Trigger(
-        parsed.updated[0][0], tuple(dict.fromkeys(_table(found) for found in _WRITE.finditer(text)))
+        parsed.objects[0],
+        parsed.updated[0][0],
+        definition.changes,
+        tuple(dict.fromkeys(_table(found) for found in _WRITE.finditer(text))),
     )
 
 

@@ -45,6 +45,9 @@ _MAY_READ = frozenset(
 _READING_WORDS = (b"SELECT", b"JOIN", b"USING", b"TABLE")
 """The words of which a statement has one when it reads a table that it does not change."""
 
+_REPLACING_WORDS = {StatementKind.INSERT: b"DUPLICATE", StatementKind.LOAD_DATA: b"REPLACE"}
+"""The words of statements that add rows, and change those with the same keys."""
+
 Progress = Callable[[int], None]
 """A function that is told the number of bytes of each segment that the pass has read."""
 
@@ -76,8 +79,12 @@ class Gatherer:
         self._subjects = subjects
         self._met: set[int] = set()
         """The numbers of the subjects whose next event lint need not look at."""
-        self._read: dict[int, set[tuple[TableName, ...]]] = {}
-        """The lists of tables that statements of a subject read, as far as lint need not look at them again."""
+        self._read: dict[int, set[tuple[tuple[TableName, ...], bool]]] = {}
+        """The lists of tables that statements of a subject read, as far as lint need not look at them again.
+
+        The second part tells whether the statements may replace rows.
+        """
+        self._has_trigger = False
         self._of_table: dict[tuple[str, str], set[int]] = {}
         self._repeated: Counter[int] = Counter()
         self._xa: set[int] = set()
@@ -128,6 +135,9 @@ class Gatherer:
     def _add_statement(self, owner: int, subject: Statement, number: int, texts: _Texts) -> None:
         defines = subject.kind in DEFINING
         reads = subject.kind in _MAY_READ and texts.may_read(number)
+        if self._has_trigger and subject.kind in _REPLACING_WORDS:
+            # Such a statement fires other triggers than the same statement without the word.
+            reads |= texts.has_word(number, _REPLACING_WORDS[subject.kind])
         if not defines and not reads and owner in self._met:
             return
         query = texts.query(number)
@@ -138,13 +148,14 @@ class Gatherer:
         effects = effects_of(query, texts.fd.family) if defines or reads else NO_EFFECTS
         event = SetEvent(subject, texts.evidence(number, _shown(query)), effects, query.thread_id)
         if defines:
+            self._has_trigger |= effects.trigger is not None
             self._forget(event)
             self.knowledge.events.append(event)
             self.knowledge.name(event)
             return
         known = self._read.setdefault(owner, set())
-        if effects.reads not in known:
-            known.add(effects.reads)
+        if (effects.reads, effects.replaces) not in known:
+            known.add((effects.reads, effects.replaces))
             self._keep(owner, event)
 
     def _is_repeated(self, owner: int, query: QueryEvent) -> bool:
@@ -203,8 +214,12 @@ class _Texts:
 
     def may_read(self, number: int) -> bool:
         """Tell whether a statement may read a table that it does not change."""
+        return self.has_word(number, *_READING_WORDS)
+
+    def has_word(self, number: int, *words: bytes) -> bool:
+        """Tell whether a statement has one of the words in its text, in any case."""
         event = self.event(number).upper()
-        return any(word in event for word in _READING_WORDS)
+        return any(word in event for word in words)
 
     def query(self, number: int) -> QueryEvent | None:
         """Return the decoded statement of an event; None when the statement cannot be decoded."""

@@ -9,13 +9,17 @@ from dumpfilter.binlog.query import TableName
 from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.lint.findings import Evidence
 from dumpfilter.statement import StatementKind
+from dumpfilter.statement.mentions import Change
 
 
 @dataclass(frozen=True)
 class Trigger:
-    """A trigger that a CREATE TRIGGER statement defines: its table, and the tables that its body changes."""
+    """A trigger that a CREATE TRIGGER statement defines: its name, its table, and the tables that its body changes."""
 
+    name: TableName
     table: TableName
+    fired_by: tuple[Change, ...]
+    """The changes of rows that fire the trigger."""
     writes: tuple[TableName, ...]
 
 
@@ -37,6 +41,13 @@ class Effects:
     temporary: bool = False
     """Whether the tables that the statement makes or removes are temporary."""
     trigger: Trigger | None = None
+    drops_trigger: TableName | None = None
+    """The name of the trigger that the statement removes."""
+    replaces: bool = False
+    """Whether the statement adds rows, and changes those with the same keys.
+
+    INSERT … ON DUPLICATE KEY UPDATE and LOAD DATA … REPLACE do so. The kind of a REPLACE tells enough.
+    """
 
     @property
     def changes_definitions(self) -> bool:

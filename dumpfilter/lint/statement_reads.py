@@ -7,6 +7,7 @@ depend on nothing else, so that only statements are looked at.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dumpfilter.binlog.query import TableName
 from dumpfilter.filter import ReplicationFilter, RuleKind, Verdict
@@ -16,19 +17,85 @@ from dumpfilter.lint.items import Item, few
 from dumpfilter.lint.knowledge import SetEvent, SetKnowledge, Trigger
 from dumpfilter.lint.reasons import rules_of
 from dumpfilter.statement import Statement, StatementKind
+from dumpfilter.statement.mentions import Change
 
 K = StatementKind
 Name = tuple[str, str]
 
-_CHANGING = frozenset({K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.LOAD_DATA})
-_COPYING = _CHANGING | {K.CREATE_TABLE_SELECT}
+_FIRES = {
+    K.INSERT: (Change.INSERT,),
+    K.REPLACE: (Change.INSERT, Change.DELETE),
+    K.UPDATE: (Change.UPDATE,),
+    K.DELETE: (Change.DELETE,),
+    K.LOAD_DATA: (Change.INSERT,),
+}
+"""The changes of rows that statements make, for which a table may have triggers. TRUNCATE fires no trigger."""
+
+_FIRES_MORE = {K.INSERT: Change.UPDATE, K.LOAD_DATA: Change.DELETE}
+"""The further changes of a statement with ON DUPLICATE KEY UPDATE, or of LOAD DATA with REPLACE."""
+
+_COPYING = frozenset({*_FIRES, K.CREATE_TABLE_SELECT})
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A trigger of the source, with the event that made it."""
+
+    event: SetEvent
+    statement: Statement
+    trigger: Trigger
+
+
+class _Triggers:
+    """The triggers that statements of the set have made, by table."""
+
+    def __init__(self) -> None:
+        self._of_table: dict[Name, list[_Known]] = {}
+
+    def follow(self, event: SetEvent, statement: Statement) -> None:
+        """Note the triggers that a statement makes, removes, or moves with their table."""
+        effects = event.effects
+        if effects.trigger is not None:
+            self._drop(_resolved(effects.trigger.name, statement))
+            known = _Known(event, statement, effects.trigger)
+            self._of_table.setdefault(_resolved(effects.trigger.table, statement), []).append(known)
+        if effects.drops_trigger is not None:
+            self._drop(_resolved(effects.drops_trigger, statement))
+        if not effects.temporary:
+            for table in effects.removes:
+                self._of_table.pop(_resolved(table, statement), None)
+        for old, new in effects.renames:
+            moved = self._of_table.pop(_resolved(old, statement), None)
+            if moved is not None:
+                self._of_table[_resolved(new, statement)] = moved
+        if statement.kind is K.DROP_DATABASE:
+            for name in [name for name in self._of_table if name[0] == statement.database]:
+                del self._of_table[name]
+
+    def fired_by(self, event: SetEvent, statement: Statement) -> Iterator[_Known]:
+        """Yield the triggers that a statement fires."""
+        changes = set(_FIRES.get(statement.kind, ()))
+        if event.effects.replaces and statement.kind in _FIRES_MORE:
+            changes.add(_FIRES_MORE[statement.kind])
+        if not changes:
+            return
+        for table in (each for tables in statement.updated or () for each in tables):
+            for known in self._of_table.get(_resolved(table, statement), ()):
+                if changes.intersection(known.trigger.fired_by):
+                    yield known
+
+    def _drop(self, name: Name) -> None:
+        for table, known in self._of_table.items():
+            self._of_table[table] = [
+                each for each in known if _resolved(each.trigger.name, each.statement) != name
+            ]
 
 
 def statements_that_depend(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Iterator[Item]:
     """Yield the statements that pass and read a table whose rows are dropped, and those whose trigger changes one."""
     if not rule_filter.is_on or not knowledge.is_ordered:
         return
-    triggers: dict[Name, list[tuple[SetEvent, Statement, Trigger]]] = {}
+    triggers = _Triggers()
     made: set[Name] = set()
     temporary: set[Name] = set()
     for event in knowledge.events:
@@ -37,13 +104,9 @@ def statements_that_depend(rule_filter: ReplicationFilter, knowledge: SetKnowled
             continue
         for table in event.effects.makes:
             (temporary if event.effects.temporary else made).add(_resolved(table, statement))
-        trigger = event.effects.trigger
-        if trigger is not None:
-            triggers.setdefault(_resolved(trigger.table, statement), []).append((event, statement, trigger))
-        if statement.kind in _CHANGING:
-            for table in (each for tables in statement.updated or () for each in tables):
-                for found in triggers.get(_resolved(table, statement), ()):
-                    yield from _fired(rule_filter, event, statement, *found)
+        triggers.follow(event, statement)
+        for known in triggers.fired_by(event, statement):
+            yield from _fired(rule_filter, event, statement, known)
         passes = rule_filter.decide_statement(statement).verdict is Verdict.EXECUTE
         if statement.kind in _COPYING and passes:
             yield from _reads(rule_filter, event, statement, temporary)
@@ -72,10 +135,9 @@ def _fired(
     rule_filter: ReplicationFilter,
     event: SetEvent,
     statement: Statement,
-    creation: SetEvent,
-    creating: Statement,
-    trigger: Trigger,
+    known: _Known,
 ) -> Iterator[Item]:
+    creating, trigger = known.statement, known.trigger
     passes = rule_filter.decide_statement(statement).verdict
     if passes is Verdict.UNDECIDED:
         return
@@ -96,8 +158,8 @@ def _fired(
             rules = rules_of(rule_filter, alone)
         else:
             what = (
-                "only a trigger changes {names} here, and the filter drops the statements that fire the trigger. The "
-                "replica lacks these changes"
+                "a statement that is dropped fires a trigger, which changes {names}. The filter lets this table pass. "
+                "The binlog has the statement, and no rows of the trigger's changes, so that the replica lacks them"
             )
             rules = few(rule for rule in rule_filter.rules if rule.kind is not RuleKind.REWRITE_DB)
         yield Item(
@@ -106,7 +168,7 @@ def _fired(
             what,
             "Give both tables the same rule, or use binlog_format=ROW on the source",
             ".".join(name),
-            (creation, event),
+            (known.event, event),
         )
 
 

@@ -195,6 +195,54 @@ def test_a_sound_filter_has_no_warning(events: tuple[str, ...], rules: str) -> N
     assert set(codes(knowledge(*events), *rules.split())) <= quiet
 
 
+@pytest.mark.parametrize(
+    ("change", "statement", "fires"),
+    [
+        ("INSERT", "INSERT INTO orders VALUES (1)", True),
+        ("INSERT", "REPLACE INTO orders VALUES (1)", True),
+        ("INSERT", "LOAD DATA INFILE 'f' INTO TABLE orders", True),
+        ("INSERT", "UPDATE orders SET i = 2", False),
+        ("INSERT", "DELETE FROM orders", False),
+        ("UPDATE", "UPDATE orders SET i = 2", True),
+        ("UPDATE", "UPDATE orders o JOIN other USING (i) SET o.i = 2", True),
+        ("UPDATE", "INSERT INTO orders VALUES (1)", False),
+        ("UPDATE", "INSERT INTO orders VALUES (1) ON DUPLICATE KEY UPDATE i = 2", True),
+        ("UPDATE", "REPLACE INTO orders VALUES (1)", False),
+        ("DELETE", "DELETE FROM orders WHERE i = 1", True),
+        ("DELETE", "TRUNCATE orders", False),
+        ("DELETE", "REPLACE INTO orders VALUES (1)", True),
+        ("DELETE", "LOAD DATA INFILE 'f' INTO TABLE orders", False),
+        ("DELETE", "LOAD DATA INFILE 'f' REPLACE INTO TABLE orders", True),
+    ],
+)
+def test_only_statements_that_fire_a_trigger_count(change: str, statement: str, fires: bool) -> None:
+    made = f"shop: CREATE TRIGGER tr AFTER {change} ON orders FOR EACH ROW INSERT INTO logs.audit VALUES (1)"
+    known = knowledge(made, f"shop: {statement}", "rows of logs.audit", "rows of shop.orders")
+    for rule in ("ignore-table=shop.orders", "ignore-table=logs.audit"):
+        assert ("trigger" in codes(known, rule)) is fires
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "shop: DROP TRIGGER tr",
+        "logs: DROP TRIGGER IF EXISTS shop.tr",
+        "shop: DROP TABLE orders",
+        "shop: RENAME TABLE orders TO old_orders",
+        ": DROP DATABASE shop",
+        "shop: CREATE OR REPLACE TRIGGER tr BEFORE DELETE ON orders FOR EACH ROW DELETE FROM logs.audit",
+    ],
+)
+def test_a_trigger_that_is_gone_is_not_fired(statement: str) -> None:
+    known = knowledge(*TRIGGER[:3], statement, *TRIGGER[3:], family="mariadb")
+    assert "trigger" not in codes(known, "ignore-table=logs.audit")
+
+
+def test_a_trigger_follows_its_table() -> None:
+    lines = (*TRIGGER[:3], "shop: RENAME TABLE orders TO sales", "shop: INSERT INTO sales VALUES (1)")
+    assert "trigger" in codes(knowledge(*lines), "ignore-table=logs.audit")
+
+
 def test_capitals_under_lower_case_table_names() -> None:
     names = NameRules("mariadb", lower_case_table_names=1)
     assert codes(knowledge(*SHOP), "ignore-db=HR", names=names) == ["case"]
