@@ -183,9 +183,7 @@ def _print_rows(
         Console(file=console.file, width=width, color_system=None, highlight=False).print(table)
 
 
-def _table(
-    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int]
-) -> Table:
+def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> Table:
     table = Table(title=title, title_justify="left")
     used = [index for index in range(len(heads)) if any(row[index] for row in rows)]
     for index in used:

@@ -69,7 +69,12 @@ def test_numbers_and_positions_are_whole_at_every_width(width: int, is_terminal:
         lag_bytes=55_443_322,
         counts=counts | {"events_undecided": 76_543},
     )
-    drain = {"drained_by": "user", "value": "replication", "since": "2026-11-22 20:01:02", "still_dumping": 12}
+    drain = {
+        "drained_by": "user",
+        "value": "replication",
+        "since": "2026-11-22 20:01:02",
+        "still_dumping": 12,
+    }
     status = MasterStatus(slaves=[slave, slave_of_master(server_id=34813)], drains=[drain])
     out = io.StringIO()
     render_status(status, Console(file=out, width=width, force_terminal=is_terminal, color_system=None))
