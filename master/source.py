@@ -102,17 +102,17 @@ class SourceThread:
         try:
             self.follower.run()
         except DumpfilterError as error:
-            if str(error) != said:
+            self.error = error
+            if self._is_new and not self._store.names:
+                # Nothing can be served. The process ends with the error, and prints it.
+                self._stopped.set()
+            elif str(error) != said:
                 log.error(
                     "source failed",
                     source=str(self.follower.url),
                     error=printable(str(error), 500),
                     hint="the master goes on to serve what the store has, and tries the source again",
                 )
-            self.error = error
-            if self._is_new and not self._store.names:
-                # Nothing can be served. The process ends with the error.
-                self._stopped.set()
         finally:
             self._has_files.set()
 

@@ -203,6 +203,11 @@ class SourceConnection:
                 "; check the user in the address and the password in ?password-file=, "
                 "DUMPFILTER_SOURCE_PASSWORD or ~/.my.cnf"
             )
+            if number == _ACCESS_DENIED and not self._client._secure:
+                cure += (
+                    "; or the account requires TLS (REQUIRE SSL) and the connection has none, because the source "
+                    "offers none or the address says tls=disabled"
+                )
         error = SourceRefused(f"{where}: {said} ({number}){cure}")
         error.number = number
         return error

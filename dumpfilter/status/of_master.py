@@ -26,8 +26,9 @@ _COUNTS = tuple(field.name for field in pb.Counts.DESCRIPTOR.fields)
 _BYTES_GTID = "bytes_gtid"
 
 _LOGIN_OR_CONSOLE = (
-    "the master tells strangers its health only; give --source-user with --source-password-file, or the master's "
-    "--console, for the slaves and the binlog"
+    "the master tells strangers its health only; for the slaves and the binlog give --console with the address of the "
+    "master's console (its --console-port), or, if the master's configuration has a [[user]], --source-user with "
+    "--source-password-file"
 )
 
 
@@ -95,7 +96,7 @@ def _refused(options: MasterOptions, error: grpc.RpcError) -> StatusRefused | Co
     code, details = error.code(), error.details()
     if code is grpc.StatusCode.UNAUTHENTICATED:
         cure = (
-            "give the master's --console"
+            "start the master with --console-port, and give --console instead of --source-user"
             if "no users" in str(details)
             else "check --source-user and --source-password-file"
         )

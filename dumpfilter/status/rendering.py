@@ -16,6 +16,9 @@ from dumpfilter.status.model import ChannelStatus, MasterStatus, SlaveStatus, St
 _LONGEST = 500
 """The length at which a value is cut on the terminal, characters. GTID sets can be long; --json has them whole."""
 
+_ANY_WIDTH = 1 << 20
+"""A width in which every table fits, characters."""
+
 
 def render_status(status: Status, console: Console) -> None:
     """Print a status: a table of facts, a table of slaves or of each channel, and the problems."""
@@ -61,11 +64,11 @@ def _render_master(status: MasterStatus, console: Console) -> None:
         ]
         heads = ["id", "channel", "user", "host", "dump", "position", "lag bytes", "lag s"]
         heads += ["sent", "dropped", "for GTIDs", "undecided"]
-        console.print(_table("slaves", heads, rows, numeric=(0, 6, 7, 8, 9, 10, 11)))
+        _print_rows(console, "slave", heads, rows, numeric=(0, 6, 7, 8, 9, 10, 11))
     if status.drains:
         names = ["drained_by", "value", "channel", "reason", "since", "still_dumping"]
         rows = [["" if row.get(name) is None else str(row[name]) for name in names] for row in status.drains]
-        console.print(_table("drains", [name.replace("_", " ") for name in names], rows))
+        _print_rows(console, "drain", [name.replace("_", " ") for name in names], rows)
     for one in status.slaves or ():
         for warning in one.filter_warnings:
             console.print(
@@ -158,19 +161,33 @@ def _facts(facts: Sequence[tuple[str, Any]], title: str | None = None) -> Table:
     return table
 
 
-def _table(
-    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()
-) -> Table:
+def _print_rows(
+    console: Console,
+    noun: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numeric: Sequence[int] = (),
+) -> None:
+    """Print rows as a table, or each row as a block of its own where the table is wider than the terminal.
+
+    People copy numbers and positions, so no value is cropped. A pipe has no width and gets the whole table.
+    """
+    table = _table(f"{noun}s", heads, rows, numeric)
+    width = console.measure(table, options=console.options.update_width(_ANY_WIDTH)).maximum
+    if width <= console.width:
+        console.print(table)
+    elif console.is_terminal:
+        for row in rows:
+            console.print(_facts(list(zip(heads[1:], row[1:], strict=True)), title=f"{noun} {row[0]}"))
+    else:
+        Console(file=console.file, width=width, color_system=None, highlight=False).print(table)
+
+
+def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> Table:
     table = Table(title=title, title_justify="left")
     used = [index for index in range(len(heads)) if any(row[index] for row in rows)]
     for index in used:
-        # Numbers and positions stay whole, since people copy them.
-        table.add_column(
-            heads[index],
-            justify="right" if index in numeric else "left",
-            no_wrap=index in numeric or heads[index] in ("position", "dump"),
-            overflow="fold",
-        )
+        table.add_column(heads[index], justify="right" if index in numeric else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(printable(row[index], _LONGEST)) for index in used))
     return table

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.in_process import run
 from tests.docs.tutorial import ROOT
 from tests.mariadb import MariaDb
 
@@ -83,6 +84,7 @@ def test_a_replica_goes_behind_dumpfilter_and_back(servers: tuple[MariaDb, Maria
     # The replica connects over loopback, and the system chooses the ports.
     setup = setup.replace("db1:3306", f"127.0.0.1:{port_of(source)}").replace("0.0.0.0", "127.0.0.1")
     setup = setup.replace("--replica-port 3309", "--port 0 --replica-port 0 --replica-port-file port")
+    setup = setup.replace("--console-port 3308", "--console-port 0 --console-port-file console")
     setup = setup.replace("dumpfilter master", f"exec {sys.executable} -m dumpfilter master")
     with subprocess.Popen(
         ["bash", "-ec", setup],
@@ -99,6 +101,10 @@ def test_a_replica_goes_behind_dumpfilter_and_back(servers: tuple[MariaDb, Maria
             replica.sql(there)
             check_that_rows_arrive(source, replica, 2)
             assert replica.sql("SHOW SLAVE STATUS")[0][3] == port
+            console = f"127.0.0.1:{(tmp_path / 'console').read_text().strip()}"
+            shown = run("status", "--console", console).stdout
+            assert all(text in shown for text in ("repl", "dropped")), shown
+            assert run("sql", "--console", console, "-e", "SHOW REPLICAS").stdout.count("\n") > 1
             here = of_mariadb(back).replace("'db1'", "'127.0.0.1'").replace("3306", port_of(source))
             replica.sql(here)
             check_that_rows_arrive(source, replica, 3)

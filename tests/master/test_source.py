@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from dumpfilter.errors import ConnectionLost, DirectoryBusy, SourceRefused
 from dumpfilter.index.fileset import BinlogSet
@@ -53,8 +54,13 @@ def test_a_refused_login_is_an_error_at_the_start_and_passes_later(
     source: FakeSource, tmp_path: Path
 ) -> None:
     source.change = lambda payloads: [error_packet(1045, "Access denied")]
-    with pytest.raises(SourceRefused), following(followed(source, tmp_path)):
+    with (
+        capture_logs() as logs,
+        pytest.raises(SourceRefused),
+        following(followed(source, tmp_path)),
+    ):
         pytest.fail("there is nothing to serve")
+    assert not any("tries the source again" in str(line) for line in logs)
     source.change = lambda payloads: payloads
     with following(followed(source, tmp_path)):
         pass

@@ -461,6 +461,14 @@ def test_an_error_of_the_source_names_the_cure(source: FakeSource, tmp_path: Pat
         receive(source, tmp_path)
 
 
+def test_a_login_refused_without_tls_names_require_ssl(source: FakeSource, tmp_path: Path) -> None:
+    source.login = lambda connection: connection.sendall(
+        packet(error_packet(1045, "Access denied for user 'repl' (using password: YES)"), 0)
+    )
+    with pytest.raises(SourceRefused, match=r"check the user.* requires TLS \(REQUIRE SSL\)"):
+        receive(source, tmp_path)
+
+
 @pytest.mark.parametrize(
     "garbage",
     [b"SSH-2.0-OpenSSH_9.2p1\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(100), b"\5\0\0\0\x0a9.7", b""],

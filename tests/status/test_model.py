@@ -55,6 +55,39 @@ def test_bytes_for_gtids_have_a_column_when_there_are_any() -> None:
     assert all(text in shown(bytes_sent=7, bytes_gtid=10_900) for text in ("for GTIDs", "10,900"))
 
 
+@pytest.mark.parametrize("is_terminal", [True, False], ids=["terminal", "pipe"])
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_numbers_and_positions_are_whole_at_every_width(width: int, is_terminal: bool) -> None:
+    counts = {"bytes_sent": 4_636_105, "bytes_dropped": 987_654_321, "bytes_gtid": 1_234_567}
+    slave = slave_of_master(
+        server_id=34812,
+        user="replication",
+        host="replica-1.example.org",
+        port=3306,
+        file="binlog.000001",
+        position=11_327_432,
+        lag_bytes=55_443_322,
+        counts=counts | {"events_undecided": 76_543},
+    )
+    drain = {
+        "drained_by": "user",
+        "value": "replication",
+        "since": "2026-11-22 20:01:02",
+        "still_dumping": 12,
+    }
+    status = MasterStatus(slaves=[slave, slave_of_master(server_id=34813)], drains=[drain])
+    out = io.StringIO()
+    render_status(status, Console(file=out, width=width, force_terminal=is_terminal, color_system=None))
+    lines = out.getvalue().splitlines()
+    for whole in (
+        *("34812", "34813", "binlog.000001:11327432", "replica-1.example.org:3306", "55,443,322", "5.0"),
+        *("4,636,105", "987,654,321", "1,234,567", "76,543", "2026-11-22 20:01:02"),
+    ):
+        assert any(whole in line for line in lines), (whole, out.getvalue())
+    if is_terminal:
+        assert max(map(len, lines)) <= width
+
+
 @pytest.mark.parametrize("lag", ["x", "5x", "-1", "-1s", "s", "nans", "infs", "1e400s"])
 def test_bad_lags(lag: str) -> None:
     with pytest.raises(OptionError, match="--max-lag"):
