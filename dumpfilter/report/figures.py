@@ -51,6 +51,8 @@ class Row:
     marks: tuple[Mark, ...] = ()
     count: int = 1
     """The number of equal items that the row stands for."""
+    warning: str = ""
+    """The warnings about the item, in lines. The row then has a mark with this text."""
 
 
 @dataclass(frozen=True)

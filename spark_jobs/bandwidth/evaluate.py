@@ -235,6 +235,7 @@ class Evaluate:
             peak=self._peak(of_time),
             rule_savings=tuple(savings),
             tables=tuple(TableShare(table=tables.names[k], bytes=int(weights[k])) for k in order),
+            nothing_passes=_nothing_passes(flags),
             cpu_seconds=self._an_event * int(tallied.events[everything].sum()) + self._a_byte * figures.bytes,
         )
         return made, tuple(of_time.tolist())
@@ -280,6 +281,11 @@ class Evaluate:
     def _compressed(self, mask: Mask) -> int:
         tallied = self.tallied
         return round(float((tallied.bytes[mask] * self._ratios[tallied.condition[mask]]).sum()))
+
+
+def _nothing_passes(flags: SubjectFlags | None) -> bool:
+    """Return whether a filter with these verdicts drops all tables and statements, and there are some."""
+    return flags is not None and len(flags) > 0 and not (flags & FILTER_BINLOG_SEND_F).any()
 
 
 def _figures(tallied: Tallied, mask: Mask) -> Figures:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.index.subjects import Subject
@@ -21,8 +21,8 @@ _MOST_DECISIONS = 1_000_000
 
 def filter_warnings(
     slaves: Iterable[tuple[str, ReplicationFilter]], subjects: Sequence[Subject], *, is_whole: bool
-) -> Iterator[str]:
-    """Yield the warnings about the filters of slaves, each with the names of the slaves.
+) -> dict[str, list[str]]:
+    """Return the warnings about the filters of slaves, each with the names of the slaves.
 
     ``is_whole`` tells whether the subjects (tables and statements) are those of a whole binlog set. The warnings have
     no places, since the measurements of a job have none.
@@ -37,8 +37,21 @@ def filter_warnings(
         for warning in lint(one, known):
             if warning.level is Level.WARNING:
                 found.setdefault(warning_line(warning), []).extend(names)
-    for text, names in found.items():
-        yield replace_invalid_utf8(f"{_listed(names)}: {visible(text)}")
+    return {replace_invalid_utf8(visible(text)): names for text, names in found.items()}
+
+
+def lines_of(warnings: Mapping[str, list[str]]) -> tuple[str, ...]:
+    """Return each warning with the names of its slaves before it."""
+    return tuple(replace_invalid_utf8(f"{_listed(names)}: {text}") for text, names in warnings.items())
+
+
+def by_slave(warnings: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
+    """Return the warnings about each slave that has any."""
+    found: dict[str, list[str]] = {}
+    for text, names in warnings.items():
+        for name in names:
+            found.setdefault(name, []).append(text)
+    return {name: tuple(texts) for name, texts in found.items()}
 
 
 def _listed(names: list[str]) -> str:

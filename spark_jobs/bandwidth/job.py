@@ -19,7 +19,7 @@ from dumpfilter.errors import OptionError
 from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.spark_jobs.bandwidth.evaluate import Evaluate, ask, master_cost
-from dumpfilter.spark_jobs.bandwidth.filter_warnings import filter_warnings
+from dumpfilter.spark_jobs.bandwidth.filter_warnings import by_slave, filter_warnings, lines_of
 from dumpfilter.spark_jobs.bandwidth.measured_set import (
     BandwidthOptions,
     MeasuredSet,
@@ -107,7 +107,13 @@ def evaluate_slaves(
     evaluate = Evaluate(measured.measured, flags, indexed.family, numbers)
     everything = evaluate.everything
     found = [evaluate(one) for one in asked]
-    figures = tuple(one for one, _ in found)
+    warnings = filter_warnings(
+        ((one.name, given[0]) for one, given in zip(slaves, filters, strict=False)),
+        measured.tallied.subjects,
+        is_whole=all(one.damage is None for one in indexed.files),
+    )
+    of_slave = by_slave(warnings)
+    figures = tuple(one.model_copy(update={"warnings": of_slave.get(one.name, ())}) for one, _ in found)
     seconds = evaluate.tallied.bucket_seconds
     source = _source(measured)
     results = Results(
@@ -134,11 +140,7 @@ def evaluate_slaves(
         ),
         warnings=(
             *indexed.told_of_xa("sent to every slave"),
-            *filter_warnings(
-                ((one.name, given[0]) for one, given in zip(slaves, filters, strict=False)),
-                measured.tallied.subjects,
-                is_whole=all(one.damage is None for one in indexed.files),
-            ),
+            *lines_of(warnings),
         ),
     )
     return with_totals(results, price_per_gb)

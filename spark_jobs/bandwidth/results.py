@@ -174,6 +174,10 @@ class SlaveFigures(_Model):
     """The traffic of each database table that the slave receives with its filter on the master, the largest first."""
     cpu_seconds: float
     """CPU seconds of the master for deciding and copying this slave's stream, estimated from timed samples."""
+    nothing_passes: bool = False
+    """Whether the filter drops every row and statement of the binlogs. A misspelled rule can be the cause."""
+    warnings: tuple[str, ...] = ()
+    """The warnings of :attr:`Results.warnings` about this slave's filter, without the slave's name."""
     month: Month | None = None
     """The slave's traffic of a month; None if the binlogs span too little time."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dumpfilter.report.parquet import FLOAT, INT, TEXT, TEXTS, TIME, Column, ParquetTable
+from dumpfilter.report.parquet import BOOL, FLOAT, INT, TEXT, TEXTS, TIME, Column, ParquetTable
 from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
 
 SLAVE, NO_FILTER = "slave", "no filter"
@@ -77,6 +77,8 @@ FORMS: Mapping[str, ParquetTable] = {
             *_peak("peak_no_filter", "without a filter"),
             *_peak("peak", "with the filter on the master"),
             Column("cpu_seconds", FLOAT, "the master's CPU seconds for the slave's stream, an estimate"),
+            Column("nothing_passes", BOOL, "whether the filter drops every row and statement"),
+            Column("warnings", TEXTS, "the warnings about the slave's filter"),
             *_month(),
         ),
     ),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dumpfilter.report.text import human_duration, human_percent, share
+from dumpfilter.printable import visible
+from dumpfilter.report.text import human_bytes, human_duration, human_percent, share
 from dumpfilter.spark_jobs.bandwidth.results import (
     Month,
     Prices,
@@ -26,6 +27,9 @@ SHORTEST = 3600
 
 ROUGH_BELOW = 86_400
 """The active time below which the traffic of a month is a rough figure, seconds. Days and nights differ."""
+
+_MOST_NAMES = 3
+"""The most slaves that a remark names."""
 
 
 def ways_of(slave: SlaveFigures) -> Ways:
@@ -85,9 +89,34 @@ def with_totals(results: Results, price_per_gb: float | None = None) -> Results:
             "slaves": slaves,
             "totals": totals,
             "price_per_gb": price_per_gb,
-            "remarks": (*_about_compression(totals, slaves), *_about_the_month(totals, seconds)),
+            "remarks": (
+                *about_nothing(slaves),
+                *_about_compression(totals, slaves),
+                *_about_the_month(totals, seconds),
+            ),
         }
     )
+
+
+def about_nothing(slaves: Sequence[SlaveFigures]) -> list[str]:
+    """Return a remark that names the slaves to which nothing passes, with the savings of the others."""
+    names = [visible(one.name) for one in slaves if one.nothing_passes]
+    if not names:
+        return []
+    several = len(names) > 1
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    told = (
+        f"Nothing passes the filter{'s' if several else ''} of {', '.join(names[:_MOST_NAMES])}{more}. What "
+        f"{'these slaves save' if several else 'this slave saves'} is no gain, unless all is meant to be dropped."
+    )
+    others = [ways_of(one) for one in slaves if not one.nothing_passes]
+    if others:
+        whole, sent = sum(one.no_filter for one in others), sum(one.filter for one in others)
+        told += (
+            f" Without {'them' if several else 'it'}, filters save {human_percent(share(whole - sent, whole))}: "
+            f"{human_bytes(sent)} instead of {human_bytes(whole)}."
+        )
+    return [told]
 
 
 def _about_compression(totals: Totals, slaves: Sequence[SlaveFigures]) -> list[str]:

@@ -38,6 +38,11 @@ def test_help_has_an_example(command: str) -> None:
     assert "Example" in done.stdout
 
 
+@pytest.mark.parametrize("command", ["inspect", "lint", "suggest", "bandwidth"])
+def test_commands_name_the_binlogs_alike(command: str) -> None:
+    assert f"{command} [OPTIONS] {{BINLOGS}}...\n" in run(command, "--help").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -22,7 +22,7 @@ _PANEL = "Following a running server"
 class FollowedBinlogs(OptionGroup):
     """The binlog set of a master. For a running server, a directory to receive its files into."""
 
-    binlogs: Annotated[list[str], typer.Argument(metavar="BINLOGS...", help=BINLOGS_HELP, show_default=False)]
+    binlogs: Annotated[list[str], typer.Argument(metavar="BINLOGS", help=BINLOGS_HELP, show_default=False)]
     store: Annotated[
         Path | None,
         typer.Option(

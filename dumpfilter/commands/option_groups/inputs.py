@@ -15,7 +15,7 @@ _SERVER = "a running server, mysql://USER@HOST:PORT/ (docs/receiving.md)"
 BINLOGS_HELP = f"{_HELP}; or {_SERVER}."
 """The help of the argument that names a binlog set."""
 
-Binlogs = Annotated[list[str], typer.Argument(help=f"{_HELP}.", show_default=False)]
+Binlogs = Annotated[list[str], typer.Argument(metavar="BINLOGS", help=f"{_HELP}.", show_default=False)]
 VerifyChecksum = Annotated[bool, typer.Option(help="Verify the events' checksums.")]
 StoreOption = Annotated[
     Path | None,
@@ -32,7 +32,7 @@ StoreOption = Annotated[
 class BinlogArguments(OptionGroup):
     """The binlog set that a command reads, which may be that of a running server."""
 
-    binlogs: Annotated[list[str], typer.Argument(metavar="BINLOGS...", help=BINLOGS_HELP, show_default=False)]
+    binlogs: Annotated[list[str], typer.Argument(metavar="BINLOGS", help=BINLOGS_HELP, show_default=False)]
     store: StoreOption = None
 
     def source(self) -> Path | list[Path]:
@@ -49,7 +49,7 @@ class OptionalBinlogArguments(OptionGroup):
 
     binlogs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[BINLOGS...]", help=f"{_HELP}; or {_SERVER}; or --statement."),
+        typer.Argument(metavar="BINLOGS", help=f"{_HELP}; or {_SERVER}; or --statement."),
     ] = None
     store: StoreOption = None
 
@@ -65,7 +65,9 @@ class JobBinlogArguments(OptionGroup):
     binlogs: Annotated[
         list[str],
         typer.Argument(
-            help=f"{_HELP}, also as file:, hdfs: and s3a: addresses; or {_SERVER}.", show_default=False
+            metavar="BINLOGS",
+            help=f"{_HELP}, also as file:, hdfs: and s3a: addresses; or {_SERVER}.",
+            show_default=False,
         ),
     ]
     store: StoreOption = None

@@ -58,8 +58,8 @@ def groups_of(results: Results) -> list[Group]:
 
 
 def by_saving(groups: Sequence[Group]) -> list[Group]:
-    """Return the groups with the largest saving of a member first."""
-    return sorted(groups, key=lambda group: (-group.saved, group.name))
+    """Return the groups with the largest saving of a member first, and groups to which nothing passes last."""
+    return sorted(groups, key=lambda group: (group.figures.nothing_passes, -group.saved, group.name))
 
 
 def by_traffic(groups: Sequence[Group]) -> list[Group]:

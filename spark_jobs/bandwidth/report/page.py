@@ -10,6 +10,7 @@ from dumpfilter.spark_jobs.bandwidth.report import heat, plots
 from dumpfilter.spark_jobs.bandwidth.report.groups import Group, by_saving, groups_of
 from dumpfilter.spark_jobs.bandwidth.report.time_chart import MOST_CHOICES, time_chart
 from dumpfilter.spark_jobs.bandwidth.results import Month, Results, RuleSaving, TableFigures
+from dumpfilter.spark_jobs.bandwidth.totals import about_nothing
 
 MOST_LINES = 2000
 """The largest number of lines that the page shows of a table. The job's JSON and Parquet files have all lines."""
@@ -66,6 +67,7 @@ def render_report(results: Results) -> str:
     rules, zero = _rules(results)
     heat_map = heat.heat_map(results)
     price = results.price_per_gb
+    nothing_passes = about_nothing(results.slaves)
     engine = environment(__package__)
     engine.filters["gigabytes"] = _gigabytes
     return engine.get_template("report.html.j2").render(
@@ -77,6 +79,8 @@ def render_report(results: Results) -> str:
         master=master,
         saved=no_filter - master,
         undecided=sum(s.undecided_events for s in slaves),
+        nothing_passes=nothing_passes,
+        remarks=[remark for remark in results.remarks if remark not in nothing_passes],
         ways=_ways(results),
         other_ways=_other_ways(results, no_filter),
         price=_USUAL_PRICE if price is None else price,

@@ -48,7 +48,8 @@ def savings_bars(results: Results) -> Bars | None:
     if not top:
         return None
     rows = tuple(
-        _savings_row(name, count, way, top) for (name, count, _), way in zip(named, ways, strict=True)
+        _savings_row(name, count, way, top, slaves[0] if len(slaves) == 1 else None)
+        for (name, count, slaves), way in zip(named, ways, strict=True)
     )
     return Bars(rows, byte_axis(top))
 
@@ -75,7 +76,12 @@ class _WaysOf:
         return max(self.no_filter, self.filter, self.split, self.replica or 0)
 
 
-def _savings_row(name: str, count: int, way: _WaysOf, top: float) -> Row:
+def _savings_row(name: str, count: int, way: _WaysOf, top: float, slave: SlaveFigures | None) -> Row:
+    """Return the row of a slave, of equal slaves, or of the mean of different slaves, for which ``slave`` is None."""
+    warning = "" if slave is None else "\n".join(slave.warnings)
+    saved = _less(way.no_filter, way.filter)
+    if slave is not None and slave.nothing_passes:
+        saved = "nothing passes"
     tip = [
         label(name) + (f" (×{count})" if count > 1 else ""),
         f"no filter: {exact_bytes(way.no_filter)}",
@@ -98,7 +104,9 @@ def _savings_row(name: str, count: int, way: _WaysOf, top: float) -> Row:
         Bar(0, way.filter / top, "master", 44),
         Bar(0, way.both / top, "compressed", 14),
     )
-    return Row(name, _less(way.no_filter, way.filter), "\n".join(tip), bars, tuple(marks), count)
+    if warning:
+        tip.append(f"Warning: {warning}")
+    return Row(name, saved, "\n".join(tip), bars, tuple(marks), count, warning)
 
 
 def tables_bars(results: Results) -> Bars | None:

@@ -67,6 +67,7 @@ def _spread(size: int, curve: np.ndarray) -> list[int]:
 
 
 _SKIPPED = (SkippedFile(file="db1-bin.000815", position=73_220_114, reason="event checksum mismatch"),)
+_SLAVE_WARNINGS = ("comma: --replicate-do-db=shop,hr: a comma does not separate names.",)
 _WARNINGS = ("3 statements have no default database that can be known: sent to every slave",)
 
 
@@ -190,6 +191,7 @@ def made_results(
                     for saving in [_saving(rule, options, by_schema, whole, sent)]
                 ),
                 tables=tuple(TableShare(table=t.name, bytes=t.bytes) for t in kept),
+                warnings=_SLAVE_WARNINGS if troubles else (),
                 cpu_seconds=0.05 + sent / 9e9,
             )
         )
@@ -310,6 +312,7 @@ def with_names(results: Results, names: list[str]) -> Results:
         one["name"] = slave.get(one["name"], one["name"])
         one["split_sets"] = names[: len(one["split_sets"])]
         one["rules"] = (names * 9)[: len(one["rules"])]
+        one["warnings"] = [f"{name}." for name in names[: len(one["warnings"])]]
         for rule, name in zip(one["rule_savings"], names * 9, strict=False):
             rule["rule"] = name
         for part in one["tables"]:

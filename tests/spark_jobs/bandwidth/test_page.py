@@ -10,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.printable import visible
-from dumpfilter.report.text import human_rate
+from dumpfilter.report.text import human_bytes, human_percent, human_rate
 from dumpfilter.spark_jobs.bandwidth.report import render_report
+from dumpfilter.spark_jobs.bandwidth.report.plots import savings_bars
+from dumpfilter.spark_jobs.bandwidth.results import Figures, Results
+from dumpfilter.spark_jobs.bandwidth.totals import about_nothing, with_totals
 from tests.spark_jobs.bandwidth.made_results import CASES, HOSTILE, made_results, with_names
 
 
@@ -92,3 +95,48 @@ def test_headline() -> None:
                 assert f"{size:,}</td>" in page or size == slave.real_replica.stand_ins
     for table in results.tables:
         assert f"{table.bytes:,}</td>" in page
+
+
+def with_a_broken_rule() -> Results:
+    """Return results with a slave to which nothing passes, because its rule names no database of the set."""
+    results = made_results(slaves=3, tables=4, hours=0.2, troubles=False)
+    broken, *others = results.slaves
+    text = "comma: --replicate-do-db=shop,hr: a comma does not separate names."
+    broken = broken.model_copy(
+        update={
+            "master_side": Figures(bytes=75, events=1, transactions=0),
+            "nothing_passes": True,
+            "warnings": (text,),
+        }
+    )
+    made = results.model_copy(
+        update={"slaves": (broken, *others), "warnings": (f"slave {broken.name}: {text}",)}
+    )
+    return with_totals(made)
+
+
+def test_a_slave_to_which_nothing_passes_is_no_success() -> None:
+    results = with_a_broken_rule()
+    broken, *others = results.slaves
+    bars = savings_bars(results)
+    assert bars is not None
+    assert [row.name for row in bars.rows][-1] == broken.name
+    assert bars.rows[-1].text == "nothing passes"
+    assert bars.rows[-1].warning == broken.warnings[0]
+    (remark,) = about_nothing(results.slaves)
+    whole = sum(one.no_filter.bytes for one in others)
+    sent = sum(one.master_side.bytes for one in others)
+    assert broken.name in remark
+    assert f"filters save {human_percent((whole - sent) / whole)}: {human_bytes(sent)} instead" in remark
+    assert remark in results.remarks
+
+
+def test_warnings_are_marked_where_the_slave_is_shown() -> None:
+    results = with_a_broken_rule()
+    page = render_report(results)
+    assert f'<p class="warning" role="note">{about_nothing(results.slaves)[0]}</p>' in page
+    flag = f'<a class="flag" href="#warnings" data-tip="{results.slaves[0].warnings[0]}"'
+    assert page.count(flag) == 1 + len(results.slaves[0].rule_savings)
+    assert f'<small class="flag">{results.slaves[0].warnings[0]}</small>' in page
+    assert '<a href="#warnings">' in page
+    assert '<h3 id="warnings">' in page
