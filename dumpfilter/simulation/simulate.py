@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+
+from dumpfilter.index.time_spans import active_seconds, spans_of
 from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.simulation.evaluate import (
     Family,
@@ -47,6 +50,9 @@ _WIDTHS = [step * 10**power for power in range(3, 13) for step in (1, 2, 5)]
 """The widths of the spans of a series, microseconds."""
 _DIGITS = 3
 """The significant digits of a rate or delay that a search finds."""
+_SECOND = 1_000_000
+"""The microseconds of a second."""
+
 MOST_RATE = 10**12
 MOST_DELAY = 10**10
 """The longest delay that a search tries, microseconds."""
@@ -473,6 +479,7 @@ def _source(name: str, traffic: SetTraffic) -> SourceFigures:
         clock=traffic.clock.value,
         first_time=int(times[0]) if len(times) else None,
         last_time=int(times[-1]) if len(times) else None,
+        active_seconds=active_seconds(spans_of((times // _SECOND).astype(np.uint32))),
     )
 
 

@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from dumpfilter.printable import visible
+from dumpfilter.report.month import MONTH_HOURS
 from dumpfilter.report.text import human_bytes, human_gigabytes, human_percent, share
 from dumpfilter.spark_jobs.bandwidth.results import Month, Results, Ways
-from dumpfilter.spark_jobs.bandwidth.totals import MONTH_HOURS, ways_of
+from dumpfilter.spark_jobs.bandwidth.totals import ways_of
 
 _NAME_WIDTH = 7
 

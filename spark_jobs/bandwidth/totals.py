@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dumpfilter.printable import visible
-from dumpfilter.report.text import human_bytes, human_duration, human_percent, share
+from dumpfilter.report.month import GIGABYTE, bytes_of_month, remark_on_month
+from dumpfilter.report.text import human_bytes, human_percent, share
 from dumpfilter.spark_jobs.bandwidth.results import (
     Month,
     Prices,
@@ -15,18 +16,6 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     Totals,
     Ways,
 )
-
-MONTH_HOURS = 730
-"""The hours of a month, a twelfth of a year. Providers of clouds bill by this number."""
-
-GIGABYTE = 10**9
-"""The bytes of a gigabyte on a bill."""
-
-SHORTEST = 3600
-"""The shortest active time from which the traffic of a month is extrapolated, seconds."""
-
-ROUGH_BELOW = 86_400
-"""The active time below which the traffic of a month is a rough figure, seconds. Days and nights differ."""
 
 _MOST_NAMES = 3
 """The most slaves that a remark names."""
@@ -47,9 +36,9 @@ def month_of(bytes: Ways, seconds: int, price_per_gb: float | None = None) -> Mo
 
     Return None if the time is too short.
     """
-    if seconds < SHORTEST:
+    found = {name: month for name, nbytes in bytes if (month := bytes_of_month(nbytes, seconds)) is not None}
+    if not found:
         return None
-    found = {name: round(nbytes * MONTH_HOURS * 3600 / seconds) for name, nbytes in bytes}
     price = None
     if price_per_gb is not None:
         price = Prices(**{name: nbytes / GIGABYTE * price_per_gb for name, nbytes in found.items()})
@@ -92,7 +81,7 @@ def with_totals(results: Results, price_per_gb: float | None = None) -> Results:
             "remarks": (
                 *about_nothing(slaves),
                 *_about_compression(totals, slaves),
-                *_about_the_month(totals, seconds),
+                *filter(None, [remark_on_month(seconds)]),
             ),
         }
     )
@@ -133,17 +122,3 @@ def _about_compression(totals: Totals, slaves: Sequence[SlaveFigures]) -> list[s
         return []
     number = len(better)
     return [f"For {number} of {totals.slaves} slaves, compression alone saves more than the filter."]
-
-
-def _about_the_month(totals: Totals, seconds: int) -> list[str]:
-    if totals.month is None:
-        return [
-            f"The binlogs span {human_duration(seconds)}. The traffic of a month needs at least "
-            f"{human_duration(SHORTEST)}."
-        ]
-    if seconds < ROUGH_BELOW:
-        return [
-            f"The traffic of a month is extrapolated from {human_duration(seconds)}. It is a rough figure, because "
-            "days and nights differ."
-        ]
-    return []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dumpfilter.report.html import environment, page_parts
+from dumpfilter.report.month import MONTH_HOURS, remark_on_month
 from dumpfilter.report.text import human_rate_of_bits
 from dumpfilter.simulation.page import plots
 from dumpfilter.simulation.page.view import (
+    active_seconds_of,
     comparisons,
     duration_of,
     look_of,
@@ -38,6 +40,8 @@ def render_page(results: Results) -> str:
         ways=compared,
         whole=max((way.bytes for way in compared), default=0),
         seconds=duration_of(results),
+        month_hours=MONTH_HOURS,
+        month_remark=remark_on_month(active_seconds_of(results)),
         is_measured=any(run.method is Method.MEASURED for run in results.runs),
         chosen=chosen,
         links=plots.links_bars(results),

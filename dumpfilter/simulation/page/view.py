@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dumpfilter.simulation.results import LinkFigures, Method, NodeFigures, Results, Run, Variant
+from dumpfilter.report.month import GIGABYTE, bytes_of_month
+from dumpfilter.simulation.results import (
+    LinkFigures,
+    Method,
+    NodeFigures,
+    Results,
+    Run,
+    SourceFigures,
+    Variant,
+)
 
-_SECONDS_OF_A_MONTH = 30.4375 * 86_400
-"""The mean length of a month."""
-_GIGABYTE = 1e9
-"""The bytes of a gigabyte, as prices of traffic count them."""
+_SECOND = 1_000_000
+"""The microseconds of a second."""
 
 
 @dataclass(frozen=True)
@@ -79,18 +86,19 @@ class Way:
     above: int
     """The longest time that any node was above the limit, microseconds."""
     gigabytes_a_month: float | None
-    """The traffic of a month at the binlog's pace. None: the binlog has no time span."""
+    """The traffic of a month at the binlog's pace. None: the binlog spans too little time."""
 
 
 def ways(results: Results) -> list[Way]:
     """Return the comparison of the variants in the topology as it is."""
     found: dict[Look, Way] = {}
-    seconds = duration_of(results)
+    seconds = active_seconds_of(results)
     for run in results.runs:
         nodes = whole_nodes(run)
         if not run.setting.is_plain or run.repetition > 1 or not nodes:
             continue
         total = total_bytes(run)
+        month = bytes_of_month(total, seconds)
         found[look_of(run)] = Way(
             look_of(run),
             total,
@@ -98,7 +106,7 @@ def ways(results: Results) -> list[Way]:
             max(node.lag.worst for node in nodes),
             max(node.lag.p99 for node in nodes),
             max(node.lag.above for node in nodes),
-            total / seconds * _SECONDS_OF_A_MONTH / _GIGABYTE if seconds else None,
+            None if month is None else month / GIGABYTE,
         )
     return list(found.values())
 
@@ -110,13 +118,25 @@ def total_bytes(run: Run) -> int:
 
 def duration_of(results: Results) -> float | None:
     """Return the seconds between the first and the last commit of all sources. None: there are none."""
-    spans = [
-        source.last_time - source.first_time
-        for source in results.sources
-        if source.first_time is not None and source.last_time is not None
-    ]
-    longest = max(spans, default=0)
-    return longest / 1e6 if longest > 0 else None
+    longest = max(map(_span, results.sources), default=0)
+    return longest / _SECOND if longest > 0 else None
+
+
+def active_seconds_of(results: Results) -> int:
+    """Return the active seconds of the source that was active longest."""
+    return max(
+        (
+            _span(source) // _SECOND if source.active_seconds is None else source.active_seconds
+            for source in results.sources
+        ),
+        default=0,
+    )
+
+
+def _span(source: SourceFigures) -> int:
+    if source.first_time is None or source.last_time is None:
+        return 0
+    return source.last_time - source.first_time
 
 
 @dataclass(frozen=True)

@@ -68,17 +68,26 @@ def test_the_frontier_falls_with_the_rate() -> None:
             assert line["y"] == sorted(line["y"], reverse=True)
 
 
-def test_a_month_costs_what_its_gigabytes_cost() -> None:
+def test_a_month_is_extrapolated_from_an_hour_and_more() -> None:
     results = usual()
-    found = {way.look.name: way for way in ways(results)}
+    assert results.sources[0].active_seconds == 119
+    assert {way.gigabytes_a_month for way in ways(results)} == {None}
+    page = render_page(results)
+    assert "The binlogs span 1 min 59 s. The traffic of a month needs at least 1 h." in page
+    assert "data-gigabytes" not in page.split("<script>")[0]
+
+    hour = _active_for(results, 3600)
+    found = {way.look.name: way for way in ways(hour)}
     assert len(found) == len(Variant)
     none = found["no filter"]
-    assert none.gigabytes_a_month is not None
-    source = results.sources[0]
-    assert source.last_time is not None
-    assert source.first_time is not None
-    seconds = (source.last_time - source.first_time) / 1e6
-    assert none.gigabytes_a_month == pytest.approx(none.bytes / seconds * 30.4375 * 86_400 / 1e9)
+    assert none.gigabytes_a_month == pytest.approx(none.bytes * 730 / 1e9)
+    assert "It is a rough figure" in render_page(hour)
+    assert "It is a rough figure" not in render_page(_active_for(results, 86_400))
+
+
+def _active_for(results: Results, seconds: int) -> Results:
+    sources = tuple(source.model_copy(update={"active_seconds": seconds}) for source in results.sources)
+    return results.model_copy(update={"sources": sources})
 
 
 def test_measured_figures_stand_beside_simulated_ones() -> None:
