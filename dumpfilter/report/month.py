@@ -1,4 +1,4 @@
-"""The rule by which the traffic of some time becomes the traffic of a month, and what the reports say about the rule."""
+"""The rule by which the traffic of some time becomes the traffic of a month, and what reports say about the rule."""
 
 from __future__ import annotations
 
