@@ -43,7 +43,7 @@ def lint_command(
     from dumpfilter.filter.factory import FilterOptions
     from dumpfilter.filter.rules import make_rules
     from dumpfilter.index.fileset import BinlogSet
-    from dumpfilter.lint.findings import Level
+    from dumpfilter.lint.findings import FilterWarning, Level
     from dumpfilter.lint.linting import lint
     from dumpfilter.lint.output import print_warnings, warning_as_dict
     from dumpfilter.lint.progress import gather_with_bar
@@ -64,7 +64,13 @@ def lint_command(
         "": given.slave_filter(written_by)
     }
     knowledge = gather_with_bar(source, Console(stderr=True), verify=verify_checksum)
-    found = {name: lint(one, knowledge) for name, one in filters.items()}
+    alike: dict[tuple[object, ...], list[FilterWarning]] = {}
+    found: dict[str, list[FilterWarning]] = {}
+    for name, one in filters.items():
+        key = type(one), one.rules, one.names
+        if key not in alike:
+            alike[key] = lint(one, knowledge)
+        found[name] = alike[key]
     if json:
         listed = [
             {
@@ -77,10 +83,13 @@ def lint_command(
         typer.echo(json_module.dumps({"filters": listed, "is_whole": knowledge.is_whole}, indent=1))
     else:
         console = Console(highlight=False)
+        named: dict[tuple[FilterWarning, ...], list[str]] = {}
         for name, warnings in found.items():
-            if name:
-                console.print(Text(visible(name), style="bold"), *(["no warnings"] if not warnings else []))
-            print_warnings(warnings, console)
+            named.setdefault(tuple(warnings), []).append(visible(name))
+        for shown, names in named.items():
+            if definitions:
+                console.print(Text(", ".join(names), style="bold"), *([] if shown else ["no warnings"]))
+            print_warnings(shown, console)
         if not definitions and not any(found.values()):
             console.print("no warnings")
         if not knowledge.is_whole:

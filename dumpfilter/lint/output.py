@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.text import Text
 
+from dumpfilter.filter.rules import Rule
 from dumpfilter.lint.findings import Evidence, FilterWarning, Level
 from dumpfilter.printable import visible
 
@@ -17,20 +18,31 @@ _STYLES = {Level.WARNING: "bold yellow", Level.NOTE: "bold cyan"}
 
 
 def print_warnings(warnings: Sequence[FilterWarning], console: Console) -> None:
-    """Print warnings, each with its cure and the events that show it. Long lines are wrapped on a terminal only."""
+    """Print warnings, each with its cure and the events that show it. Long lines are wrapped on a terminal only.
+
+    Warnings with the same rules and the same cure share a head and the cure.
+    """
+    groups: dict[tuple[Level, tuple[Rule, ...], str], list[FilterWarning]] = {}
     for warning in warnings:
-        head = Text(f"{warning.level}: {warning.code.label}", style=_STYLES[warning.level])
-        for rule in warning.rules:
+        groups.setdefault((warning.level, warning.rules, warning.cure), []).append(warning)
+    for (level, rules, cure), group in groups.items():
+        codes = list(dict.fromkeys(warning.code.label for warning in group))
+        head = Text(f"{level}: {', '.join(codes)}", style=_STYLES[level])
+        for rule in rules:
             head.append(f"\n  {visible(str(rule))}", style="default not bold")
         _print(head, console)
-        _print(Text(visible(_sentences(warning))), console, 4)
-        for each in warning.evidence:
-            _print(Text(visible(str(each)), style="dim"), console, 4)
-
-
-def _sentences(warning: FilterWarning) -> str:
-    what = warning.what[:1].upper() + warning.what[1:]
-    return f"{what}. {warning.cure}{'' if warning.cure.endswith('?') else '.'}"
+        sentence = f"{cure}{'' if cure.endswith('?') else '.'}"
+        for warning in group:
+            what = f"{warning.what[:1].upper()}{warning.what[1:]}."
+            if len(group) == 1:
+                what = f"{what} {sentence}"
+            elif len(codes) > 1:
+                what = f"{warning.code.label}: {what}"
+            _print(Text(visible(what)), console, 4)
+            for each in warning.evidence:
+                _print(Text(visible(str(each)), style="dim"), console, 4)
+        if len(group) > 1:
+            _print(Text(visible(f"Cure: {sentence}")), console, 4)
 
 
 def _print(text: Text, console: Console, indent: int = 0) -> None:

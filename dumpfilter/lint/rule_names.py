@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from dumpfilter.filter import Filter, Rule, RuleKind
 from dumpfilter.filter.rules import ValueForm
@@ -130,7 +132,7 @@ def _no_match(rule_filter: Filter, rule: Rule, names: RuleNames) -> Item:
             code, why, cure, event = found
             what = why if code is Code.RENAMED else f"{missing}: {why}"
             return Item(code, (rule,), what, cure, events=_shown(event))
-    close = _closest(value, known)
+    close = closest(value, known)
     if close is not None:
         cure = f"Did you mean {_option(rule, close)}?"
         return Item(
@@ -292,18 +294,53 @@ def _is_known(
     return False
 
 
-def _closest(value: str, known: dict[str, SetEvent]) -> str | None:
+def closest(value: str, known: Iterable[str]) -> str | None:
     """Return the name of which ``value`` is probably a misspelling. Each side of a dot must be alike by itself."""
     best, found = _CLOSE, None
-    parts = value.split(".")
-    for name in list(known)[:_MOST_COMPARED]:
+    parts = [Likeness(part) for part in value.split(".")]
+    for name in islice(known, _MOST_COMPARED):
         others = name.split(".")
         if len(others) != len(parts):
             continue
-        alike = min(difflib.SequenceMatcher(None, *pair).ratio() for pair in zip(parts, others, strict=True))
-        if alike >= best:
+        alike = 1.0
+        for part, other in zip(parts, others, strict=True):
+            alike = min(alike, part.with_name(other, best))
+            if alike < best:
+                break
+        else:
             best, found = alike, name
     return found
+
+
+class Likeness:
+    """How alike names are to one name: difflib's ratio, found with few comparisons."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._letters = Counter(name)
+        self._matcher = difflib.SequenceMatcher(None, b=name)
+        """The matcher, which keeps what it has found in its second text."""
+        self._bounds: dict[str, float] = {}
+        self._ratios: dict[str, float] = {}
+
+    def with_name(self, other: str, least: float) -> float:
+        """Return how alike the names are, or a number below ``least`` if the names are less alike than that."""
+        if other not in self._ratios:
+            if self._bound(other) < least:
+                return 0.0
+            self._matcher.set_seq1(other)
+            self._ratios[other] = self._matcher.ratio()
+        return self._ratios[other]
+
+    def _bound(self, other: str) -> float:
+        """Return a number that the ratio does not exceed, from the letters of the names without their order."""
+        if other not in self._bounds:
+            both = len(self._name) + len(other)
+            shared = min(len(self._name), len(other))
+            if both and 2 * shared >= _CLOSE * both:
+                shared = (self._letters & Counter(other)).total()
+            self._bounds[other] = 2 * shared / both if both else 1.0
+        return self._bounds[other]
 
 
 def _option(rule: Rule, value: str) -> str:

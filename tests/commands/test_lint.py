@@ -41,6 +41,17 @@ def test_json_and_several_slaves(tmp_path: Path) -> None:
     assert comma["evidence"][0]["file"] == "bin.000001"
 
 
+def test_equal_cures_and_equal_slaves_are_joined() -> None:
+    slaves = [f"--slave={name}:--replicate-do-db=shop" for name in ("web1", "web2")]
+    finished = run("lint", SET, *slaves, "--slave=all:--replicate-wild-do-table=%.%")
+    assert finished.stdout.startswith(
+        "web1, web2\nwarning: missing-table\n  --replicate-do-db=shop\n    CREATE"
+    )
+    assert finished.stdout.endswith("all no warnings\n")
+    assert finished.stdout.count("Use --replicate-wild-do-table=shop.% instead of the do-db rules") == 1
+    assert "\n    Cure: Use --replicate-wild-do-table" in finished.stdout
+
+
 def test_rules_are_needed_once() -> None:
     for arguments in ([], ["--replicate-do-db=a", "--slave", "b:--replicate-do-db=b"]):
         finished = run("lint", SET, *arguments)
