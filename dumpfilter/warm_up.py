@@ -38,7 +38,7 @@ from dumpfilter.packets.relay import GtidSynthesis, RelayPoint, dropped_runs, wr
 from dumpfilter.receiver.binlog_file import find_end
 from dumpfilter.receiver.deframing import Deframer
 from dumpfilter.simulation import lag
-from dumpfilter.simulation.hop import MICROSECOND, Hop, cross
+from dumpfilter.simulation.hop import MICROSECOND, Hop, cross, looks, span
 from dumpfilter.split_set.restore import restore
 from dumpfilter.statement import statement_shape
 from dumpfilter.workload.generate import GeneratedSet, generate
@@ -87,7 +87,7 @@ def warm_up(directory: Path) -> None:
             segment.format_description,
         )
     tallied = tally.take()
-    tallied.sent(tallied.flags(flags))
+    tallied.sent(tallied.flags(flags), number=0)
     _simulate(by_transaction.take())
     subjects.grow()
     statement_shape("SELECT 1")
@@ -147,10 +147,13 @@ def _simulate(traffic: TransactionTraffic) -> None:
     sent = traffic.of_filter(0)
     committed = (traffic.time - traffic.time[0])[sent.transaction]
     crossed = cross(committed * MICROSECOND, sent.bytes, Hop(1_000_000))
-    received = crossed.received // MICROSECOND
+    received = lag.microseconds(crossed.received)
+    looks(crossed.received, 1, 1)
+    span(crossed.received, sent.bytes, Hop(1_000_000))
     lag.measure_delays(committed, received, (0, 1), limit=0)
     lag.measure(committed, received, limit=0)
     lag.series(committed, received, start=0, width=1_000_000, count=1)
+    lag.carried(committed, sent.bytes, sent.bytes, start=0, width=1_000_000, count=1)
 
 
 def _write_packets(made: GeneratedSet, family: str) -> None:

@@ -143,7 +143,9 @@ def find_gaps(
         dropped: the GTIDs that the Gap events of a relay log tell.
         hits: the hits of dropped events, of shape (k, 3): transaction, column of ``KINDS``, count, by transaction.
     """
-    until = np.asarray(transactions, np.int64)
+    # Columns of one row are contiguous and those of several are not. The kernel is compiled for one layout alone.
+    until = np.ascontiguousarray(transactions, np.int64)
+    tail_offset, tail_end = np.ascontiguousarray(tail_offset), np.ascontiguousarray(tail_end)
     last = int(until[-1]) if len(until) else first
     most = 2 * (last - first) + len(until)
     places = np.empty((most, 4), np.int64)

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.simulation import _lag, lag
+from dumpfilter.simulation import lag
 from dumpfilter.simulation.arrivals import Arrived, by_origin, together
 from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, Dropped, cross, looks, times_of
 from dumpfilter.simulation.lag import Lag
@@ -369,7 +369,7 @@ def _travel(route: Route, schedule: Schedule, window: Window | None) -> _End:
         transaction, committed, received = transaction[come], committed[come], received[come]
         missing = int(len(come) - np.count_nonzero(come))
         nbytes = int(sizes[crossed.received < NEVER].sum())
-    arrived = Arrived(transaction, committed, _lag.microseconds(received), missing)
+    arrived = Arrived(transaction, committed, lag.microseconds(received), missing)
     link = LinkOutcome(
         nbytes,
         len(arrived.transaction),

@@ -117,6 +117,12 @@ def series(committed: Ints, received: Ints, *, start: int, width: int, count: in
     return found
 
 
+def microseconds(times: Ints) -> Ints:
+    """Return times since the begin of a run, in nanoseconds, as microseconds, rounded up."""
+    found: Ints = _lag.microseconds(times)
+    return found
+
+
 def carried(departed: Ints, sizes: Ints, needed: Ints, *, start: int, width: int, count: int) -> Ints:
     """Return the bytes that left a sender in each of ``count`` spans of time.
 
