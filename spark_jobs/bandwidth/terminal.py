@@ -7,13 +7,18 @@ from collections.abc import Iterable
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from dumpfilter.printable import visible
 from dumpfilter.report.text import human_bytes, human_gigabytes, human_percent, share
 from dumpfilter.spark_jobs.bandwidth.results import Month, Results, Ways
 from dumpfilter.spark_jobs.bandwidth.totals import MONTH_HOURS, ways_of
+from dumpfilter.spark_jobs.ranges.indexing import skipped_part
 
 _NAME_WIDTH = 7
+
+_MOST_WARNINGS = 4
+"""The most warnings that the terminal shows. The page and the JSON file have all."""
 
 
 def print_results(results: Results, console: Console) -> None:
@@ -36,6 +41,24 @@ def print_results(results: Results, console: Console) -> None:
         console.print(_month_table(results, totals.month))
     for remark in results.remarks:
         console.print(remark, markup=False, highlight=False)
+
+
+def print_warnings(results: Results, console: Console) -> None:
+    """Print the files that were skipped and the first warnings, one after the other, in lines of the terminal's width.
+
+    The text is not wrapped for a pipe.
+    """
+    skipped = [f"{one.file}: skipped {skipped_part(one.position)}: {one.reason}" for one in results.skipped]
+    shown = list(dict.fromkeys(results.warnings))
+    for warning in (*skipped, *shown[:_MOST_WARNINGS]):
+        text = Text.assemble(("warning:", "yellow"), " ", visible(warning))
+        console.print(text, soft_wrap=not console.is_terminal, highlight=False)
+    if len(shown) > _MOST_WARNINGS:
+        more = Text(
+            f"… and {len(shown) - _MOST_WARNINGS:,} more in the results (dumpfilter lint shows warnings about filters "
+            "with their events)"
+        )
+        console.print(more, soft_wrap=not console.is_terminal, highlight=False)
 
 
 def _cells(ways: Ways, split: int) -> Iterable[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
+from rich.text import Text
 
 from dumpfilter.spark_jobs.bandwidth.results import Results
-from dumpfilter.spark_jobs.bandwidth.terminal import print_results
+from dumpfilter.spark_jobs.bandwidth.terminal import print_results, print_warnings
 from tests.spark_jobs.bandwidth.made_results import CASES, made_results
 
 WIDTH = 80
@@ -41,3 +43,18 @@ def test_one_slave_has_no_row_of_totals() -> None:
 def test_every_case_can_be_printed() -> None:
     for results in CASES.values():
         assert all(len(line) <= WIDTH for line in printed(results))
+
+
+@pytest.mark.parametrize(("terminal", "widest"), [(True, WIDTH), (False, 250)])
+def test_a_few_warnings_wrapped_for_a_terminal(terminal: bool, widest: int) -> None:
+    told = [f"slave web: code {n}: [yellow]{'word ' * 40}" for n in range(7)]
+    results = made_results(slaves=1, troubles=False).model_copy(update={"warnings": (*told, told[0])})
+    out = io.StringIO()
+    print_warnings(results, Console(file=out, width=WIDTH, force_terminal=terminal, no_color=True))
+    lines = Text.from_ansi(out.getvalue()).plain.splitlines()
+    assert max(map(len, lines)) <= widest
+    assert (len(lines) == 5) is not terminal
+    text = " ".join(" ".join(lines).split())
+    assert text.count("warning:") == 4
+    assert "[yellow]" in text
+    assert "… and 3 more" in text
