@@ -8,9 +8,11 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from dumpfilter.report.text import human_bytes
 from dumpfilter.spark_jobs.bandwidth.results import Results
 from dumpfilter.spark_jobs.bandwidth.terminal import print_results, print_warnings
-from tests.spark_jobs.bandwidth.made_results import CASES, made_results
+from dumpfilter.spark_jobs.bandwidth.totals import with_totals
+from tests.spark_jobs.bandwidth.made_results import CASES, made_results, with_equal_slaves
 
 WIDTH = 80
 
@@ -34,6 +36,35 @@ def test_all_ways_and_totals_at_80_columns() -> None:
     assert any("GB a month of 730 hours, and the price at 0.09 a GB" in line for line in lines)
     text = " ".join(" ".join(lines).split())
     assert all(remark in text for remark in results.remarks)
+
+
+def test_equal_slaves_share_a_row() -> None:
+    results = with_equal_slaves(made_results(slaves=2, hours=30, troubles=False), 4)
+    assert sum("×4" in line for line in printed(results)) == 4
+
+
+def test_long_names_are_whole_and_small_prices_are_not_0() -> None:
+    results = made_results(slaves=1, hours=30, price=0.0001, troubles=False)
+    (slave,) = results.slaves
+    name = "region-with-a-long-name-0"
+    series = results.series.model_copy(update={"slaves": {name: results.series.slaves[slave.name]}})
+    named = slave.model_copy(update={"name": name})
+    lines = printed(results.model_copy(update={"slaves": (named,), "series": series}))
+    assert sum(line.startswith(name) for line in lines) == 2
+    assert not any("= 0.00 " in line for line in lines)
+
+
+def test_figures_of_mariadb_are_upper_bounds() -> None:
+    results = made_results(slaves=1, hours=2, rules=True, troubles=False)
+    (slave,) = results.slaves
+    assert slave.real_replica is not None
+    assert not any("≤" in line for line in printed(results))
+    bound = slave.model_copy(
+        update={"real_replica": slave.real_replica.model_copy(update={"is_upper_bound": True})}
+    )
+    made = with_totals(results.model_copy(update={"slaves": (bound,)}))
+    assert made.totals.real_replica_is_upper_bound
+    assert any(line.endswith(f"≤ {human_bytes(slave.real_replica.bytes)}") for line in printed(made))
 
 
 def test_one_slave_has_no_row_of_totals() -> None:
