@@ -85,7 +85,7 @@ def _name(group: Group) -> str:
 
 def _replica(slave: SlaveFigures) -> str:
     found = slave.real_replica
-    return _at_most(found and found.bytes, is_upper_bound=found is not None and found.is_upper_bound)
+    return "no GTIDs" if found is None else _at_most(found.bytes, is_upper_bound=found.is_upper_bound)
 
 
 def _at_most(nbytes: int | None, *, is_upper_bound: bool) -> str:
