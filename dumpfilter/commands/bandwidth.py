@@ -77,8 +77,7 @@ def bandwidth_command(
     from dumpfilter.report.output import REPORT
     from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
     from dumpfilter.spark_jobs.bandwidth.output import write_results
-    from dumpfilter.spark_jobs.bandwidth.terminal import print_results
-    from dumpfilter.spark_jobs.ranges.indexing import skipped_part
+    from dumpfilter.spark_jobs.bandwidth.terminal import print_results, print_warnings
 
     definitions = slaves.definitions()
     options = BandwidthOptions(
@@ -104,8 +103,4 @@ def bandwidth_command(
         console = Console()
         print_results(results, console)
         console.print(f"report: {output / REPORT}", soft_wrap=True, highlight=False)
-    skipped = (
-        f"{each.file}: skipped {skipped_part(each.position)}: {each.reason}" for each in results.skipped
-    )
-    for warning in (*skipped, *results.warnings):
-        progress.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)
+    print_warnings(results, progress)

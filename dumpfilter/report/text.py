@@ -7,9 +7,15 @@
 from __future__ import annotations
 
 import datetime
+import math
 
 NOTHING = "–"
 """The text that the report shows for a number that is not known."""
+
+_SMALL_PRICE = 0.05
+"""The amount of money below which two decimals are too few."""
+_LEAST_PRICE = 0.000001
+"""The smallest amount of money that has digits."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -56,6 +62,19 @@ def human_gigabytes(number: float) -> str:
     digits = 2 if size < 9.995 else 1 if size < 99.95 else 0
     text = f"{size:,.{digits}f}"
     return text.rstrip("0").rstrip(".") if digits else text
+
+
+def human_price(amount: float) -> str:
+    """Format an amount of money with two decimals. A small amount has two digits that are not 0.
+
+    >>> human_price(1234.5), human_price(0.0036), human_price(0.05), human_price(0), human_price(1e-9)
+    ('1,234.50', '0.0036', '0.05', '0.00', '< 0.000001')
+    """
+    if 0 < amount < _LEAST_PRICE:
+        return f"< {_LEAST_PRICE:f}"
+    if 0 < amount < _SMALL_PRICE:
+        return f"{amount:.{1 - math.floor(math.log10(amount))}f}"
+    return f"{amount:,.2f}"
 
 
 def human_rate(bytes_per_second: float) -> str:

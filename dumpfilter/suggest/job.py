@@ -92,6 +92,7 @@ def suggest(
         checked=check is not None,
         bytes=traffic.bytes(None, None),
         server_version=replace_invalid_utf8(indexed.newest.server_version),
+        estimates=traffic.needs_exact_pass,
         tables=tables,
         plans=tuple(_plan([one], plan, exact, traffic, search) for one, plan in plans),
         together=_plan(slaves, together, exact, traffic, search) if len(slaves) > 1 else None,

@@ -88,6 +88,9 @@ class Suggestions(_Model):
     server_version: str
     checked: bool
     """Whether lint checked the rules. Without the check no rule is rejected."""
+    estimates: bool = False
+    """Whether the bytes of ``tables`` and of rejected rules are estimates: compressed transactions have several tables,
+    and each table has its share of the compressed bytes."""
     tables: tuple[TableWeight, ...]
     """The tables by their bytes, the largest first."""
     plans: tuple[Plan, ...]

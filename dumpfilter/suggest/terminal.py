@@ -18,6 +18,12 @@ NO_CLAIM = (
 )
 """The limit of all suggestions, which every output shows."""
 
+SHARED = (
+    "~ Each table has its share of compressed transactions with several tables, an estimate. bandwidth counts these "
+    "transactions as a whole under (several tables)."
+)
+"""The reason why tables have other bytes in the output of ``bandwidth``."""
+
 _LONGEST_NAMES = 60
 _REJECTED_SHOWN = 2
 
@@ -32,10 +38,10 @@ def print_suggestions(found: Suggestions, console: Console, *, top: int) -> None
     if found.only_schemas:
         _print_schemas(found, console)
     for plan in found.plans:
-        _print_plan(plan, console, _title(plan))
+        _print_plan(plan, console, _title(plan), _about(found))
     if found.together is not None:
         number = len(found.together.slaves)
-        _print_plan(found.together, console, f"The same rules for all {number:,} slaves")
+        _print_plan(found.together, console, f"The same rules for all {number:,} slaves", _about(found))
     console.print(f"[dim]{NO_CLAIM}[/]")
 
 
@@ -48,18 +54,25 @@ def _print_tables(found: Suggestions, console: Console, top: int) -> None:
     if slaves:
         table.add_column("applied by", justify="right", no_wrap=True)
     for one in found.tables[:top]:
-        row = [escape(visible(one.name)), human_bytes(one.bytes), human_percent(one.share)]
+        row = [escape(visible(one.name)), _about(found) + human_bytes(one.bytes), human_percent(one.share)]
         if slaves:
             row.append(f"{one.slaves:,} of {slaves:,}" if one.slaves else "[yellow]no slave[/]")
         table.add_row(*row)
     console.print(table)
     if len(found.tables) > top:
         console.print(f"… and {len(found.tables) - top:,} more (--top {len(found.tables)} shows all)")
+    if found.estimates:
+        console.print(f"[dim]{SHARED}[/]")
     if slaves and found.without_reader:
         console.print(
-            f"No slave applies {human_bytes(found.without_reader)} "
+            f"No slave applies {_about(found)}{human_bytes(found.without_reader)} "
             f"({human_percent(share(found.without_reader, found.bytes))}) of the events."
         )
+
+
+def _about(found: Suggestions) -> str:
+    """Return the sign before bytes of tables and of rejected rules."""
+    return "~ " if found.estimates else ""
 
 
 def _print_schemas(found: Suggestions, console: Console) -> None:
@@ -81,7 +94,7 @@ def _title(plan: Plan) -> str:
     return f"Rules for {names}{number}"
 
 
-def _print_plan(plan: Plan, console: Console, title: str) -> None:
+def _print_plan(plan: Plan, console: Console, title: str, about: str) -> None:
     console.print()
     console.print(f"[bold]{escape(visible(title))}[/], sent {human_bytes(plan.bytes)} now", soft_wrap=True)
     if not plan.steps:
@@ -104,5 +117,5 @@ def _print_plan(plan: Plan, console: Console, title: str) -> None:
             f"  [yellow]not suggested:[/] {escape(visible(one.rule))}", soft_wrap=True, highlight=False
         )
         event = f" ({one.event})" if one.event else ""
-        text = Text(visible(f"would save {human_bytes(one.saving)}. {one.code}: {one.fault}{event}"))
+        text = Text(visible(f"would save {about}{human_bytes(one.saving)}. {one.code}: {one.fault}{event}"))
         console.print(Padding(text, (0, 0, 0, 6)), highlight=False)

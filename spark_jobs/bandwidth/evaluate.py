@@ -167,6 +167,7 @@ class Evaluate:
         numbers: Sequence[int] | None = None,
     ) -> None:
         tallied = self.tallied = measured.tallied.folded(flags)
+        self._is_mariadb = family == "mariadb"
         self._events_of_stand_in = EVENTS[family]
         self._has_gtids = family != "mysql" or bool(tallied.stand_ins.any()) or not tallied.transactions.any()
         self._flags = flags
@@ -255,6 +256,7 @@ class Evaluate:
             bytes_gtid=stand_ins.nbytes,
             stand_ins=stand_ins.number,
             bytes_from_source=everything.bytes + PACKET_BYTES * everything.events,
+            is_upper_bound=self._is_mariadb and stand_ins.number > 0,
         )
 
     def _peak(self, series: Ints) -> Peak | None:

@@ -70,6 +70,8 @@ class Totals(_Model):
     """The sum of :attr:`SlaveFigures.split`."""
     real_replica: int | None
     """The sum of the bytes for real replicas; None if a slave has no such figure."""
+    real_replica_is_upper_bound: bool = False
+    """Whether the real replicas receive at most ``real_replica``, and perhaps less."""
     month: Month | None = None
     """None if the binlogs span too little time."""
 
@@ -128,6 +130,8 @@ class RealReplica(_Model):
     upper bound."""
     bytes_from_source: int
     """The bytes that the source's own server sends: all events."""
+    is_upper_bound: bool = False
+    """Whether the replica receives at most ``bytes``, and perhaps less: with stand-ins over binlogs of MariaDB."""
 
 
 class SlaveFigures(_Model):

@@ -69,6 +69,11 @@ FORMS: Mapping[str, ParquetTable] = {
             Column("real_replica_bytes_gtid", INT, "the bytes of stand-ins among them"),
             Column("real_replica_stand_ins", INT, "the number of stand-ins"),
             Column("real_replica_bytes_from_source", INT, "bytes that the source's own server sends"),
+            Column(
+                "real_replica_is_upper_bound",
+                BOOL,
+                "whether a real replica receives at most `real_replica_bytes`, and perhaps less (MariaDB)",
+            ),
             Column("undecided_events", INT, "events that the master sends because it cannot decide"),
             Column("compressed_no_filter", INT, "`no_filter_bytes` as zstd, an estimate"),
             Column("compressed", INT, "`master_side_bytes` as zstd, an estimate"),

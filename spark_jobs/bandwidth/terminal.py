@@ -2,41 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from dumpfilter.printable import visible
 from dumpfilter.report.month import MONTH_HOURS
-from dumpfilter.report.text import human_bytes, human_gigabytes, human_percent, share
-from dumpfilter.spark_jobs.bandwidth.results import Month, Results, Ways
+from dumpfilter.report.text import human_bytes, human_gigabytes, human_percent, human_price, share
+from dumpfilter.spark_jobs.bandwidth.report.groups import Group, groups_of
+from dumpfilter.spark_jobs.bandwidth.results import Month, Results, SlaveFigures, Ways
 from dumpfilter.spark_jobs.bandwidth.totals import ways_of
+from dumpfilter.spark_jobs.ranges.indexing import skipped_part
 
 _NAME_WIDTH = 7
+"""The least width of the column of names."""
+_GAP = 2
+"""The spaces between columns."""
+
+_MOST_WARNINGS = 4
+"""The most warnings that the terminal shows. The page and the JSON file have all."""
 
 
 def print_results(results: Results, console: Console) -> None:
-    """Print a row for each slave and one for all, the same for a month, and the remarks."""
+    """Print a row for each slave or for equal slaves, one for all, the same for a month, and the remarks."""
     source = results.source
-    traffic = _table(
-        f"{len(source.files):,} files, {source.bytes:,} bytes, {source.transactions:,} transactions",
-        ("no filter", "filter", "saved", "~ zstd", "~ both", "split", "replica"),
-    )
-    for slave in results.slaves:
-        replica = "no GTIDs" if slave.real_replica is None else human_bytes(slave.real_replica.bytes)
-        traffic.add_row(visible(slave.name), *_cells(ways_of(slave), slave.split), replica)
+    files = f"{len(source.files):,} file{'' if len(source.files) == 1 else 's'}"
     totals = results.totals
+    groups = groups_of(results)
+    rows = [
+        (_name(group), (*_cells(ways_of(group.figures), group.figures.split), _replica(group.figures)))
+        for group in groups
+    ]
     if totals.slaves > 1:
-        traffic.add_section()
-        replica = "no GTIDs" if totals.real_replica is None else human_bytes(totals.real_replica)
-        traffic.add_row(f"all {totals.slaves:,}", *_cells(totals.bytes, totals.split), replica)
-    console.print(traffic)
+        replica = _at_most(totals.real_replica, is_upper_bound=totals.real_replica_is_upper_bound)
+        rows.append((f"all {totals.slaves:,}", (*_cells(totals.bytes, totals.split), replica)))
+    _print_table(
+        f"{files}, {source.bytes:,} bytes, {source.transactions:,} transactions",
+        ("no filter", "filter", "saved", "~ zstd", "~ both", "split", "replica"),
+        rows,
+        console,
+    )
     if totals.month is not None:
-        console.print(_month_table(results, totals.month))
+        _print_month(results, groups, totals.month, console)
     for remark in results.remarks:
         console.print(remark, markup=False, highlight=False)
+
+
+def print_warnings(results: Results, console: Console) -> None:
+    """Print the files that were skipped and the first warnings, one after the other, in lines of the terminal's width.
+
+    The text is not wrapped for a pipe.
+    """
+    skipped = [f"{one.file}: skipped {skipped_part(one.position)}: {one.reason}" for one in results.skipped]
+    shown = list(dict.fromkeys(results.warnings))
+    for warning in (*skipped, *shown[:_MOST_WARNINGS]):
+        text = Text.assemble(("warning:", "yellow"), " ", visible(warning))
+        console.print(text, soft_wrap=not console.is_terminal, highlight=False)
+    if len(shown) > _MOST_WARNINGS:
+        more = Text(
+            f"… and {len(shown) - _MOST_WARNINGS:,} more in the results (dumpfilter lint shows warnings about filters "
+            "with their events)"
+        )
+        console.print(more, soft_wrap=not console.is_terminal, highlight=False)
 
 
 def _cells(ways: Ways, split: int) -> Iterable[str]:
@@ -51,37 +80,67 @@ def _cells(ways: Ways, split: int) -> Iterable[str]:
     )
 
 
-def _month_table(results: Results, total: Month) -> Table:
+def _name(group: Group) -> str:
+    return visible(group.name) + (f" ×{group.count:,}" if group.count > 1 else "")
+
+
+def _replica(slave: SlaveFigures) -> str:
+    found = slave.real_replica
+    return "no GTIDs" if found is None else _at_most(found.bytes, is_upper_bound=found.is_upper_bound)
+
+
+def _at_most(nbytes: int | None, *, is_upper_bound: bool) -> str:
+    return "no GTIDs" if nbytes is None else f"{'≤ ' if is_upper_bound else ''}{human_bytes(nbytes)}"
+
+
+def _print_month(results: Results, groups: Sequence[Group], total: Month, console: Console) -> None:
     price = results.price_per_gb
     title = f"GB a month of {MONTH_HOURS} hours" + (
         "" if price is None else f", and the price at {price:g} a GB"
     )
-    table = _table(title, ("no filter", "filter", "~ zstd", "~ both"))
-    for slave in results.slaves:
-        if slave.month is not None:
-            table.add_row(visible(slave.name), *_month_cells(slave.month))
+    rows = [
+        (_name(group), tuple(_month_cells(group.figures.month)))
+        for group in groups
+        if group.figures.month is not None
+    ]
     if results.totals.slaves > 1:
-        table.add_section()
-        table.add_row(f"all {results.totals.slaves:,}", *_month_cells(total))
-    return table
+        rows.append((f"all {results.totals.slaves:,}", tuple(_month_cells(total))))
+    _print_table(title, ("no filter", "filter", "~ zstd", "~ both"), rows, console)
 
 
 def _month_cells(month: Month) -> Iterable[str]:
     for name in Ways.model_fields:
         amount = human_gigabytes(getattr(month.bytes, name))
-        yield amount if month.price is None else f"{amount} = {getattr(month.price, name):,.2f}"
+        yield amount if month.price is None else f"{amount} = {human_price(getattr(month.price, name))}"
 
 
-def _table(title: str, columns: Iterable[str]) -> Table:
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    table.add_column("slave", overflow="fold", min_width=_NAME_WIDTH)
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
+def _print_table(
+    title: str, heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], console: Console
+) -> None:
+    """Print rows of figures, whose columns are as wide as their figures.
+
+    A name that does not fit beside the figures has a line of its own above them, so that no name and no figure is cut.
+    """
+    widths = [max(map(cell_len, column)) for column in zip(heads, *(cells for _, cells in rows), strict=True)]
+    room = max(_NAME_WIDTH, console.width - sum(widths) - _GAP * len(widths))
+    names = [cell_len(name) for name, _ in rows if cell_len(name) <= room]
+    first = max(_NAME_WIDTH, *names) if names else _NAME_WIDTH
+
+    def line(name: str, cells: Sequence[str]) -> str:
+        figures = (
+            " " * (_GAP + width - cell_len(cell)) + cell for cell, width in zip(cells, widths, strict=True)
+        )
+        return name + " " * (first - cell_len(name)) + "".join(figures)
+
+    def show(text: str, style: str = "") -> None:
+        console.print(Text(text, style=style), soft_wrap=True)
+
+    show(title, "bold")
+    show(line("slave", heads), "bold")
+    show("─" * cell_len(line("", heads)))
+    for name, cells in rows:
+        if cell_len(name) > first:
+            for part in Text(name).wrap(console, console.width, overflow="fold"):
+                show(part.plain.rstrip())
+        show(line(name if cell_len(name) <= first else "", cells))
+    show("")

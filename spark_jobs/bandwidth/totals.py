@@ -61,6 +61,7 @@ def totals_of(slaves: Sequence[SlaveFigures], seconds: int, price_per_gb: float 
         ),
         split=sum(one.split for one in slaves),
         real_replica=None if None in replicas else sum(one.bytes for one in replicas if one is not None),
+        real_replica_is_upper_bound=any(one is not None and one.is_upper_bound for one in replicas),
         month=month_of(bytes, seconds, price_per_gb),
     )
 

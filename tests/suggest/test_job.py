@@ -162,6 +162,17 @@ def test_tables_of_compressed_transactions_have_their_share() -> None:
     found = _without_slaves(DATA / "recordings" / "mysql-payloads")
     assert abs(sum(one.bytes for one in found.tables) - found.bytes) <= len(found.tables)
     assert found.tables[0].bytes == max(one.bytes for one in found.tables)
+    assert found.estimates
+
+
+@pytest.mark.parametrize(
+    ("recording", "is_estimate"), [("recordings/mysql-payloads", True), ("oracle/mysql-row", False)]
+)
+def test_a_sign_marks_estimates(recording: str, *, is_estimate: bool) -> None:
+    out = StringIO()
+    print_suggestions(_without_slaves(DATA / recording), Console(file=out, width=80), top=3)
+    assert ("~" in out.getvalue()) is is_estimate
+    assert ("each table has its share" in " ".join(out.getvalue().split()).lower()) is is_estimate
 
 
 def test_kept_tables_stay() -> None:

@@ -45,11 +45,12 @@
   const price = document.getElementById("price");
   if (!price) return;
   const format = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  const small = new Intl.NumberFormat("en", { maximumSignificantDigits: 2, minimumSignificantDigits: 2 });
   function priced() {
     const each = Number(price.value);
     for (const cell of document.querySelectorAll("[data-gigabytes]")) {
       const cost = each * Number(cell.dataset.gigabytes);
-      cell.textContent = price.value !== "" && Number.isFinite(cost) && each >= 0 ? format.format(cost) : "–";
+      cell.textContent = price.value !== "" && Number.isFinite(cost) && each >= 0 ? (cost > 0 && cost < 0.05 ? small : format).format(cost) : "–";
     }
   }
   price.addEventListener("input", priced);

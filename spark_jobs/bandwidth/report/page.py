@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dumpfilter.report.html import environment, page_parts
-from dumpfilter.report.text import human_bytes
+from dumpfilter.report.text import human_bytes, human_price
 from dumpfilter.spark_jobs.bandwidth.report import heat, plots
 from dumpfilter.spark_jobs.bandwidth.report.groups import Group, by_saving, groups_of
 from dumpfilter.spark_jobs.bandwidth.report.time_chart import MOST_CHOICES, time_chart
@@ -70,6 +70,7 @@ def render_report(results: Results) -> str:
     nothing_passes = about_nothing(results.slaves)
     engine = environment(__package__)
     engine.filters["gigabytes"] = _gigabytes
+    engine.filters["price"] = human_price
     return engine.get_template("report.html.j2").render(
         page_parts({"time": time_chart(results)}),
         results=results,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
+from rich.text import Text
 
+from dumpfilter.report.text import human_bytes
 from dumpfilter.spark_jobs.bandwidth.results import Results
-from dumpfilter.spark_jobs.bandwidth.terminal import print_results
-from tests.spark_jobs.bandwidth.made_results import CASES, made_results
+from dumpfilter.spark_jobs.bandwidth.terminal import print_results, print_warnings
+from dumpfilter.spark_jobs.bandwidth.totals import with_totals
+from tests.spark_jobs.bandwidth.made_results import CASES, made_results, with_equal_slaves
 
 WIDTH = 80
 
@@ -34,6 +38,35 @@ def test_all_ways_and_totals_at_80_columns() -> None:
     assert all(remark in text for remark in results.remarks)
 
 
+def test_equal_slaves_share_a_row() -> None:
+    results = with_equal_slaves(made_results(slaves=2, hours=30, troubles=False), 4)
+    assert sum("×4" in line for line in printed(results)) == 4
+
+
+def test_long_names_are_whole_and_small_prices_are_not_0() -> None:
+    results = made_results(slaves=1, hours=30, price=0.0001, troubles=False)
+    (slave,) = results.slaves
+    name = "region-with-a-long-name-0"
+    series = results.series.model_copy(update={"slaves": {name: results.series.slaves[slave.name]}})
+    named = slave.model_copy(update={"name": name})
+    lines = printed(results.model_copy(update={"slaves": (named,), "series": series}))
+    assert sum(line.startswith(name) for line in lines) == 2
+    assert not any("= 0.00 " in line for line in lines)
+
+
+def test_figures_of_mariadb_are_upper_bounds() -> None:
+    results = made_results(slaves=1, hours=2, rules=True, troubles=False)
+    (slave,) = results.slaves
+    assert slave.real_replica is not None
+    assert not any("≤" in line for line in printed(results))
+    bound = slave.model_copy(
+        update={"real_replica": slave.real_replica.model_copy(update={"is_upper_bound": True})}
+    )
+    made = with_totals(results.model_copy(update={"slaves": (bound,)}))
+    assert made.totals.real_replica_is_upper_bound
+    assert any(line.endswith(f"≤ {human_bytes(slave.real_replica.bytes)}") for line in printed(made))
+
+
 def test_one_slave_has_no_row_of_totals() -> None:
     assert not any(line.startswith("all ") for line in printed(made_results(slaves=1, hours=30)))
 
@@ -41,3 +74,18 @@ def test_one_slave_has_no_row_of_totals() -> None:
 def test_every_case_can_be_printed() -> None:
     for results in CASES.values():
         assert all(len(line) <= WIDTH for line in printed(results))
+
+
+@pytest.mark.parametrize(("terminal", "widest"), [(True, WIDTH), (False, 250)])
+def test_a_few_warnings_wrapped_for_a_terminal(terminal: bool, widest: int) -> None:
+    told = [f"slave web: code {n}: [yellow]{'word ' * 40}" for n in range(7)]
+    results = made_results(slaves=1, troubles=False).model_copy(update={"warnings": (*told, told[0])})
+    out = io.StringIO()
+    print_warnings(results, Console(file=out, width=WIDTH, force_terminal=terminal, no_color=True))
+    lines = Text.from_ansi(out.getvalue()).plain.splitlines()
+    assert max(map(len, lines)) <= widest
+    assert (len(lines) == 5) is not terminal
+    text = " ".join(" ".join(lines).split())
+    assert text.count("warning:") == 4
+    assert "[yellow]" in text
+    assert "… and 3 more" in text
