@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from dumpfilter.commands.topology.tables import bytes_or_nothing
 from dumpfilter.testbed import (
     Lag,
     LinkStatus,
@@ -126,6 +127,10 @@ def test_status_shows_positions_lag_savings_and_links(bed: NotedBed) -> None:
     assert lines[2] == ["web", "slave", "bin.000001:4000", "2.5", "s", "711", "B", "1", "KiB/s", "5", "MiB"]
     assert lines[4] == ["link", "state", "shape", "sent", "back", "now"]
     assert lines[5] == ["m:web", "up", "2mbit", "50ms", "4", "KiB", "128", "B", "10", "B/s"]
+
+
+def test_bytes_that_nobody_counts_are_a_dash() -> None:
+    assert (bytes_or_nothing(None), bytes_or_nothing(0)) == ("–", "0 B")
 
 
 def test_status_as_json_has_ports_and_addresses(bed: NotedBed) -> None:
