@@ -9,11 +9,19 @@ TEXT = "compiling for this machine, once after an installation or an upgrade; th
 
 class _State:
     tell: Callable[[], object] | None = None
+    is_chosen = False
+    """Whether anybody has said whom to tell, or that nobody shall be told."""
 
 
 def on_compilation(tell: Callable[[], object] | None) -> None:
     """Call ``tell`` once, at the beginning of the next compilation. None calls nothing."""
-    _State.tell = tell
+    _State.tell, _State.is_chosen = tell, True
+
+
+def on_compilation_by_default(tell: Callable[[], object]) -> None:
+    """Call ``tell`` at the next compilation, unless :func:`on_compilation` has been called before."""
+    if not _State.is_chosen:
+        on_compilation(tell)
 
 
 def told_once() -> None:

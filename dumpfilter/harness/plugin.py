@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 import shutil
 import sys
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dumpfilter.compiler import notice
 from dumpfilter.errors import DumpfilterError, OptionError
 from dumpfilter.harness.pool import Pool
 from dumpfilter.harness.servers import ServerCase, cases
@@ -55,6 +57,14 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.stash[_settings] = read_settings(config)
     config.stash[_kept] = []
+    notice.on_compilation(functools.partial(_tell_of_compilation, config))
+
+
+def _tell_of_compilation(config: pytest.Config) -> None:
+    """Say on the terminal why the first topology waits. pytest would otherwise show the text after a failure only."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    with contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled():
+        print(f"\ndumpfilter: {notice.TEXT}", file=sys.stderr, flush=True)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -1,4 +1,4 @@
-"""The rule by which the traffic of some time becomes the traffic of a month, and what reports say about the rule."""
+"""The extrapolation of the traffic of some time to a month, and the remarks of reports about it."""
 
 from __future__ import annotations
 

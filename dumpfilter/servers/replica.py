@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dumpfilter.errors import ReplicaBehind, ServerError
+from dumpfilter.report.text import human_seconds
 from dumpfilter.servers.dialect import SourceAddress
 from dumpfilter.servers.session import Place, SqlServer
 
@@ -161,7 +162,7 @@ def wait_for_gtids(
         if has_failed or not channels or left == 0.0:
             if reason:
                 raise ReplicaBehind(
-                    f"{server.name}: {reason}: did not reach within {timeout:g} s {gtids}, and is at "
+                    f"{server.name}: {reason}: did not reach within {human_seconds(timeout)} {gtids}, and is at "
                     f"{server.applied_gtids() or 'no GTID'}"
                 )
             raise ReplicaBehind(_behind(server, gtids, channels, timeout, has_stopped=has_failed))
@@ -178,5 +179,5 @@ def _behind(
         f"applied up to {status.applied}{', ' if status.errors else ''}{status.errors}"
         for status in channels
     )
-    why = "has stopped before" if has_stopped else f"did not reach within {timeout:g} s"
+    why = "has stopped before" if has_stopped else f"did not reach within {human_seconds(timeout)}"
     return f"{server.name}: {why} {gtids}, and is at {server.applied_gtids() or 'no GTID'}; {states}"

@@ -15,7 +15,7 @@ from typing import Any
 from dumpfilter.demo.processes import uninterrupted
 from dumpfilter.links.client import LinkProcess
 from dumpfilter.options.near import did_you_mean
-from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, StartFailed, TestbedError, Unknown
+from dumpfilter.testbed.errors import NodesAreDown, NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.keeping import Keeper
@@ -212,10 +212,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         """Raise NodeIsDown if a node does not run. Recordings and workloads may pause."""
         down = [node for node in self.nodes.values() if not isinstance(node, Files) and not node.is_running]
         if down:
-            raise NodeIsDown(
-                "\n".join(f"{node.name}: the node is {node.state}, and may lack data" for node in down)
-                + ": start() it, or leave out nodes that do not run with running_only=True (--running-only)"
-            )
+            raise NodesAreDown({node.name: node.state for node in down})
 
     def wait_done(self, timeout: float | None = None) -> None:
         """Wait until all recordings and workloads have written everything. Raises NotCaughtUp."""

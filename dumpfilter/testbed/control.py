@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -20,7 +21,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dumpfilter.errors import DumpfilterError
-from dumpfilter.testbed.errors import NotUp, TestbedError
+from dumpfilter.testbed.errors import NodesAreDown, NotUp, TestbedError
+from dumpfilter.testbed.leftovers import owner_of
 
 if TYPE_CHECKING:
     from dumpfilter.testbed.bed import Testbed
@@ -30,6 +32,8 @@ SOCKET = "control.sock"
 
 _MOST_REQUEST = 1 << 20
 _BACKLOG = 16
+_LONGEST_END = 10
+"""The longest time that a topology that is starting may take to end, seconds."""
 
 Request = dict[str, Any]
 
@@ -103,6 +107,8 @@ class ControlServer:
                 self._gone.wait()
                 return {"value": None}
             return {"value": _VERBS[request["do"]](self._bed, request)}
+        except NodesAreDown as error:
+            return {"error": error.for_command, "exit_code": error.exit_code}
         except DumpfilterError as error:
             return {"error": str(error), "exit_code": error.exit_code}
         except Exception as error:
@@ -118,15 +124,48 @@ class Control:
 
     def down(self) -> None:
         """End the topology, and return when its process has ended. Raises NotUp."""
-        process = os.pidfd_open(self.ask("pid"))
+        starting = None
         try:
-            with contextlib.suppress(NotUp):
-                self.ask("down")
+            pid = self.ask("pid")
+        except NotUp:
+            starting = owner_of(self.directory)
+            if starting is None or not starting.is_command:
+                raise
+            pid = starting.pid
+        process = os.pidfd_open(pid)
+        try:
+            if starting is None:
+                with contextlib.suppress(NotUp):
+                    self.ask("down")
+            else:
+                signal.pidfd_send_signal(process, signal.SIGTERM)
             ended = select.poll()
             ended.register(process, select.POLLIN)
-            ended.poll()
+            if not ended.poll(None if starting is None else _LONGEST_END * 1000):
+                # A process that waits for the compiler does not look at signals.
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+                ended.poll()
+                raise NotUp(f"{self.directory}: the topology has been killed while it was starting")
         finally:
             os.close(process)
+
+    def _without_socket(self) -> NotUp:
+        """Return the error for a directory without a control socket."""
+        owner = owner_of(self.directory)
+        if owner is None:
+            return NotUp(
+                f"{self.directory}: no topology is up in this directory; start one with dumpfilter topology up, or "
+                "name its directory with --directory"
+            )
+        if owner.is_command:
+            return NotUp(
+                f"{self.directory}: the topology is starting (process {owner.pid}); wait, or end it with dumpfilter "
+                "topology down"
+            )
+        return NotUp(
+            f"{self.directory}: process {owner.pid} runs the topology in this directory, and takes no commands; end "
+            "the process"
+        )
 
     def ask(self, do: str, **arguments: Any) -> Any:
         """Send a request, and return the value of the answer.
@@ -138,10 +177,7 @@ class Control:
                 with _short(self.directory / SOCKET) as path:
                     connection.connect(path)
             except OSError:
-                raise NotUp(
-                    f"{self.directory}: no topology is up in this directory; start one with dumpfilter topology up, or "
-                    "name its directory with --directory"
-                ) from None
+                raise self._without_socket() from None
             with connection.makefile("rwb") as stream:
                 try:
                     stream.write(json.dumps({"do": do, **arguments}).encode() + b"\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dumpfilter.errors import ConnectionLost, DirectoryBusy, DumpfilterError, OptionError
 
 
@@ -21,6 +23,26 @@ class StartFailed(TestbedError):
 
 class NodeIsDown(TestbedError, ConnectionLost):
     """An error about a node that does not run, although the call needs it."""
+
+
+class NodesAreDown(NodeIsDown):
+    """An error about nodes that do not run, although the call is about all nodes."""
+
+    def __init__(self, states: Mapping[str, str]) -> None:
+        self._states = "\n".join(
+            f"{name}: the node is {state}, and may lack data" for name, state in states.items()
+        )
+        super().__init__(
+            f"{self._states}: start() it, or leave out nodes that do not run with running_only=True"
+        )
+
+    @property
+    def for_command(self) -> str:
+        """The error with the words of the command line."""
+        return (
+            f"{self._states}: start it with dumpfilter topology start, or leave out nodes that do not run with "
+            "--running-only"
+        )
 
 
 class NotCaughtUp(TestbedError):

@@ -83,6 +83,7 @@ class Ground:
     def end_all(self) -> None:
         """Kill all processes that still run. A node that is just being started fails."""
         self.is_ending.set()
+        self.keeper.end_if_importing()
         for child in self.state.children:
             if child.poll() is None:
                 child.kill()

@@ -27,6 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from dumpfilter.compiler.notice import on_compilation
 from dumpfilter.testbed.processes import end_with_parent, set_name, start_time
 
 _RECEIVED = 1 << 16
@@ -170,6 +171,10 @@ class _Keeper:
                 os.killpg(pid, number)
             os.kill(pid, number)
 
+    def tell_of_compilation(self) -> None:
+        """Tell the caller that the keeper compiles, which can take a minute."""
+        self._tell({"compiles": True})
+
     def _tell(self, answer: dict[str, Any]) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._socket.sendall(json.dumps(answer).encode() + b"\n")
@@ -208,7 +213,9 @@ def main() -> None:
         set_name("df keeper")
         # Imports make many objects and hardly any garbage.
         gc.disable()
+        on_compilation(keeper.tell_of_compilation)
         _import_dumpfilter(Path(sys.argv[2]))
+        on_compilation(None)
         # Objects that no collection visits stay in pages that all children share.
         gc.freeze()
         gc.enable()

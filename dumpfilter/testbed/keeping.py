@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dumpfilter.compiler.notice import told_once
 from dumpfilter.testbed.errors import StartFailed, TestbedError
 from dumpfilter.testbed.temporary import temporary_directory
 
@@ -95,6 +96,7 @@ class Keeper:
         self._early: dict[int, int] = {}
         """Exit codes of processes whose start nobody has noticed yet."""
         self._gone = False
+        self._has_answered = False
         self._owner = os.getpid()
         self._thread = threading.Thread(target=self._receive, name="keeper", daemon=True)
         self._thread.start()
@@ -148,6 +150,11 @@ class Keeper:
     def ready(self) -> None:
         """Wait until the keeper has imported everything. Raises TestbedError."""
         self._ask({"do": "ping"})
+
+    def end_if_importing(self) -> None:
+        """End a keeper that still imports or compiles, for which callers of other methods may wait."""
+        if not self._has_answered:
+            self._process.kill()
 
     def close(self) -> None:
         """End the keeper, which kills the children that still run."""
@@ -228,9 +235,14 @@ class Keeper:
             if not data:
                 break
             *lines, received = (received + data).split(b"\n")
+            answers = [json.loads(line) for line in lines]
+            if any("compiles" in answer for answer in answers):
+                # The notice may take its time, and nobody shall wait for the lock meanwhile.
+                told_once()
             with self._changed:
-                for line in lines:
-                    self._take(json.loads(line))
+                for answer in answers:
+                    if "compiles" not in answer:
+                        self._take(answer)
                 self._changed.notify_all()
         with self._changed:
             self._gone = True
@@ -240,6 +252,7 @@ class Keeper:
             self._changed.notify_all()
 
     def _take(self, answer: dict[str, Any]) -> None:
+        self._has_answered = True
         if "exited" not in answer:
             self._answers[answer["id"]] = answer
             return

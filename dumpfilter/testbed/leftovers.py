@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dumpfilter.testbed.errors import TestbedError, TopologyBusy
 from dumpfilter.testbed.keeping import Child
@@ -31,7 +31,7 @@ KEPT = ("logs", "report.json")
 class State:
     """The state file of a topology that this process runs. The directory stays locked until :meth:`close`."""
 
-    def __init__(self, directory: Path, *, is_temporary: bool) -> None:
+    def __init__(self, directory: Path, *, is_temporary: bool, is_command: bool = False) -> None:
         self.directory = directory
         self.is_temporary = is_temporary
         self._lock_file = _locked(directory)
@@ -40,6 +40,7 @@ class State:
             "pid": os.getpid(),
             "started": start_time(os.getpid()),
             "is_temporary": is_temporary,
+            "is_command": is_command,
             "processes": [],
         }
         self._children: list[Child] = []
@@ -69,10 +70,11 @@ class State:
         new.rename(self.directory / STATE)
 
 
-def take(directory: Path | None) -> State:
+def take(directory: Path | None, *, is_command: bool = False) -> State:
     """Return the state of a new topology in a directory, after the rest of an earlier one has been removed.
 
-    Without a directory the topology gets a temporary one. Raises TopologyBusy, and TestbedError for a directory with
+    Without a directory the topology gets a temporary one. ``is_command``: ``dumpfilter topology down`` may end this
+    process. Raises TopologyBusy, and TestbedError for a directory with
     other files.
     """
     clean_temporary()
@@ -86,7 +88,25 @@ def take(directory: Path | None) -> State:
         raise TestbedError(
             f"{directory}: has files that no topology made: name an empty directory or a new one"
         )
-    return State(directory, is_temporary=False)
+    return State(directory, is_temporary=False, is_command=is_command)
+
+
+class Owner(NamedTuple):
+    """The process that runs a directory's topology."""
+
+    pid: int
+    is_command: bool
+    """Whether the process is ``dumpfilter topology up``."""
+
+
+def owner_of(directory: Path) -> Owner | None:
+    """Return the process that runs the topology of a directory, or None if there is none."""
+    try:
+        content = json.loads((directory / STATE).read_text())
+        owner = Owner(content["pid"], content["is_command"])
+        return owner if is_alive(owner.pid, content["started"]) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def clean(directory: Path) -> bool:

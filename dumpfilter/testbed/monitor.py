@@ -14,7 +14,7 @@ from dumpfilter.errors import DumpfilterError
 from dumpfilter.links.client import LinkProcess
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.node import TestbedNode
-from dumpfilter.testbed.values import Place, TestbedStatus
+from dumpfilter.testbed.values import Place, TestbedStatus, sum_known
 
 END_PERIOD = 0.025
 """The time between two looks at the ends of the origins' binlogs, seconds. The lag is as exact as this."""
@@ -107,7 +107,7 @@ class Monitor:
                 "state": found.state,
                 "place": {"file": found.place.file, "position": found.place.position},
                 "gtids": found.gtids,
-                "bytes_received": sum(channel.bytes_received for channel in found.channels),
+                "bytes_received": sum_known(channel.bytes_received for channel in found.channels),
                 "bytes_saved": found.saved,
                 "lag": {
                     "now": found.lag.seconds,

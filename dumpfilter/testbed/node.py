@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import pymysql
@@ -35,6 +35,13 @@ class Goal:
     place: Place
     gtids: str
     """The GTID set of the origin's binlog at that place. Empty if nobody asked for it."""
+
+
+class Counted(NamedTuple):
+    """The bytes of events that a reader was sent, and those that its filter saved. None: nobody counts them."""
+
+    sent: int | None = None
+    dropped: int | None = None
 
 
 @dataclass
@@ -250,6 +257,11 @@ class TestbedNode(abc.ABC):
     def replica_port(self, reader: TestbedNode) -> int:
         """Return the port at which real replicas, and masters of dumpfilter, connect."""
         raise self._cannot_serve(reader)
+
+    def counted_for(self, server_id: int) -> Counted:
+        """Return the counters of a real replica that reads this node. A real source counts nothing for a replica."""
+        del server_id
+        return Counted()
 
     def _cannot_serve(self, reader: TestbedNode) -> TestbedError:
         return TestbedError(f"{reader.name} is a {reader.kind}, and cannot read {self.name}, a {self.kind}")

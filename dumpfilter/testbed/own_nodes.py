@@ -27,9 +27,9 @@ from dumpfilter.testbed.binlogs import WatchedSet, lag_behind
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
 from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground, write_secret
 from dumpfilter.testbed.keeping import Child
-from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode, most
+from dumpfilter.testbed.node import PAUSED, Counted, Feed, Goal, TestbedNode, most
 from dumpfilter.testbed.server_nodes import RunningServerNode, StartedServer
-from dumpfilter.testbed.values import ChannelState, NodeStatus, Place
+from dumpfilter.testbed.values import ChannelState, NodeStatus, Place, sum_known
 from dumpfilter.topology.model import Node, ServerNode, SlaveNode
 
 STOP_TIMEOUT = 30.0
@@ -280,7 +280,19 @@ class Master(OwnNode):
         origin = feed.source.watched
         lag = lag_behind(origin.note(), origin.history, place, time.monotonic())
         received = sum(size for _, size in files) if feed.link is not None else 0
-        return (ChannelState("", feed.source.name, place, place, "", lag, bytes_received=received),)
+        return (
+            ChannelState(
+                "", feed.source.name, place, place, "", lag, bytes_received=received, bytes_dropped=0
+            ),
+        )
+
+    def counted_for(self, server_id: int) -> Counted:
+        """Ask the console for the counters of a reader. Raises DumpfilterError."""
+        rows = self.execute(
+            "SELECT bytes_sent, bytes_dropped FROM dumpfilter.slave_counters WHERE server_id = %s",
+            (server_id,),
+        )
+        return Counted(sum(sent for sent, _ in rows), sum(dropped for _, dropped in rows))
 
     def status(self) -> NodeStatus:
         (channel,) = self.channels()
@@ -456,7 +468,7 @@ class Slave(OwnNode):
             place=channels[0].applied,
             gtids=", ".join(sorted({one.gtids for one in channels if one.gtids})),
             lag=most(one.lag for one in channels),
-            saved=sum(one.bytes_dropped for one in channels),
+            saved=sum_known(one.bytes_dropped for one in channels),
             channels=tuple(channels),
             problems=problems,
         )

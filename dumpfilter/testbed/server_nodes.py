@@ -32,7 +32,7 @@ from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, Star
 from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
 from dumpfilter.testbed.keeping import Child
 from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode, most
-from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Lag, NodeStatus, Place
+from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Lag, NodeStatus, Place, sum_known
 from dumpfilter.topology.model import Node, RunningNode, ServerNode, WorkloadNode
 
 _OWN = ("master", "slave")
@@ -299,6 +299,15 @@ class StartedServer(SqlNode):
             errors=tuple(str(error) for error in (status.io_error, status.sql_error) if error is not None),
         )
 
+    def _with_counts(self, channel: ChannelState) -> ChannelState:
+        """Return the channel with the counters of the master that it reads from. A real source counts nothing."""
+        source = next(feed.source for feed in self.feeds if feed.channel == channel.channel)
+        try:
+            counted = source.counted_for(self._ground.server_id(self.name))
+        except DumpfilterError:
+            return channel
+        return replace(channel, bytes_received=counted.sent, bytes_dropped=counted.dropped)
+
     def _progress(self, feed: Feed, told: Place, gtids: str) -> tuple[Place, Lag]:
         """Return the place in the origin's binlog up to which the replica has applied it, and the lag.
 
@@ -321,7 +330,7 @@ class StartedServer(SqlNode):
     def status(self) -> NodeStatus:
         running = self.is_running
         problems = []
-        channels = self.channels()
+        channels = tuple(map(self._with_counts, self.channels()))
         place, gtids = NOWHERE, ""
         if running:
             try:
@@ -352,6 +361,7 @@ class StartedServer(SqlNode):
             place=place,
             gtids=gtids,
             lag=most(one.lag for one in channels),
+            saved=sum_known(one.bytes_dropped for one in channels),
             channels=channels,
             problems=tuple(problems),
         )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dumpfilter.compiler.notice import TEXT, on_compilation_by_default
 from dumpfilter.links.client import LinkProcess
 from dumpfilter.testbed.keeping import shared_keeper
 from dumpfilter.testbed.leftovers import remove_files, take
@@ -32,6 +34,7 @@ def up(
     hold: bool = False,
     timeout: float = START_TIMEOUT,
     wait_timeout: float = WAIT_TIMEOUT,
+    is_command: bool = False,
 ) -> Testbed:
     """Start a topology, and return when all nodes run.
 
@@ -45,15 +48,17 @@ def up(
         hold: whether recordings, workloads and scheduled outages begin with :meth:`Testbed.release`.
         timeout: the longest time that one node may take to start, seconds.
         wait_timeout: the limit of the testbed's waits without a limit of their own, seconds.
+        is_command: whether ``dumpfilter topology down`` may end this process while the topology starts.
 
     Raises OptionError for a topology that is not valid, NotRunnable for one that the testbed cannot run, ServerMissing,
     StartFailed, and TopologyBusy.
     """
+    on_compilation_by_default(_tell_of_compilation)
     keeper = shared_keeper()
     if directory is None and keep:
         directory = kept_directory()
     with contextlib.ExitStack() as started:
-        state = take(None if directory is None else Path(directory))
+        state = take(None if directory is None else Path(directory), is_command=is_command)
         started.callback(state.close)
         if state.is_temporary:
             keeper.remove_at_end(state.directory)
@@ -85,3 +90,7 @@ def up(
         bed.down()
         raise
     return bed
+
+
+def _tell_of_compilation() -> None:
+    print(f"dumpfilter: {TEXT}", file=sys.stderr, flush=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -82,10 +82,10 @@ class ChannelState:
     """``Replica_IO_Running``: Yes, No or Connecting."""
     sql: str = ""
     errors: tuple[str, ...] = ()
-    bytes_received: int = 0
-    """The bytes of events that the node has received."""
-    bytes_dropped: int = 0
-    """The bytes of events that a filter on the way to the node has saved it."""
+    bytes_received: int | None = None
+    """The bytes of events that the node has received. None: nobody counts them, as at a real source."""
+    bytes_dropped: int | None = None
+    """The bytes of events that a filter on the way to the node has saved it. None: nobody counts them."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ class NodeStatus:
     """The largest lag of the node's channels."""
     rate: float = 0.0
     """The bytes a second that came over the node's links in the last seconds."""
-    saved: int = 0
-    """The bytes of events that filters on the way to the node have saved."""
+    saved: int | None = 0
+    """The bytes of events that filters on the way to the node have saved. None: nobody counts them."""
     channels: tuple[ChannelState, ...] = ()
     is_done: bool | None = None
     """Whether a recording or workload has written everything. None for other nodes."""
@@ -178,6 +178,16 @@ class TestbedStatus:
             "links": {name: link.as_dict() for name, link in self.links.items()},
             "problems": list(self.problems),
         }
+
+
+def sum_known(numbers: Iterable[int | None]) -> int | None:
+    """Return the sum of those numbers that are known. None: there is none.
+
+    >>> sum_known([1, None, 2]), sum_known([None])
+    (3, None)
+    """
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
 
 
 def _plain(value: Any) -> Any:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from dumpfilter.commands.topology.tables import bytes_or_nothing
 from dumpfilter.testbed import (
     Lag,
     LinkStatus,
@@ -20,6 +23,7 @@ from dumpfilter.testbed import (
     Unknown,
 )
 from dumpfilter.testbed.control import ControlServer
+from dumpfilter.testbed.errors import NodesAreDown
 from dumpfilter.testbed.values import ChannelState
 from dumpfilter.topology import parse_string, parse_toml_topology
 from tests.commands.in_process import run
@@ -31,6 +35,10 @@ WEB = NodeStatus(
 )  # fmt: skip
 M = NodeStatus("m", "workload", "running", is_done=True, place=Place("bin.000001", 4711))
 LINK = LinkStatus("m:web", "m", "web", "up", 2_000_000, 0.05, 0.0, 4096, 128, 1, 10.0)
+
+
+IMPOSSIBLE = 7
+"""The limit, seconds, of a check that fails, because a node does not run."""
 
 
 class NotedNode:
@@ -99,6 +107,8 @@ class NotedBed:
 
     def check(self, timeout: float, *, running_only: bool) -> None:
         self.asked.append(f"check {timeout:g} {running_only}")
+        if timeout == IMPOSSIBLE:
+            raise NodesAreDown({"web": "stopped"})
 
     def report(self) -> dict[str, Any]:
         raise ZeroDivisionError("a mistake")
@@ -126,6 +136,42 @@ def test_status_shows_positions_lag_savings_and_links(bed: NotedBed) -> None:
     assert lines[2] == ["web", "slave", "bin.000001:4000", "2.5", "s", "711", "B", "1", "KiB/s", "5", "MiB"]
     assert lines[4] == ["link", "state", "shape", "sent", "back", "now"]
     assert lines[5] == ["m:web", "up", "2mbit", "50ms", "4", "KiB", "128", "B", "10", "B/s"]
+
+
+def test_bytes_that_nobody_counts_are_a_dash() -> None:
+    assert (bytes_or_nothing(None), bytes_or_nothing(0)) == ("–", "0 B")
+
+
+def test_errors_have_the_words_of_the_command_line(bed: NotedBed) -> None:
+    done = ask(bed, "check", "--timeout", f"{IMPOSSIBLE}s")
+    assert done.returncode == 3
+    assert "dumpfilter topology start, or leave out nodes that do not run with --running-only" in done.stderr
+    assert "()" not in done.stderr
+
+
+def test_a_topology_that_is_starting_is_told_and_ended(tmp_path: Path) -> None:
+    program = (
+        "import sys, time; from pathlib import Path; from dumpfilter.testbed.leftovers import take;"
+        "state = take(Path(sys.argv[1]), is_command=sys.argv[2] == 'command'); print(flush=True); time.sleep(300)"
+    )
+    for kind in ("python", "command"):
+        with subprocess.Popen(
+            [sys.executable, "-c", program, tmp_path / "t", kind], stdout=subprocess.PIPE
+        ) as up:
+            try:
+                assert up.stdout is not None
+                assert up.stdout.readline()
+                told = run("topology", "status", "--directory", tmp_path / "t")
+                assert told.returncode == 3
+                ended = run("topology", "down", "--directory", tmp_path / "t")
+                if kind == "command":
+                    assert f"the topology is starting (process {up.pid})" in told.stderr
+                    assert (ended.returncode, up.wait()) == (0, -15)
+                else:
+                    assert f"process {up.pid} runs the topology in this directory" in told.stderr
+                    assert (ended.returncode, up.poll()) == (3, None)
+            finally:
+                up.kill()
 
 
 def test_status_as_json_has_ports_and_addresses(bed: NotedBed) -> None:

@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from dumpfilter.compiler.notice import on_compilation
 from dumpfilter.testbed.errors import StartFailed, TestbedError
 from dumpfilter.testbed.keeping import Child, Keeper
 from dumpfilter.testbed.processes import is_alive, start_time
@@ -32,6 +34,22 @@ def wait_for_end(pid: int, started: int) -> None:
     while is_alive(pid, started):
         assert time.monotonic() < deadline, f"process {pid} runs"
         time.sleep(0.01)
+
+
+def test_a_keeper_that_compiles_tells_it_and_can_be_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    told = threading.Event()
+    on_compilation(told.set)
+    compiles = Keeper()
+    try:
+        assert told.wait(WAIT)
+        compiles.end_if_importing()
+        with pytest.raises(TestbedError, match="has ended"):
+            compiles.ready()
+    finally:
+        compiles.close()
 
 
 def test_a_fork_runs_dumpfilter(keeper: Keeper, tmp_path: Path) -> None:

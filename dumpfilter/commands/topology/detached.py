@@ -7,14 +7,16 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 import typer
 
-from dumpfilter.commands.topology.foreground import READY, remove_directory
+from dumpfilter.commands.topology.foreground import COMPILES, READY, remove_directory
+from dumpfilter.compiler import notice
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.testbed.control import Control
 from dumpfilter.testbed.errors import NotUp
-from dumpfilter.testbed.leftovers import clean
+from dumpfilter.testbed.leftovers import clean, owner_of
 
 
 class _Failed(DumpfilterError):
@@ -42,7 +44,7 @@ def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) 
             )
             os.close(writer)
             try:
-                is_ready = ready.read() == READY
+                is_ready = _told(ready)
             except KeyboardInterrupt:
                 process.terminate()
                 process.wait()
@@ -57,12 +59,22 @@ def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) 
     typer.echo(f"up in {directory}; dumpfilter topology down ends it")
 
 
+def _told(ready: BinaryIO) -> bool:
+    """Read what the background process tells, and return whether everything runs."""
+    for line in ready:
+        if line == COMPILES:
+            notice.told_once()
+        elif line == READY:
+            return True
+    return False
+
+
 def end_topology(directory: Path) -> None:
     """End the topology of a directory. Raises NotUp if there is none."""
     try:
         Control(directory).down()
     except NotUp:
         # The process may have been killed. Then its topology is cleaned here.
-        if not clean(directory):
+        if owner_of(directory) is not None or not clean(directory):
             raise
         remove_directory(directory)

@@ -14,6 +14,7 @@ from dumpfilter.commands.topology.endings import endings_interrupt, ignore_endin
 from dumpfilter.commands.topology.live import REFRESH_SECONDS, watch_status
 from dumpfilter.commands.topology.report_table import report_view
 from dumpfilter.commands.topology.tables import status_view
+from dumpfilter.compiler import notice
 from dumpfilter.testbed import Testbed, up
 from dumpfilter.testbed.control import ControlServer
 from dumpfilter.testbed.leftovers import STATE, remove_files
@@ -21,6 +22,9 @@ from dumpfilter.topology.model import Topology
 
 READY = b"ready\n"
 """The bytes that tell the parent of a detached topology that everything runs."""
+
+COMPILES = b"compiles\n"
+"""The bytes that tell the parent of a detached topology that the kernels are compiled first."""
 
 _HINT = "Ctrl-C ends. Other terminals: dumpfilter topology status, link, sql, kill, check …"
 
@@ -31,6 +35,8 @@ def run_in_foreground(
     """Start a topology, run it until somebody ends it, and print the report."""
     # The directory of a topology that was killed has a state file.
     is_ours = not directory.exists() or (directory / STATE).exists()
+    if ready_fd is not None:
+        notice.on_compilation(lambda: os.write(ready_fd, COMPILES))
     with endings_interrupt():
         try:
             report = _run_until_end(
@@ -54,7 +60,7 @@ def _run_until_end(
     topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool, ready_fd: int | None
 ) -> dict[str, Any]:
     """Return the report of the run."""
-    with up(topology, directory, keep=keep, timeout=timeout) as bed:
+    with up(topology, directory, keep=keep, timeout=timeout, is_command=True) as bed:
         control = ControlServer(bed)
         try:
             # Ctrl-C is how people end a topology, so it is no failure.

@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from dumpfilter.commands.topology.tables import links_table, problem_lines, table_of
-from dumpfilter.report.text import human_bytes, human_seconds
+from dumpfilter.commands.topology.tables import bytes_or_nothing, links_table, problem_lines, table_of
+from dumpfilter.report.text import human_seconds
 
 
 def report_view(report: dict[str, Any]) -> RenderableType:
@@ -18,8 +18,8 @@ def report_view(report: dict[str, Any]) -> RenderableType:
         lag = node["lag"]
         nodes.add_row(
             name,
-            human_bytes(node["bytes_received"]),
-            human_bytes(node["bytes_saved"]),
+            bytes_or_nothing(node["bytes_received"]),
+            bytes_or_nothing(node["bytes_saved"]),
             *(human_seconds(lag[key]) for key in ("p50", "p95", "worst")),
         )
     head = Text(f"{report['name']}, {human_seconds(report['seconds'])}", style="bold")

@@ -67,8 +67,13 @@ def _node_cells(node: dict[str, Any]) -> list[str | Text]:
         lag,
         human_bytes(node["lag"]["bytes"]),
         human_rate(node["rate"]),
-        human_bytes(node["saved"]),
+        bytes_or_nothing(node["saved"]),
     ]
+
+
+def bytes_or_nothing(nbytes: int | None) -> str:
+    """Format a number of bytes, or a dash for bytes that nobody counts."""
+    return NOTHING if nbytes is None else human_bytes(nbytes)
 
 
 def _shape(link: dict[str, Any]) -> str:
