@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,6 +49,26 @@ def _missing_tables(rule_filter: Filter, known: SetKnowledge) -> list[Item]:
     return [item for item in ReplicaTables(rule_filter).walk(known) if item.code is Code.MISSING_TABLE]
 
 
+@cache
+def _warns(recording: Recording, name: str) -> bool:
+    return any(
+        each.level is Level.WARNING for each in lint(filter_of(recording, name), _knowledge(recording))
+    )
+
+
+def test_the_documentation_has_the_numbers_of_the_recordings() -> None:
+    cases = [(one, name, case) for one in all_recordings() for name, case in one.oracle["cases"].items()]
+    ended = [(one, name) for one, name, case in cases if not case["stopped"]]
+    compared = [(one, name) for one, name in ended if one.name not in DIFFERS_WITHOUT_A_FILTER | NAMES_DIFFER]
+    quiet = [pair for pair in compared if not _warns(*pair)]
+    text = " ".join((Path(__file__).parents[2] / "docs" / "lint.md").read_text().split())
+    assert f"{len(cases)} pairs of a recording and a filter" in text
+    assert f"The {len(cases) - len(ended)} replicas that stopped" in text
+    assert f"the other {len(ended)} replicas" in text
+    assert f"Each of the {len(quiet)} replicas whose filter has no warning" in text
+    assert f"{len(ended) - len(compared)} replicas of four recordings are left out" in text
+
+
 @pytest.mark.parametrize("recording", all_recordings(), ids=lambda recording: recording.name)
 class TestRecordings:
     def test_a_missing_table_was_missing(self, recording: Recording) -> None:
@@ -75,10 +96,9 @@ class TestRecordings:
     def test_a_replica_without_a_warning_is_as_the_source(self, recording: Recording) -> None:
         if recording.name in DIFFERS_WITHOUT_A_FILTER | NAMES_DIFFER:
             return  # The replicas differ for another reason.
-        known = _knowledge(recording)
         for name, case in recording.oracle["cases"].items():
             rule_filter = filter_of(recording, name)
-            if case["stopped"] or any(each.level is Level.WARNING for each in lint(rule_filter, known)):
+            if case["stopped"] or _warns(recording, name):
                 continue
             for database, tables in recording.oracle["source"]["state"].items():
                 for table, state in tables.items():
