@@ -26,6 +26,7 @@ from dumpfilter.testbed import (
 from dumpfilter.testbed.own_nodes import Slave
 from dumpfilter.testbed.processes import is_alive, start_time
 from dumpfilter.topology import link, make_topology, master, read, slave, workload
+from tests.slave.driven import wait_until
 
 WAIT = 120.0
 FAN_OUT = "m[size=256K] >> web[do-db=shop_01]; m >> hr[do-db=shop_02] >> hr2[ignore-table=shop_02.table_001]; m >> all"
@@ -230,7 +231,10 @@ def test_sql_goes_to_consoles(bed: Testbed) -> None:
     with pytest.raises(SqlFailed, match="m-workload is a workload, and takes no SQL"):
         bed["m-workload"].execute("SELECT 1")
     web.execute("STOP REPLICA SQL_THREAD")
-    assert any("web: I/O thread Yes, SQL thread No" in one for one in bed.status().problems)
+    # The I/O thread may be connecting, after what the tests before this one did to the link.
+    wait_until(
+        lambda: any("web: I/O thread Yes, SQL thread No" in one for one in bed.status().problems), bed.status
+    )
     web.execute("START REPLICA")
 
 
