@@ -112,7 +112,7 @@ class LayoutTable:
     def add_table(self, key: TableKey, table: TableMap, family: Family) -> KnownTable:
         """Add and return the table of a Table_map event. Raises BinlogCorrupt."""
         plan = ColumnPlan.from_table_map(table)
-        known = KnownTable(describe_table(table), table, plan, len(self._columns))
+        known = KnownTable(describe_table(table, family), table, plan, len(self._columns))
         for column in known.table.columns:
             self._columns.append((*self._form(column, family), column.name, to_text(column, family)))
         self.tables[key] = known

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dumpfilter.binlog import row_image as T
+from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.rows import Cursor, TableMap
 from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.printable import printable
 
 _WHAT = "Table_map"
 
@@ -93,19 +95,23 @@ class Table:
     """Whether the binlog tells the columns' names (``binlog_row_metadata=FULL``)."""
 
 
-def describe_table(table: TableMap) -> Table:
-    """Return the table that a Table_map event describes.
+def describe_table(table: TableMap, family: Family) -> Table:
+    """Return the table that a Table_map event of a server of ``family`` describes.
 
     Raises BinlogCorrupt when the columns' types, metadata and optional metadata do not fit together.
     """
+    readers = _MARIADB_READERS if family == "mariadb" else _READERS
     # The plan checks the types and their metadata.
     T.ColumnPlan.from_table_map(table)
     described = Table(table.database, table.table, tuple(_columns(table)))
     for field, value in _fields(table.optional):
         reader = Cursor(value, _WHAT)
-        described = _READERS[field](described, reader)
+        described = readers[field](described, reader)
         if reader.left:
-            raise BinlogCorrupt(f"Table_map event: {reader.left} bytes too many in the metadata {field.name}")
+            name = printable(f"{table.database}.{table.table}")
+            raise BinlogCorrupt(
+                f"the Table_map event of {name}: {reader.left} bytes too many in the metadata {field.name}"
+            )
     return described
 
 
@@ -164,12 +170,17 @@ def _bit(bits: bytes, k: int) -> bool:
     return bool(bits[k >> 3] << (k & 7) & 0x80)
 
 
-def _signedness(table: Table, reader: Cursor) -> Table:
-    numbers = _numbers_of(table, NUMBERS)
-    bits = reader.take((len(numbers) + 7) // 8, "the signedness")
-    return replace(
-        table, columns=_changed(table, numbers, lambda k, column: replace(column, unsigned=_bit(bits, k)))
-    )
+def _signedness(types: frozenset[int]) -> Callable[[Table, Cursor], Table]:
+    def read(table: Table, reader: Cursor) -> Table:
+        numbers = _numbers_of(table, types)
+        bits = reader.take((len(numbers) + 7) // 8, "the signedness")
+
+        def signed(k: int, column: Column) -> Column:
+            return replace(column, unsigned=_bit(bits, k)) if column.type in NUMBERS else column
+
+        return replace(table, columns=_changed(table, numbers, signed))
+
+    return read
 
 
 def _default_charset(types: frozenset[int]) -> Callable[[Table, Cursor], Table]:
@@ -284,7 +295,7 @@ def _visibility(table: Table, reader: Cursor) -> Table:
 _ENUMS_AND_SETS = frozenset({T.ENUM, T.SET})
 
 _READERS: dict[_Field, Callable[[Table, Cursor], Table]] = {
-    _Field.SIGNEDNESS: _signedness,
+    _Field.SIGNEDNESS: _signedness(NUMBERS),
     _Field.DEFAULT_CHARSET: _default_charset(TEXTS),
     _Field.COLUMN_CHARSET: _column_charset(TEXTS),
     _Field.COLUMN_NAME: _column_names,
@@ -298,3 +309,11 @@ _READERS: dict[_Field, Callable[[Table, Cursor], Table]] = {
     _Field.COLUMN_VISIBILITY: _visibility,
     _Field.VECTOR_DIMENSIONALITY: _dimensions,
 }
+
+_MARIADB_TEXTS = TEXTS | {T.GEOMETRY}
+_MARIADB_READERS = _READERS | {
+    _Field.SIGNEDNESS: _signedness(NUMBERS | {T.YEAR}),
+    _Field.DEFAULT_CHARSET: _default_charset(_MARIADB_TEXTS),
+    _Field.COLUMN_CHARSET: _column_charset(_MARIADB_TEXTS),
+}
+"""MariaDB also counts YEAR among the numbers with a sign, and GEOMETRY among the columns with a character set."""

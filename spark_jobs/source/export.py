@@ -46,14 +46,15 @@ def export_events(options: Mapping[str, str], output: Path, run: Runner) -> list
     """Write the events of a binlog set into a directory, one Parquet file for each binlog file.
 
     ``options`` are options of the data source (docs/spark-source.md), for example ``path``, ``columns`` and
-    ``slave.web``. Each Parquet file appears when it is complete, and replaces an older one of its name. ``run`` runs
-    the tasks. Raises OptionError, BinlogError, and OutputError for a file that cannot be written.
+    ``slave.web``. The Parquet files appear when all of them are complete, and replace older ones of their names.
+    ``run`` runs the tasks. Raises OptionError, BinlogError, and OutputError for a file that cannot be written.
     """
     asked = SourceOptions.parse(options)
     ranges = plan_ranges(asked)
     with writing(output):
         output.mkdir(parents=True, exist_ok=True)
-    tasks = [_Export(tuple(parts), asked, output) for _, parts in groupby(ranges, lambda one: one.path)]
+    job = uuid.uuid4().hex
+    tasks = [_Export(tuple(parts), asked, output, job) for _, parts in groupby(ranges, lambda one: one.path)]
     names = [file_name(task.ranges[0].path) for task in tasks]
     for name in names:
         if names.count(name) > 1:
@@ -61,7 +62,16 @@ def export_events(options: Mapping[str, str], output: Path, run: Runner) -> list
     # With filters a range is read twice: first for the decisions, then for the rows.
     passes = 2 if asked.definitions else 1
     nbytes = passes * sum(one.end - one.start for one in ranges)
-    return run(_export, tasks, "exporting events", amount=Amount("files", nbytes))
+    try:
+        written = run(_export, tasks, "exporting events", amount=Amount("files", nbytes))
+        for task in tasks:
+            with writing(task.target):
+                task.beside.replace(task.target)
+    finally:
+        # A file of a failed export would look as if the export were whole.
+        for task in tasks:
+            task.beside.unlink(missing_ok=True)
+    return written
 
 
 @dataclass(frozen=True)
@@ -71,23 +81,27 @@ class _Export:
     ranges: Sequence[FileRange]
     options: SourceOptions
     output: Path
+    job: str
+
+    @property
+    def target(self) -> Path:
+        """The Parquet file."""
+        return self.output / f"{file_name(self.ranges[0].path)}.parquet"
+
+    @property
+    def beside(self) -> Path:
+        """The file's name until all files are complete."""
+        return self.output / f".{self.target.name}.{self.job}.tmp"
 
 
 def _export(task: _Export) -> ExportedFile:
-    target = task.output / f"{file_name(task.ranges[0].path)}.parquet"
-    beside = task.output / f".{target.name}.{uuid.uuid4().hex}.tmp"
     schema = task.options.schema.with_metadata({VERSION_KEY: _VERSION})
     rows = 0
-    try:
-        with writing(target), pq.ParquetWriter(beside, schema, compression="zstd") as writer:
-            for table in _row_groups(task):
-                writer.write_table(table.replace_schema_metadata(schema.metadata))
-                rows += table.num_rows
-        with writing(target):
-            beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
-    return ExportedFile(target, rows, target.stat().st_size)
+    with writing(task.target), pq.ParquetWriter(task.beside, schema, compression="zstd") as writer:
+        for table in _row_groups(task):
+            writer.write_table(table.replace_schema_metadata(schema.metadata))
+            rows += table.num_rows
+    return ExportedFile(task.target, rows, task.beside.stat().st_size)
 
 
 def _row_groups(task: _Export) -> Iterator[pa.Table]:

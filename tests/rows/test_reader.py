@@ -255,3 +255,18 @@ def test_only_the_wanted_events_are_decoded() -> None:
 def test_the_recordings_hold_no_secrets() -> None:
     for name in NAMES:
         assert not re.search(rb"IDENTIFIED|PASSWORD", path_of(name).read_bytes())
+
+
+def test_mariadb_counts_year_and_geometry_among_numbers_and_texts() -> None:
+    found = list(events("mariadb1011-counted"))
+    changed = read(RowImageReader(), found)
+    rows = [dict(row) for row in changed.after.to_pylist()]
+    assert rows[0] == {"y": "2026", "s": "-1", "u": "4000000000", "b": "-5"}
+    assert [rows[1][name] for name in ("l", "a", "b", "c")] == ["é1", "é2", "é3", "é4"]
+    assert {name: rows[2][name] for name in "enykj"} == {
+        "e": "ä",
+        "n": "-7",
+        "y": "1999",
+        "k": "200",
+        "j": "é5",
+    }
