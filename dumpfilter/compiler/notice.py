@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-TEXT = "compiling for this machine, once after an installation or an upgrade; this can take a minute"
+TEXT = (
+    "compiling for this machine, once for each part after an installation; this can take a minute "
+    "(python -m dumpfilter.warm_up compiles all)"
+)
 
 
 class _State:
