@@ -226,7 +226,7 @@ class SourceConnection:
                 f"{where}: cannot be reached: {reason}; is the server up, and is this its address?"
             )
         if speaks_no_mysql(error):
-            return SourceRefused(
+            return SourceStreamDamaged(
                 f"{where}: no MySQL server answers here, but another protocol, as at a master's port for slaves: "
                 "name a server, or the port of --replica-port"
             )
