@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
 from dumpfilter.statement.mentions import NO_MENTIONS, Change, Mentions, mentions
+from dumpfilter.statement.modifiers import skip_modifiers
 from dumpfilter.statement.parse import parse_statement
 from dumpfilter.statement.reader import MOST_TOKENS, TokenReader
 from dumpfilter.statement.statement import StatementKind
@@ -87,10 +88,6 @@ class Definition:
     """The object of a GRANT or REVOKE, and the granted roles, in one form for both."""
 
 
-_MODIFIERS = (
-    *("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "AGGREGATE", "ONLINE", "OFFLINE", "IGNORE", "UNDO"),
-    *("JSON", "RELATIONAL", "DUALITY", "MATERIALIZED"),
-)
 _THINGS = {
     "DATABASE": Thing.DATABASE,
     "SCHEMA": Thing.DATABASE,
@@ -146,27 +143,7 @@ def read_definition(text: str, family: Family = "mysql") -> Definition | None:
 def _defines(
     reader: TokenReader, text: str, family: Family, verb: Verb, after_verb: int
 ) -> Definition | None:
-    replaces = temporary = False
-    while True:
-        if reader.accept("OR"):
-            replaces |= bool(reader.accept("REPLACE"))
-        elif reader.accept("TEMPORARY"):
-            temporary = True
-        elif reader.accept("DEFINER"):
-            reader.accept("=")
-            reader.advance()
-            if reader.accept("@"):
-                reader.advance()
-            elif reader.accept("("):
-                reader.accept(")")
-        elif reader.accept("ALGORITHM"):
-            reader.accept("=")
-            reader.advance()
-        elif reader.accept("SQL"):
-            reader.advance()
-            reader.advance()
-        elif not reader.accept(*_MODIFIERS):
-            break
+    replaces, temporary = skip_modifiers(reader)
     token = reader.advance()
     what, after_thing = token.word, token.end
     if what == "PACKAGE" and reader.sees("BODY"):

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
 from dumpfilter.statement.grants import grant_tables
+from dumpfilter.statement.modifiers import skip_modifiers
 from dumpfilter.statement.reader import MOST_TOKENS, TokenReader
 from dumpfilter.statement.references import read_references
 from dumpfilter.statement.statement import Statement, StatementKind, TableLists
@@ -270,34 +271,8 @@ def _load(reader: TokenReader, family: Family) -> StatementText:
     return _on(K.LOAD_DATA, reader.names(1))
 
 
-_MODIFIERS = (
-    *("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "AGGREGATE", "ONLINE", "OFFLINE", "IGNORE", "UNDO"),
-    *("JSON", "RELATIONAL", "DUALITY", "MATERIALIZED"),
-)
-
-
 def _definition(reader: TokenReader, verb: str, family: Family) -> StatementText:
-    temporary = False
-    while True:
-        if reader.accept("OR"):
-            reader.accept("REPLACE")
-        elif reader.accept("TEMPORARY"):
-            temporary = True
-        elif reader.accept("DEFINER"):
-            reader.accept("=")
-            reader.advance()
-            if reader.accept("@"):
-                reader.advance()
-            elif reader.accept("("):
-                reader.accept(")")
-        elif reader.accept("ALGORITHM"):
-            reader.accept("=")
-            reader.advance()
-        elif reader.accept("SQL"):
-            reader.advance()
-            reader.advance()
-        elif not reader.accept(*_MODIFIERS):
-            break
+    temporary = skip_modifiers(reader).temporary
     what = reader.advance().word
     if what in ("TABLE", "TABLES"):
         return _table(reader, verb, temporary)
