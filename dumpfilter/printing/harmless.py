@@ -20,6 +20,7 @@ from dumpfilter.statement import StatementKind, read_text, statement_shape
 from dumpfilter.statement.definitions import Definition, Thing, Verb, read_definition
 from dumpfilter.statement.mentions import Change, Mentions, mentions, remembered_mentions
 from dumpfilter.statement.shape import LONGEST_REMEMBERED, without_brackets
+from dumpfilter.statement.tokens import BINLOG, tokens
 
 K = StatementKind
 
@@ -405,13 +406,7 @@ class Harmless:
             return
         # The options of the database, such as its character set, follow its name.
         name = found.names[0].table
-        raw_name = quoted_name(name)
-        at = query.raw.find(raw_name)
-        width = len(raw_name)
-        if at < 0:
-            bare = name.encode("utf-8", "surrogateescape")
-            at, width = query.raw.find(bare, found.after_thing), len(bare)
-        tail = query.raw[at + width :].rstrip(b"; \n") if at >= 0 else b""
+        tail = _behind(query, name, found.after_thing, self._family)
         for key in {
             self.known.key(Thing.DATABASE, TableName(None, one), "")
             for one in (name, self.known.rewrite_db(name))
@@ -439,6 +434,20 @@ class Harmless:
             for place in {database, self.known.rewrite_db(database)}:
                 key = self.known.key(found.thing, TableName(place, name.table), current)
                 self.known.is_never_made(key)
+
+
+def _behind(query: QueryEvent, name: str, start: int, family: Family) -> bytes:
+    """Return the bytes of a statement behind a name, which stands at ``start`` of the text or later.
+
+    Nothing is returned where the place in the bytes is not known, because the text has another encoding than UTF-8.
+    """
+    for token in tokens(query.text, dialect=BINLOG[family]):
+        if token.start >= start and token.is_name and token.value == name:
+            head = query.text[: token.end].encode("utf-8", "surrogateescape")
+            tail = query.raw[len(head) :].rstrip(b"; \n") if query.raw.startswith(head) else b""
+            # The line end closes a comment at the end of the statement, so that the delimiter is no part of it.
+            return tail + b"\n" if b"--" in tail or b"#" in tail else tail
+    return b""
 
 
 def _lacking(key: Key) -> Form:

@@ -252,3 +252,18 @@ def test_load_data_fires_triggers() -> None:
     )
     text.drops("CREATE TABLE audit (i INT)")
     text.comments("LOAD DATA INFILE 'x' INTO TABLE t (i)")
+
+
+def test_a_database_is_made_with_the_options_behind_its_name() -> None:
+    text = Text()
+    text.drops(
+        "create database if not exists s charset latin1",
+        "/* `hr` */ CREATE DATABASE `hr` CHARSET latin1 -- why",
+        "CREATE DATABASE `é` CHARSET latin1;",
+    )
+    made = [text.form("CREATE TABLE t (i INT)", db).before for db in ("s", "hr", "é")]
+    assert [statement.decode() for (statement,) in made] == [
+        "CREATE DATABASE IF NOT EXISTS `s` charset latin1",
+        "CREATE DATABASE IF NOT EXISTS `hr` CHARSET latin1 -- why\n",
+        "CREATE DATABASE IF NOT EXISTS `é` CHARSET latin1",
+    ]
