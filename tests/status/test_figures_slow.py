@@ -81,6 +81,8 @@ def test_from_the_binlogs(name: str, tmp_path: Path) -> None:
     suggestions = told("suggest", binlogs, *slave, "--no-lint")
     assert suggestions["bytes"] == whole["bytes"]
     assert suggestions["plans"][0]["bytes"] == sent["bytes"]
+    weights = {one["name"]: one["bytes"] for one in suggestions["tables"] if one["bytes"]}
+    assert weights == {one["name"]: one["bytes"] for one in results["tables"]}
 
 
 @pytest.mark.parametrize("name", ["oracle/mysql-row", "oracle/mariadb-row"])
