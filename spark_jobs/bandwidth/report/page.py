@@ -157,8 +157,8 @@ def _other_ways(results: Results, no_filter: int) -> list[_Way]:
         _Way("Split binlogs", "whole binlogs of the schemas that the slave needs", split, "split"),
     ]
     if len(replicas) == len(slaves):
-        is_mariadb = results.source.family == "mariadb"
-        most = "at most " if is_mariadb else ""
+        is_upper_bound = any(one.is_upper_bound for one in replicas)
+        most = "at most " if is_upper_bound else ""
         gtids = human_bytes(sum(one.bytes_gtid for one in replicas))
         at_source = human_bytes(sum(one.bytes_from_source for one in replicas))
         ways.append(
@@ -167,7 +167,7 @@ def _other_ways(results: Results, no_filter: int) -> list[_Way]:
                 f"in MySQL's protocol, {most}{gtids} for GTIDs of dropped transactions; at the source {at_source}",
                 sum(one.bytes for one in replicas),
                 "replica",
-                at_most=is_mariadb,
+                at_most=is_upper_bound,
             )
         )
     return ways
