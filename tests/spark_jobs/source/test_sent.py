@@ -125,7 +125,8 @@ def test_a_condition_on_the_file_leaves_the_decisions_as_they_are() -> None:
 
 def test_a_stream_knows_xa_transactions_of_earlier_batches() -> None:
     directory = next(path for path in RECORDED_SETS if path.name == "mysql-mixed")
-    options = SourceOptions.parse({"path": str(directory), "slave.web": FILTERS["shop"]})
+    # This filter drops all of an XA transaction. An XA COMMIT of an unknown transaction would be sent.
+    options = SourceOptions.parse({"path": str(directory), "slave.web": FILTERS["not"]})
     columns = ("file", "position", "inner", "sent_web")
     reader = BinlogStreamReader(options, columns)
     found, offset = [], reader.initialOffset()
