@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dumpfilter.binlog.decimals import DIGIT_BYTES
+from dumpfilter.compiler.kernels import njit
 from dumpfilter.rows._cell_kernels import NULL
 
 
