@@ -200,3 +200,13 @@ def test_foreign_keys() -> None:
         "CREATE TABLE c (i INT REFERENCES p (i))", "ALTER TABLE o ADD FOREIGN KEY (i) REFERENCES p (i)"
     )
     text.runs("CREATE TABLE m (i INT REFERENCES p (i)) ENGINE=MyISAM")
+
+
+def test_tables_whose_columns_may_differ() -> None:
+    text = Text()
+    text.runs("CREATE TABLE t (i INT)", "CREATE TABLE u (i INT)")
+    text.drops(
+        "ALTER TABLE shop.t ADD n INT", "ALTER TABLE older ADD n INT", "CREATE TABLE later (i INT, n INT)"
+    )
+    text.runs("ALTER TABLE u ADD n INT", "CREATE TABLE IF NOT EXISTS later (i INT)")
+    assert [name for _, _, name in text.harmless.drifted] == ["t", "later"]
