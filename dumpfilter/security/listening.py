@@ -48,7 +48,7 @@ def why_not(host: str, port: int) -> str | None:
     bare = host.removeprefix("[").removesuffix("]")
     try:
         found = socket.getaddrinfo(bare or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         return reason_not_to_listen(error) if isinstance(error, OSError) else str(error)
     lacking: list[OSError] = []
     for family, kind, protocol, _, address in found:
