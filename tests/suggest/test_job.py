@@ -202,6 +202,7 @@ def test_tables_without_a_reader() -> None:
     assert readers["shop.orders"] == 1
     assert found.without_reader == sum(one.bytes_with_parts for one in found.tables if not one.slaves)
 
+
 def test_a_set_of_which_lint_sees_a_part_has_a_warning() -> None:
     path = DATA / "oracle" / "mysql-mixed"
 
