@@ -331,7 +331,7 @@ class DumpThread:
         completed_before = gaps_before = 0
         # A chunk also counts the events that were read before it and buffered, because it sends or drops them.
         buffered_events_before, buffered_bytes_before = self._buffered_events, self._buffered_bytes
-        plans = []
+        plans: list[ChunkPlan] = []
         # Unpacking all fields at once is much faster than reading the fields of a named tuple one by one.
         for (
             first_range,

@@ -7,6 +7,8 @@ import errno
 import os
 import socket
 
+from dumpfilter.errors import OptionError, PortTaken
+
 PORT_TAKEN = "another program listens on the port already"
 """The reason for a port that is in use."""
 
@@ -26,6 +28,11 @@ def reason_not_to_listen(error: OSError) -> str:
     if isinstance(error, socket.gaierror) or not error.errno or error.errno < 0:
         return error.strerror or str(error)
     return os.strerror(error.errno)
+
+
+def listening_error(text: str, reason: str) -> OptionError:
+    """Return the error with a text about an address on which a server cannot listen for a reason."""
+    return PortTaken(text) if reason == PORT_TAKEN else OptionError(text)
 
 
 def why_not(host: str, port: int) -> str | None:
