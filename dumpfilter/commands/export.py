@@ -70,7 +70,11 @@ def export_command(
         name, colon, text = one.partition(":")
         if not colon:
             raise OptionError(f"--slave {one}: write NAME:OPTIONS, such as 'web:--replicate-do-db=shop'")
-        options[f"slave.{name.strip()}"] = text
+        # The data source ignores the case of its options, as Spark does.
+        option = f"slave.{name.strip()}".lower()
+        if option in options:
+            raise OptionError(f"--slave {one}: two slaves have this name; rename one")
+        options[option] = text
     found = export_events(options, output, ThreadRunner(console=Console(stderr=True)))
     rows, size = sum(each.rows for each in found), sum(each.size for each in found)
     files = "1 file" if len(found) == 1 else f"{len(found):,} files"

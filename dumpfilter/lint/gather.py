@@ -261,7 +261,9 @@ def _tables(event: SetEvent) -> Iterator[tuple[str, str]]:
     if isinstance(subject, TableSubject):
         yield subject.database, subject.table
         return
-    trigger = () if effects.trigger is None else (effects.trigger.table, *effects.trigger.writes)
+    trigger: tuple[TableName, ...] = ()
+    if effects.trigger is not None:
+        trigger = (effects.trigger.table, *(table for table, _ in effects.trigger.writes))
     renamed = [new for _, new in effects.renames]
     updated = [table for names in subject.updated or () for table in names]
     for table in (

@@ -142,7 +142,7 @@ class RowText:
         ``table`` is the event's table map with the names to print. ``data`` are its uncompressed rows. Raises
         BinlogError for malformed rows.
         """
-        name = quoted_name(table.database) + b"." + quoted_name(table.table)
+        name = _in_one_line(quoted_name(table.database) + b"." + quoted_name(table.table))
         extra = _extra_line(rows)
         for row in self._events.rows(table, rows, data, family):
             yield extra
@@ -187,6 +187,14 @@ class RowText:
                 value.data is None,
             )
         return b"###   @%d=%s%s\n" % (value.number, text, types)
+
+
+_ONE_LINE = bytes.maketrans(b"\n\r\0", b"   ")
+
+
+def _in_one_line(name: bytes) -> bytes:
+    # A line end in a table's name would end the comment, and the client would run the rest as a statement.
+    return name.translate(_ONE_LINE)
 
 
 _MOST_PRINTERS = 1 << 14

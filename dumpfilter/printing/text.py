@@ -113,6 +113,7 @@ class TextPrinter:
         self._skip_gtids = skip_gtids
         self._warn = warn
         self._file = ""
+        self._first_file = ""
         self._offset = 0
         self._fd: FormatDescription | None = None
         self._session: Session | None = None
@@ -173,6 +174,7 @@ class TextPrinter:
         filter cannot decide about the event. Raises BinlogError with file and position, and OutputError.
         """
         self._file = file
+        self._first_file = self._first_file or file
         self._undecided = undecided
         try:
             self._event(event, offset, fd)
@@ -240,7 +242,13 @@ class TextPrinter:
         if self._fd is None or self._fd.server_version != fd.server_version:
             self._session = Session(fd)
             if self._may_fail is not MayFail.PRINT:
-                self._harmless = Harmless(self._known, fd.family, server_version(fd), self._may_fail)
+                self._harmless = Harmless(
+                    self._known,
+                    fd.family,
+                    server_version(fd),
+                    self._may_fail,
+                    from_first=_is_first(self._first_file),
+                )
         self._fd = fd
         if fd.created:
             self._setting(b"ROLLBACK")
@@ -586,6 +594,11 @@ class TextPrinter:
         elif not event.standalone:
             # MariaDB's GTID event begins the transaction, and no BEGIN event follows.
             self._setting(b"START TRANSACTION")
+
+
+def _is_first(file: str) -> bool:
+    number = file.rpartition(".")[2]
+    return number.isdecimal() and int(number) == 1
 
 
 def _name(name: str) -> str:

@@ -14,9 +14,9 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.rows import ROWS_HEADER_LENGTH_V0, TableMap, decode_rows_header, decode_table_map
 from dumpfilter.errors import BinlogCorrupt, BinlogError
 from dumpfilter.rows._cell_kernels import columns_of_cells
-from dumpfilter.rows.cells import RowsError, find_cells
-from dumpfilter.rows.layouts import AFTER, BEFORE, LayoutTable, TableKey
-from dumpfilter.rows.texts import CellError, cell_texts
+from dumpfilter.rows.cells import RowsError, documents_before, find_cells
+from dumpfilter.rows.layouts import AFTER, BEFORE, KnownTable, LayoutTable, TableKey
+from dumpfilter.rows.texts import NO_DOCUMENTS, CellError, cell_texts
 
 MAP_TYPE = pa.map_(pa.string(), pa.string())
 """The type of the columns ``before`` and ``after``: the values of one row by column name.
@@ -55,6 +55,8 @@ class _Mapped(NamedTuple):
 
     key: TableKey
     table: TableMap
+    position: int
+    """The position of the event in the file."""
 
 
 class _RowsEvents:
@@ -66,19 +68,22 @@ class _RowsEvents:
         self.layout: list[int] = []
         self.start: list[int] = []
         self.end: list[int] = []
+        self.map: list[int] = []
+        """The position of each event's Table_map event."""
         self._opened: list[bytes] = []
         self._size = data.size
 
-    def add(self, event: int, layout: int, start: int, end: int) -> None:
-        """Add an event whose rows lie in the data."""
+    def add(self, event: int, layout: int, table: int, start: int, end: int) -> None:
+        """Add an event whose rows lie in the data. ``table`` is the position of its Table_map event."""
         self.event.append(event)
         self.layout.append(layout)
         self.start.append(start)
         self.end.append(end)
+        self.map.append(table)
 
-    def add_opened(self, event: int, layout: int, rows: bytes) -> None:
+    def add_opened(self, event: int, layout: int, table: int, rows: bytes) -> None:
         """Add an event with rows that MariaDB had compressed."""
-        self.add(event, layout, self._size, self._size + len(rows))
+        self.add(event, layout, table, self._size, self._size + len(rows))
         self._opened.append(rows)
         self._size += len(rows)
 
@@ -132,7 +137,7 @@ class RowImageReader:
             kind = int(type[k])
             try:
                 if kind == EventType.TABLE_MAP:
-                    self._map(body, id_length, fd)
+                    self._map(body, id_length, fd, int(position[k]))
                 elif kind in _ENDS:
                     self._maps.clear()
                 else:
@@ -144,30 +149,28 @@ class RowImageReader:
                 raise _at(error, int(position[k])) from error
         return self._decode(events, position)
 
-    def _map(self, body: memoryview, id_length: int, fd: FormatDescription) -> None:
+    def _map(self, body: memoryview, id_length: int, fd: FormatDescription, position: int) -> None:
         table_id = int.from_bytes(body[:id_length], "little")
         # The table id differs between equal tables. The rest of the event is the table.
         key = (fd.family, bytes(body[id_length:]))
         known = self._layouts.tables.get(key)
         table = known.map if known else decode_table_map(body, fd.post_header_length(EventType.TABLE_MAP))
-        self._maps[table_id] = _Mapped(key, table)
+        self._maps[table_id] = _Mapped(key, table, position)
 
     def _rows(
         self, events: _RowsEvents, k: int, kind: int, body: memoryview, first: int, fd: FormatDescription
     ) -> None:
         id_length = _id_length(fd)
         mapped = self._maps.get(int.from_bytes(body[:id_length], "little"))
-        known = None
+        known, place = None, 0
         if mapped is not None:
-            known = self._layouts.tables.get(mapped.key) or self._layouts.add_table(
-                mapped.key, mapped.table, fd.family
-            )
+            known, place = self._known(mapped, fd), mapped.position
             # Most events of a table have equal headers, so that a look-up takes the place of decoding.
             header = known.header_lengths.get(kind)
             if header is not None:
                 layout = known.by_header.get((kind, bytes(body[id_length + 2 : header])))
                 if layout is not None:
-                    events.add(k, layout, first + header, first + len(body))
+                    events.add(k, layout, place, first + header, first + len(body))
                     return
         rows = decode_rows_header(kind, body, fd.post_header_length(kind) or None)
         if rows.is_dummy:
@@ -178,12 +181,21 @@ class RowImageReader:
             )
         layout = self._layouts.layout(known, rows)
         if rows.compressed:
-            events.add_opened(k, layout, bytes(rows_data(rows, body)))
+            events.add_opened(k, layout, place, bytes(rows_data(rows, body)))
             return
         if not rows.extra:
             known.header_lengths[kind] = rows.rows_offset
             known.by_header[kind, bytes(body[id_length + 2 : rows.rows_offset])] = layout
-        events.add(k, layout, first + rows.rows_offset, first + len(body))
+        events.add(k, layout, place, first + rows.rows_offset, first + len(body))
+
+    def _known(self, mapped: _Mapped, fd: FormatDescription) -> KnownTable:
+        known = self._layouts.tables.get(mapped.key)
+        if known is not None:
+            return known
+        try:
+            return self._layouts.add_table(mapped.key, mapped.table, fd.family)
+        except BinlogError as error:
+            raise _with_map(error, mapped.position) from error
 
     def _decode(self, events: _RowsEvents, position: Int64) -> ChangedRows:
         data = events.all_data()
@@ -195,18 +207,23 @@ class RowImageReader:
                 data, np.array(events.start, np.int64), np.array(events.end, np.int64), layout_of, layouts
             )
         except RowsError as error:
-            raise _at(error.error, int(position[of_event[error.event]])) from error.error
+            # The Table_map event may be the damaged one: it tells where each value ends.
+            what = _with_map(error.error, events.map[error.event])
+            raise _at(what, int(position[of_event[error.event]])) from error.error
+        places = documents_before(found, layout_of, layouts)
+        starts, lengths = found.before.start, found.before.length
+        documents = {cell: (int(starts[place]), int(lengths[place])) for cell, place in places.items()}
         event = of_event[found.row_event]
         images = layouts.images[layout_of[found.row_event]]
         maps = []
-        for bit, cells, layout_at, columns_of in (
-            (BEFORE, found.before, layouts.before, columns.before),
-            (AFTER, found.after, layouts.after, columns.after),
+        for bit, cells, layout_at, columns_of, changed in (
+            (BEFORE, found.before, layouts.before, columns.before, NO_DOCUMENTS),
+            (AFTER, found.after, layouts.after, columns.after, documents),
         ):
             column = np.empty(cells.start.size, np.int64)
             columns_of_cells(found.row_event, layout_of, layout_at, columns_of, cells.row, column)
             try:
-                items = cell_texts(data, cells, column, self._layouts.forms())
+                items = cell_texts(data, cells, column, self._layouts.forms(), changed)
             except CellError as error:
                 row = int(np.searchsorted(cells.row, error.cell, "right")) - 1
                 raise _at(error.error, int(position[event[row]])) from error.error
@@ -222,6 +239,10 @@ def _id_length(fd: FormatDescription) -> int:
 
 def _at(error: BinlogError, position: int) -> BinlogError:
     return type(error)(error.what, file=error.file, position=position)
+
+
+def _with_map(error: BinlogError, position: int) -> BinlogError:
+    return type(error)(f"{error.what} (its Table_map event is at {position})")
 
 
 def _maps(has: npt.NDArray[np.bool_], row: Int64, keys: pa.Array, items: pa.Array) -> pa.MapArray:

@@ -8,6 +8,7 @@ threads, without Spark.
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -31,6 +32,10 @@ _VERSION = "1"
 
 ROW_GROUP = 1 << 17
 """The least rows of a row group, except a file's last one. Many small row groups make a query slow."""
+
+ROW_GROUP_BYTES = 64 << 20
+"""The bytes of values at which a row group ends, even with fewer rows. Row images can have many bytes, and each thread
+holds a row group in memory."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,8 @@ def export_events(options: Mapping[str, str], output: Path, run: Runner) -> list
     job = uuid.uuid4().hex
     tasks = [_Export(tuple(parts), asked, output, job) for _, parts in groupby(ranges, lambda one: one.path)]
     names = [file_name(task.ranges[0].path) for task in tasks]
-    for name in names:
-        if names.count(name) > 1:
+    for name, times in Counter(names).items():
+        if times > 1:
             raise OutputError(f"two binlog files have the name {name}: export them into two directories")
     # With filters a range is read twice: first for the decisions, then for the rows.
     passes = 2 if asked.definitions else 1
@@ -106,13 +111,14 @@ def _export(task: _Export) -> ExportedFile:
 
 def _row_groups(task: _Export) -> Iterator[pa.Table]:
     waiting: list[pa.RecordBatch] = []
-    count = 0
+    rows = nbytes = 0
     for wanted in task.ranges:
         for batch in read_batches(wanted, task.options):
             waiting.append(batch)
-            count += batch.num_rows
-            if count >= ROW_GROUP:
+            rows += batch.num_rows
+            nbytes += batch.nbytes
+            if rows >= ROW_GROUP or nbytes >= ROW_GROUP_BYTES:
                 yield pa.Table.from_batches(waiting)
-                waiting, count = [], 0
+                waiting, rows, nbytes = [], 0, 0
     if waiting:
         yield pa.Table.from_batches(waiting)
