@@ -29,6 +29,21 @@ def export_command(
     exploded: Annotated[
         bool, typer.Option("--exploded", help="A row for each changed row, with its values before and after.")
     ] = False,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            help="Only changed rows of this table, with typed columns.",
+            metavar="DB.TABLE",
+            show_default=False,
+        ),
+    ] = None,
+    column_names: Annotated[
+        str | None,
+        typer.Option(
+            help="Names of the table's columns, in order, where the binlog has none: 'id unsigned,total'.",
+            metavar="NAMES",
+        ),
+    ] = None,
     filter: Annotated[
         str | None,
         typer.Option(
@@ -56,8 +71,8 @@ def export_command(
     Examples:
 
         dumpfilter export /var/lib/mysql/binlog.index --output events
-
         dumpfilter export binlog.index --output rows --exploded
+        dumpfilter export binlog.index --output orders --table shop.orders
     """
     from rich.console import Console
     from rich.text import Text
@@ -71,9 +86,15 @@ def export_command(
 
     source = binlogs.source()
     options = {"files": "\n".join(map(str, source if isinstance(source, list) else [source]))}
-    options |= {"verify": str(read.verify_checksum).lower(), "rows": "exploded" if exploded else "events"}
-    options |= {"onCorrupt": read.on_corrupt, "rangeSize": str(read.range_bytes)}
-    given = {"columns": columns, "filter": filter, "slaves": None if slaves is None else str(slaves)}
+    options |= {"verify": str(read.verify_checksum).lower(), "onCorrupt": read.on_corrupt}
+    options |= {"rangeSize": str(read.range_bytes), "rows": "exploded" if exploded or table else "events"}
+    given = {
+        "columns": columns,
+        "table": table,
+        "columnNames": column_names,
+        "filter": filter,
+        "slaves": None if slaves is None else str(slaves),
+    }
     options |= {name: value for name, value in given.items() if value is not None}
     for one in slave or []:
         name, colon, text = one.partition(":")

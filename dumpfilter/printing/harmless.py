@@ -74,6 +74,8 @@ class Harmless:
         self._version = version
         self._mode = mode
         self._from_first = from_first
+        self.drifted: dict[Key, None] = {}
+        """Tables whose columns on the target may differ from the source's, since the filter dropped a statement."""
         self._creations: dict[Key, tuple[bytes, bytes]] = {}
         """The CREATE DATABASE of each database that the filter has dropped: the parts before and after its name."""
 
@@ -187,6 +189,9 @@ class Harmless:
             for table in found.tables:
                 if self.known.key(Thing.TABLE, table, self._current(query))[1] != place:
                     return Form("the trigger and its table are in two databases on the target")
+        if found.conditional and found.is_plain_table and not found.temporary:
+            # The source has the table, perhaps with other columns. A replica makes the table with these columns.
+            self.drifted |= dict.fromkeys(key for key in self._keys(found, query) if self.known.lacks(key))
         if found.conditional or found.replaces or found.temporary:
             return AS_IT_IS
         there = next((key for key in self._keys(found, query) if self.known.is_present(key)), None)
@@ -369,6 +374,8 @@ class Harmless:
                     known.is_never_made(key)
             return
         self._note_kept(found, query)
+        if found.verb is Verb.ALTER and found.is_plain_table:
+            self.drifted |= dict.fromkeys(key for key in self._keys(found, query) if known.is_present(key))
         for name in self._made_names(found):
             known.is_never_made(known.key(found.thing, name, current))
         if found.temporary and found.thing is Thing.TABLE:

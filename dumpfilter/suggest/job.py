@@ -104,7 +104,7 @@ def suggest(
             )
             for schema, one in zip(schemas, alone, strict=True)
         ),
-        without_reader=sum(one.bytes for one in tables if not one.slaves),
+        without_reader=sum(one.bytes_with_parts for one in tables if not one.slaves),
         warnings=(*unmatched, *indexed.warnings(), *indexed.told_of_xa("sent to every slave")),
     )
 
@@ -244,16 +244,22 @@ def _plan(
 
 
 def _tables(traffic: Traffic, slaves: Sequence[Slave], search: Search) -> tuple[TableWeight, ...]:
-    everything = traffic.by_name(None, None)
+    whole = traffic.by_name(None, None)
+    with_parts = traffic.by_name_with_parts(None, None)
     readers: dict[str, int] = {}
     for one in slaves:
         flags = search.flags(one)
-        for name in traffic.by_name(flags, one.definition.origin):
+        for name in traffic.by_name_with_parts(flags, one.definition.origin):
             readers[name] = readers.get(name, 0) + len(one.names)
-    total = max(sum(everything.values()), 1)
-    return tuple(
+    total = max(sum(whole.values()), 1)
+    found = [
         TableWeight(
-            name=replace_invalid_utf8(name), bytes=nbytes, share=nbytes / total, slaves=readers.get(name, 0)
+            name=name,
+            bytes=whole.get(name, 0),
+            bytes_with_parts=with_parts.get(name, 0),
+            share=with_parts.get(name, 0) / total,
+            slaves=readers.get(name, 0),
         )
-        for name, nbytes in everything.items()
-    )
+        for name in dict.fromkeys([*whole, *with_parts])
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.bytes_with_parts, -one.bytes, one.name)))

@@ -97,7 +97,7 @@ class Tables:
         for condition in range(bare):
             subject = tallied.table_of(condition)
             if subject is not None:
-                name, place = _name(subject)
+                name, place = name_of(subject)
             else:
                 several = len(tallied.conditions.members(condition)) > 0
                 name, place = (SEVERAL if several else NO_TABLE), (None, None)
@@ -133,7 +133,8 @@ class Tables:
         return tuple(sorted(found, key=lambda one: (-one.bytes, one.name)))
 
 
-def _name(subject: Subject) -> tuple[str, tuple[str | None, str | None]]:
+def name_of(subject: Subject) -> tuple[str, tuple[str | None, str | None]]:
+    """Return the name under which reports list the bytes of a table or statement, with its database and table."""
     if isinstance(subject, TableSubject):
         database, table = replace_invalid_utf8(subject.database), replace_invalid_utf8(subject.table)
         return f"{database}.{table}", (database, table)

@@ -26,6 +26,7 @@ from dumpfilter.spark_jobs.ranges.range_index import Damage
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import plan_ranges
 from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
+from dumpfilter.spark_jobs.source.typed_table import with_types
 
 VERSION_KEY = "dumpfilter.events"
 """The key of a Parquet file's metadata that has the version of the columns."""
@@ -63,7 +64,7 @@ def export_events(
     fails leaves the directory as before. Raises OptionError, BinlogError, and OutputError for a file that cannot be
     written.
     """
-    asked = SourceOptions.parse(options)
+    asked = with_types(SourceOptions.parse(options))
     ranges = plan_ranges(asked, on_damage=on_damage)
     if not ranges:
         raise BinlogMissing("no file of the set can be read, so there is nothing to export")

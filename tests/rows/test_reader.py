@@ -13,7 +13,8 @@ from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, EventType
 from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
 from dumpfilter.errors import BinlogCorrupt, BinlogError
-from dumpfilter.rows import EventRows, RowImageReader
+from dumpfilter.rows import EventRows, RowImageReader, describe_table
+from dumpfilter.rows.typed import struct_of
 from tests.rows.recorded import NAMES, RecordedEvent, all_pairs, events, pairs, path_of, read
 
 FULL = ["mariadb1011-full", "mysql97-full"]
@@ -243,15 +244,19 @@ def test_malformed_events_give_rows_or_an_error(
 ) -> None:
     found = list(statement)
     found[which] = with_bytes(found[which], changes, cut)
-    changed, place = None, found[0].position
-    try:
-        changed = read(RowImageReader(), found)
-    except BinlogError as error:
-        place = error.position or 0
-    assert place in [event.position for event in found]
-    if changed is not None:
-        changed.before.validate(full=True)
-        changed.after.validate(full=True)
+    body, fd = statement[0].fd.body(statement[0].raw), statement[0].fd
+    table = decode_table_map(body, fd.post_header_length(EventType.TABLE_MAP))
+    struct = struct_of([(describe_table(table, fd.family), fd.family)])
+    for reader in (RowImageReader(), RowImageReader((struct, struct))):
+        changed, place = None, found[0].position
+        try:
+            changed = read(reader, found)
+        except BinlogError as error:
+            place = error.position or 0
+        assert place in [event.position for event in found]
+        if changed is not None:
+            changed.before.validate(full=True)
+            changed.after.validate(full=True)
 
 
 def test_an_error_names_the_event() -> None:

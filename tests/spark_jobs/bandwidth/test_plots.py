@@ -57,6 +57,18 @@ def test_equal_slaves_are_one_group() -> None:
     assert {row.count for row in bars.rows} == {3}
 
 
+def test_slaves_with_traffic_at_other_times_are_no_group() -> None:
+    results = WITH_GROUPS["groups"]
+    (first, *_) = groups_of(results)
+    name = first.members[-1].name
+    series = results.series.slaves | {name: results.series.slaves[name][::-1]}
+    assert series != results.series.slaves
+    moved = results.model_copy(
+        update={"series": results.series.model_copy(update={"slaves": series})},
+    )
+    assert sorted(group.count for group in groups_of(moved)) == [1, 2] + [3] * 4
+
+
 @pytest.mark.parametrize(
     ("names", "wanted"),
     [

@@ -17,7 +17,7 @@ from dumpfilter.spark_jobs.engines.runner import Amount
 from dumpfilter.spark_jobs.engines.steps import step
 from dumpfilter.spark_jobs.engines.threads import MemoryShort, ThreadRunner
 
-DEADLINE = 60.0
+DEADLINE = 240.0
 """Seconds to wait for another thread."""
 
 
