@@ -123,8 +123,8 @@ class BinlogReader(DataSourceReader):
         nbytes = sum(one.end - one.start for one in found)
         if nbytes >= _WORTH_A_HINT and _is_pushdown_off():
             _log.warning(
-                "Spark evaluates WHERE only after it has made rows of all events of %s MB, since %s is off; "
-                "spark.conf.set(%r, 'true') lets the data source evaluate WHERE",
+                "if the query has a WHERE, Spark evaluates it only after it has made rows of all events of %s MB, "
+                "since %s is off; spark.conf.set(%r, 'true') lets the data source evaluate WHERE",
                 f"{nbytes / 1e6:,.0f}",
                 PUSHDOWN,
                 PUSHDOWN,
@@ -213,9 +213,14 @@ def _columns(schema: StructType, options: SourceOptions) -> list[str]:
     """
     types = options.types
     for field in schema:
-        if field.name not in types or from_arrow_type(types[field.name]) != field.dataType:
+        if field.name not in types:
             raise OptionError(
-                f"the data source binlog has no column {field.name} {field.dataType.simpleString()}; "
-                f"its columns are {', '.join(types)}"
+                f"the data source binlog has no column {field.name}; its columns are {', '.join(types)}"
+            )
+        kind = from_arrow_type(types[field.name])
+        if kind != field.dataType:
+            raise OptionError(
+                f"the column {field.name} of the data source binlog is a {kind.simpleString()}, and the schema says "
+                f"{field.dataType.simpleString()}; write {field.name} {kind.simpleString()}, and cast it in the query"
             )
     return list(schema.fieldNames())

@@ -73,6 +73,7 @@ def bandwidth_command(
     """
     from rich.console import Console
 
+    from dumpfilter.commands.interruption import telling_interruption
     from dumpfilter.commands.measuring import measured_results
     from dumpfilter.report.output import REPORT
     from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
@@ -93,9 +94,10 @@ def bandwidth_command(
         return engine.runner(progress, default="local" if slaves.is_what_if else "spark")
 
     source = binlogs.source()
-    results, measured = measured_results(
-        source, definitions, options, output, runner, progress, overwrite=overwrite
-    )
+    with telling_interruption(progress, output):
+        results, measured = measured_results(
+            source, definitions, options, output, runner, progress, overwrite=overwrite
+        )
     write_results(results, output, measured)
     if json:
         typer.echo(results.model_dump_json(indent=1))

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dumpfilter.commands.option_groups.engine import JobReadOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
-from dumpfilter.commands.option_groups.inputs import JobBinlogArguments, VerifyChecksum
+from dumpfilter.commands.option_groups.inputs import JobBinlogArguments
+
+if TYPE_CHECKING:
+    from dumpfilter.spark_jobs.ranges.range_index import Damage
 
 
 @with_option_groups
 def export_command(
     binlogs: JobBinlogArguments,
+    read: JobReadOptions,
     output: Annotated[
         Path, typer.Option(help="Directory for the Parquet files, one for each binlog.", show_default=False)
     ],
@@ -58,7 +63,6 @@ def export_command(
     slaves: Annotated[
         Path | None, typer.Option(help="The same for the slaves of a file (TOML or my.cnf).", metavar="FILE")
     ] = None,
-    verify_checksum: VerifyChecksum = True,
 ) -> None:
     """Write the events of a binlog set as Parquet, for DuckDB, pandas and others.
 
@@ -67,20 +71,23 @@ def export_command(
     Examples:
 
         dumpfilter export /var/lib/mysql/binlog.index --output events
-
         dumpfilter export binlog.index --output rows --exploded
-
         dumpfilter export binlog.index --output orders --table shop.orders
     """
     from rich.console import Console
+    from rich.text import Text
 
+    from dumpfilter.commands.interruption import ending_at_signals, telling_interruption
     from dumpfilter.errors import OptionError
+    from dumpfilter.printable import visible
     from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+    from dumpfilter.spark_jobs.ranges.indexing import skipped_part
     from dumpfilter.spark_jobs.source.export import export_events
 
     source = binlogs.source()
     options = {"files": "\n".join(map(str, source if isinstance(source, list) else [source]))}
-    options |= {"verify": str(verify_checksum).lower(), "rows": "exploded" if exploded or table else "events"}
+    options |= {"verify": str(read.verify_checksum).lower(), "onCorrupt": read.on_corrupt}
+    options |= {"rangeSize": str(read.range_bytes), "rows": "exploded" if exploded or table else "events"}
     given = {
         "columns": columns,
         "table": table,
@@ -98,7 +105,15 @@ def export_command(
         if option in options:
             raise OptionError(f"--slave {one}: two slaves have this name; rename one")
         options[option] = text
-    found = export_events(options, output, ThreadRunner(console=Console(stderr=True)))
+    progress = Console(stderr=True)
+    damages: list[Damage] = []
+    with ending_at_signals(), telling_interruption(progress, output):
+        found = export_events(options, output, ThreadRunner(console=progress), damages.append)
     rows, size = sum(each.rows for each in found), sum(each.size for each in found)
     files = "1 file" if len(found) == 1 else f"{len(found):,} files"
     typer.echo(f"{rows:,} rows in {files} of {size:,} bytes in {output}")
+    for damage in damages:
+        text = f"{damage.file}: skipped {skipped_part(damage.position)}: {damage.reason}"
+        progress.print(
+            Text.assemble(("warning:", "yellow"), " ", visible(text)), soft_wrap=True, highlight=False
+        )

@@ -66,6 +66,7 @@ def split_command(
     """
     from rich.console import Console
 
+    from dumpfilter.commands.interruption import telling_interruption
     from dumpfilter.options.sizes import parse_size
     from dumpfilter.spark_jobs.split.job import SplitOptions, split
     from dumpfilter.spark_jobs.split.specification import BY_SCHEMA, load_specification
@@ -80,7 +81,7 @@ def split_command(
         range_size=read.range_bytes,
     )
     progress = Console(stderr=True)
-    with engine.runner(progress, default="spark") as runner:
+    with telling_interruption(progress, output), engine.runner(progress, default="spark") as runner:
         result = split(binlogs.source(), output, runner, options)
     if json:
         typer.echo(result.manifest.model_dump_json(indent=1))

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from dumpfilter.status.model import Status
 
 
-_FEW_BYTES = 1024
-"""The size below which a lag in bytes is most probably meant in seconds."""
-
-
 @with_option_groups
 def status_command(
     asked: AskedOptions,
@@ -30,8 +26,7 @@ def status_command(
     max_lag: Annotated[
         str,
         typer.Option(
-            help="The largest lag that is no problem: seconds (30s) or bytes (64M). A number alone is bytes. Without "
-            "the option no lag is a problem.",
+            help="The largest lag that is no problem: seconds (30s) or bytes (64M, 500). Without it no lag is one.",
             metavar="LAG",
         ),
     ] = "",
@@ -55,11 +50,8 @@ def status_command(
     Examples:
 
         dumpfilter status --master 127.0.0.1:3307
-
         dumpfilter status --console 127.0.0.1:3308 -p admin.password --max-lag 64M
-
         dumpfilter status --slave 127.0.0.1:3309 --max-lag 30s --json
-
         dumpfilter status --relay-dir s1 --watch 2
     """
     from dumpfilter import logs
@@ -68,7 +60,7 @@ def status_command(
     logs.configure(level=logs.Level.ERROR)
     asked.check()
     most = MaxLag.parse(max_lag) if max_lag else MaxLag()
-    if max_lag.isdigit() and 0 < most.nbytes < _FEW_BYTES:
+    if most.is_odd(max_lag):
         typer.echo(f"dumpfilter: --max-lag {max_lag} is bytes; seconds are {max_lag}s", err=True)
     ask = _question(asked, source_tls)
     while True:

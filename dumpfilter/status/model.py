@@ -28,6 +28,10 @@ class NotOurs(ConnectionLost):
     """The error for an address at which another program answers than the one that was asked for."""
 
 
+_FEW_BYTES = 1024
+"""The size below which a lag in bytes is most probably meant in seconds."""
+
+
 def no_lag(text: str) -> OptionError:
     """Return the error about a text that names no lag."""
     return OptionError(f"--max-lag: {text!r} is no lag: write seconds (30s) or bytes (64M)")
@@ -60,6 +64,10 @@ class MaxLag:
         if not 0 <= seconds < math.inf:
             raise no_lag(text)
         return cls(seconds=seconds)
+
+    def is_odd(self, text: str) -> bool:
+        """Tell whether a lag in bytes, parsed from a bare number, is most probably meant in seconds."""
+        return text.isdigit() and 0 < self.nbytes < _FEW_BYTES
 
     def exceeded(self, nbytes: int | None, seconds: float | None) -> bool:
         """Tell whether a lag is a problem. An unknown lag is none."""

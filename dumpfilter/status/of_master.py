@@ -166,7 +166,8 @@ def _take_warnings(slaves: list[SlaveOfMaster], rows: Iterable[Mapping[str, Any]
     of_slave: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         key = (text(row, "user"), text(row, "channel"), text(row, "uuid"))
-        line = f"{row['code']}: {row['rules']}: {row['warning']}. {row['cure']}"
+        end = "" if str(row["cure"]).endswith("?") else "."
+        line = f"{row['code']}: {row['rules']}: {row['warning']}. {row['cure']}{end}"
         of_slave.setdefault(key, []).append(line)
     for slave in slaves:
         slave.filter_warnings = of_slave.get((slave.user, slave.channel, slave.uuid), [])

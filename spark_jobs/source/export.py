@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -18,9 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dumpfilter.binlog.writer import writing
-from dumpfilter.errors import OutputError
+from dumpfilter.errors import BinlogMissing, OutputError
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner
 from dumpfilter.spark_jobs.ranges.files import file_name
+from dumpfilter.spark_jobs.ranges.range_index import Damage
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import plan_ranges
 from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
@@ -48,26 +50,37 @@ class ExportedFile:
     size: int
 
 
-def export_events(options: Mapping[str, str], output: Path, run: Runner) -> list[ExportedFile]:
+def export_events(
+    options: Mapping[str, str],
+    output: Path,
+    run: Runner,
+    on_damage: Callable[[Damage], object] = lambda damage: None,
+) -> list[ExportedFile]:
     """Write the events of a binlog set into a directory, one Parquet file for each binlog file.
 
     ``options`` are options of the data source (docs/spark-source.md), for example ``path``, ``columns`` and
     ``slave.web``. The Parquet files appear when all of them are complete, and replace older ones of their names.
-    ``run`` runs the tasks. Raises OptionError, BinlogError, and OutputError for a file that cannot be written.
+    ``run`` runs the tasks. ``on_damage`` is called with each damaged file that ``onCorrupt=skip`` skips. An export that
+    fails leaves the directory as before. Raises OptionError, BinlogError, and OutputError for a file that cannot be
+    written.
     """
     asked = with_types(SourceOptions.parse(options))
-    ranges = plan_ranges(asked)
+    ranges = plan_ranges(asked, on_damage=on_damage)
+    if not ranges:
+        raise BinlogMissing("no file of the set can be read, so there is nothing to export")
+    paths = dict.fromkeys(one.path for one in ranges)
+    for name, times in Counter(map(file_name, paths)).items():
+        if times > 1:
+            raise OutputError(f"two binlog files have the name {name}: export them into two directories")
+    is_new = not output.exists()
     with writing(output):
         output.mkdir(parents=True, exist_ok=True)
     job = uuid.uuid4().hex
     tasks = [_Export(tuple(parts), asked, output, job) for _, parts in groupby(ranges, lambda one: one.path)]
-    names = [file_name(task.ranges[0].path) for task in tasks]
-    for name, times in Counter(names).items():
-        if times > 1:
-            raise OutputError(f"two binlog files have the name {name}: export them into two directories")
     # With filters a range is read twice: first for the decisions, then for the rows.
     passes = 2 if asked.definitions else 1
     nbytes = passes * sum(one.end - one.start for one in ranges)
+    written: list[ExportedFile] = []
     try:
         written = run(_export, tasks, "exporting events", amount=Amount("files", nbytes))
         for task in tasks:
@@ -77,6 +90,9 @@ def export_events(options: Mapping[str, str], output: Path, run: Runner) -> list
         # A file of a failed export would look as if the export were whole.
         for task in tasks:
             task.beside.unlink(missing_ok=True)
+        if is_new and not written:
+            with suppress(OSError):
+                output.rmdir()
     return written
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dumpfilter.errors import OptionError
 from dumpfilter.spark_jobs.ranges.files import file_name, find_set, open_file
+from dumpfilter.spark_jobs.ranges.indexing import skipped_part
 from dumpfilter.spark_jobs.ranges.range_index import (
     Damage,
     FileIndex,
@@ -102,12 +103,21 @@ def cuts_of(indexes: Iterable[FileIndex]) -> SetCuts:
     return SetCuts(tuple(files), tuple(damages))
 
 
-def plan_ranges(options: SourceOptions, predicates: Sequence[Predicate] = ()) -> list[FileRange]:
+def _log_damage(damage: Damage) -> None:
+    _log.warning("%s: skipped %s: %s", damage.file, skipped_part(damage.position), damage.reason)
+
+
+def plan_ranges(
+    options: SourceOptions,
+    predicates: Sequence[Predicate] = (),
+    on_damage: Callable[[Damage], object] = _log_damage,
+) -> list[FileRange]:
     """Return the ranges that a query must read, one for each Spark task.
 
     ``predicates`` are the query's filters on columns. Ranges that cannot have an event that passes are left out. A file
     that a filter on the column ``file`` excludes is not even opened, unless filters of slaves decide: they need the XA
-    transactions of all files. Raises BinlogError and OptionError.
+    transactions of all files. ``on_damage`` is called with each damaged file that is skipped. Raises BinlogError and
+    OptionError.
     """
     if options.cuts is not None:
         cuts = SetCuts.parse(options.cuts)
@@ -118,7 +128,7 @@ def plan_ranges(options: SourceOptions, predicates: Sequence[Predicate] = ()) ->
         # Threads can index files in parallel, since the compiled scan and the reads release Python's global lock.
         cuts = cuts_of(in_threads(lambda task: _index(task, len(paths), options), tasks))
         for damage in cuts.damages:
-            _log.warning("%s is skipped from %s on: %s", damage.file, damage.position, damage.reason)
+            on_damage(damage)
     found = cuts.ranges()
     if options.definitions and found:
         looks = in_threads(look_in, found) if any(one.has_xa for one in cuts.files) else []

@@ -42,7 +42,9 @@ def with_types(options: SourceOptions) -> SourceOptions:
     if options.table is None or options.row_types is not None:
         return options
     wanted = TableSubject(*options.table)
-    looks = in_threads(lambda one: _versions(one, wanted), plan_ranges(options))
+    # The query itself tells of damaged files.
+    ranges = plan_ranges(options, on_damage=lambda damage: None)
+    looks = in_threads(lambda one: _versions(one, wanted), ranges)
     versions = [
         (with_names(table, options.names), family) for look in looks for table, family in look.versions
     ]

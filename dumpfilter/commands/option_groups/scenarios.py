@@ -85,32 +85,26 @@ class ScenarioOptions(OptionGroup):
 
     def options(self, links: Sequence[str]) -> Options:
         """Return the options of the simulation. ``links`` has the names of all links. Raises OptionError."""
+        from dumpfilter.simulation import wishes
         from dumpfilter.simulation.results import Variant
         from dumpfilter.simulation.route import Appliers
         from dumpfilter.simulation.simulate import Options
-        from dumpfilter.simulation.wishes import (
-            parse_loads,
-            parse_sweep,
-            parse_variants,
-            searches_of,
-            settings_of,
-        )
         from dumpfilter.topology.units import parse_rate, parse_time
 
-        chosen = parse_variants(self.variant or ())
+        chosen = wishes.parse_variants(self.variant or ())
         varied = chosen or (Variant.NONE, Variant.MASTER)
-        loads = parse_loads(self.scale_load)
-        sweeps = [parse_sweep(text, links) for text in self.sweep or ()]
-        settings = [*settings_of(chosen or tuple(Variant), loads, [])]
+        loads = wishes.parse_loads(self.scale_load)
+        sweeps = [wishes.parse_sweep(text, links) for text in self.sweep or ()]
+        settings = [*wishes.settings_of(chosen or tuple(Variant), loads, [])]
         if sweeps:
-            settings += settings_of(varied, loads, sweeps)
+            settings += wishes.settings_of(varied, loads, sweeps)
         rate = None if self.apply_rate is None else _parsed("--apply-rate", parse_rate, self.apply_rate)
         return Options(
             tuple(dict.fromkeys(settings)),
             round(_parsed("--lag", parse_time, self.lag) * 1e6),
             Appliers(rate, round(_parsed("--apply-time", parse_time, self.apply_time) * 1e9)),
             self.seed,
-            searches_of(self.find or (), varied, loads, links),
+            wishes.searches_of(self.find or (), varied, loads, links),
         )
 
 

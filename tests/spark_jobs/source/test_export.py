@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -9,6 +14,7 @@ import pytest
 
 from dumpfilter.errors import BinlogError, OutputError
 from dumpfilter.spark_jobs.engines.runner import run_here
+from dumpfilter.spark_jobs.engines.steps import step
 from dumpfilter.spark_jobs.source.export import VERSION_KEY, export_events
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import plan_ranges
@@ -51,10 +57,55 @@ def test_a_failed_export_leaves_no_half_file(tmp_path: Path) -> None:
     bad.write_bytes(data)
     with pytest.raises(BinlogError):
         export_events({"path": str(bad), "rangeSize": "2k"}, tmp_path / "events", run_here)
-    assert not list((tmp_path / "events").iterdir())
+    assert not (tmp_path / "events").exists()
     (tmp_path / "taken").write_text("")
     with pytest.raises(OutputError):
         export_events({"path": str(MIXED)}, tmp_path / "taken", run_here)
+
+
+def test_an_interrupted_export_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "events").mkdir()
+    (tmp_path / "events" / "bin.000001.parquet").write_text("of an earlier export")
+
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+
+        def interrupt(task: object, number: int = number) -> Iterator[object]:
+            os.kill(os.getpid(), number)
+            # The main thread stops the task between two steps.
+            while True:
+                step(1)
+                yield from ()
+
+        monkeypatch.setattr("dumpfilter.spark_jobs.source.export._row_groups", interrupt)
+        # One file is one task, which sends one signal.
+        done = run("export", MIXED / "bin.000001", "--output", tmp_path / "events")
+        assert done.returncode == code
+        told = f"dumpfilter: interrupted; {tmp_path / 'events'} is as before\n"
+        assert done.stderr.endswith(told) is (number == signal.SIGINT)
+        assert [path.name for path in (tmp_path / "events").iterdir()] == ["bin.000001.parquet"]
+        assert (tmp_path / "events" / "bin.000001.parquet").read_text() == "of an earlier export"
+
+
+def test_a_damaged_file_is_skipped_on_request(tmp_path: Path) -> None:
+    copied = tmp_path / "set"
+    shutil.copytree(DATA / "oracle" / "mysql-row", copied)
+    data = bytearray((copied / "bin.000001").read_bytes())
+    events = [row["position"] for row in events_of(bytes(data), "bin.000001")]
+    data[events[-30] + 25] ^= 1
+    (copied / "bin.000001").write_bytes(data)
+    (copied / "bin.000002").write_bytes(b"not a binlog")
+    stopped = run("export", copied, "--output", tmp_path / "events")
+    assert stopped.returncode == 1
+    assert not (tmp_path / "events").exists()
+    done = run("export", copied, "--output", tmp_path / "events", "--on-corrupt=skip")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"warning: bin.000001: skipped from \d+ on: .*checksum", done.stderr)
+    assert "warning: bin.000002: skipped all of it: " in done.stderr
+    written = sorted(path.name for path in (tmp_path / "events").iterdir())
+    assert written == ["bin.000001.parquet", "bin.000003.parquet"]
+    positions = pq.read_table(tmp_path / "events" / "bin.000001.parquet")["position"].to_pylist()
+    assert positions == [one for one in events if one < max(positions) + 1]
+    assert max(positions) < events[-30]
 
 
 def test_a_row_group_ends_at_its_rows_or_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,7 @@ def test_a_schema_names_columns_as_the_option_does() -> None:
     source = BinlogDataSource({"path": str(FILES[0])})
     assert source.schema().fieldNames() == list(TYPES)
     source.reader(StructType().add("size", LongType()))
-    for name, kind in (("size", IntegerType()), ("sizes", LongType())):
-        with pytest.raises(OptionError, match=f"no column {name}"):
-            source.reader(StructType().add(name, kind))
+    with pytest.raises(OptionError, match="no column sizes"):
+        source.reader(StructType().add("sizes", LongType()))
+    with pytest.raises(OptionError, match="is a bigint, and the schema says int; write size bigint"):
+        source.reader(StructType().add("size", IntegerType()))
