@@ -47,6 +47,8 @@ class KnownObjects:
         self.rewrite_db = rewrite_db
         self._lower_case = lower_case
         self._is_present: dict[Key, bool] = {}
+        self._of_database: dict[str, dict[Key, None]] = {}
+        """The known objects of each database, which DROP DATABASE removes."""
         self._bodies: dict[Key, Body] = {}
         self._triggers: dict[Key, Trigger] = {}
         self._temporary: dict[int, dict[Key, bool]] = {}
@@ -83,25 +85,24 @@ class KnownObjects:
 
     def add(self, key: Key, body: Body | None = None) -> None:
         """Note that the target has an object."""
-        self._is_present[key] = True
+        self._note(key, is_present=True)
         self._bodies.pop(key, None)
         if body is not None:
             self._bodies[key] = body
 
     def add_trigger(self, key: Key, trigger: Trigger) -> None:
         """Note that the target has a trigger."""
-        self._is_present[key] = True
+        self._note(key, is_present=True)
         self._triggers[key] = trigger
 
     def remove(self, key: Key) -> None:
         """Note that the target lacks an object, and all that an object takes with it."""
-        self._is_present[key] = False
-        self.lacks_any = True
+        self._note(key, is_present=False)
         self._bodies.pop(key, None)
         self._triggers.pop(key, None)
         if key[0] is Thing.DATABASE:
-            for inner in [k for k in self._is_present if k[1] == key[1] and k[0] is not Thing.ACCOUNT]:
-                if inner != key:
+            for inner in list(self._of_database[key[1]]):
+                if inner != key and self._is_present[inner]:
                     self.remove(inner)
         elif key[0] is Thing.TABLE:
             for name in [name for name, trigger in self._triggers.items() if trigger.table == key]:
@@ -110,8 +111,7 @@ class KnownObjects:
     def is_never_made(self, key: Key) -> None:
         """Note that the set makes an object elsewhere only, so that the target lacks it unless it is known there."""
         if not self._is_present.get(key):
-            self._is_present[key] = False
-            self.lacks_any = True
+            self._note(key, is_present=False)
 
     def rename(self, old: Key, new: Key) -> None:
         """Note that an object of the target has another name."""
@@ -119,9 +119,14 @@ class KnownObjects:
         for name, trigger in list(self._triggers.items()):
             if trigger.table == old:
                 self._triggers[name] = Trigger(new, trigger.changes, trigger.body)
-        self._is_present[old] = False
-        self.lacks_any = True
+        self._note(old, is_present=False)
         self.add(new, body)
+
+    def _note(self, key: Key, *, is_present: bool) -> None:
+        self._is_present[key] = is_present
+        self.lacks_any |= not is_present
+        if key[0] not in (Thing.ACCOUNT, Thing.GRANT):
+            self._of_database.setdefault(key[1], {})[key] = None
 
     def set_temporary(self, key: Key, session: int, is_present: bool | None) -> None:
         """Note whether a session has a temporary table. With None the name stands for another table again."""
