@@ -8,32 +8,36 @@ from __future__ import annotations
 
 import socket
 import tempfile
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog.compressed_sizes import uncompressed_sizes
+from dumpfilter.binlog.compression import encode_transaction_payload
 from dumpfilter.binlog.events import ROWS, EventType
+from dumpfilter.binlog.gap_events import with_gaps
 from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.row_counts import RowCounter
 from dumpfilter.binlog.row_image import row_images
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
-from dumpfilter.binlog.writer import make_event, rebase_array
+from dumpfilter.binlog.writer import BinlogSetWriter, make_event, rebase_array, with_body
 from dumpfilter.dump import share_kernels
 from dumpfilter.dump.by_transaction import TransactionTally, TransactionTraffic
-from dumpfilter.dump.chunk import render
+from dumpfilter.dump.chunk import ChunkPlan, gtid_runs, render
 from dumpfilter.dump.many import plan_many
 from dumpfilter.dump.tally import Tally
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.index.fileset import BinlogFile, BinlogSet
+from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
+from dumpfilter.index.scanner import no_table_ids, with_double_room
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.packets.empties import find_empties, with_empties
-from dumpfilter.packets.framing import count_events, frame
+from dumpfilter.packets.framing import count_events, frame, last_events
 from dumpfilter.packets.relay import GtidSynthesis, RelayPoint, dropped_runs, writer_places
 from dumpfilter.receiver.binlog_file import find_end
 from dumpfilter.receiver.deframing import Deframer
@@ -41,7 +45,12 @@ from dumpfilter.simulation import lag
 from dumpfilter.simulation.hop import MICROSECOND, Hop, cross, looks, span
 from dumpfilter.split_set.restore import restore
 from dumpfilter.statement import statement_shape
+from dumpfilter.stream.event_proof import EventProof
+from dumpfilter.stream.gaps import gaps_from_proto, gaps_to_proto
 from dumpfilter.workload.generate import GeneratedSet, generate
+
+_COMPRESSED = 1 << 15
+"""The size of the set with compressed transactions, bytes."""
 
 
 def warm_up(directory: Path) -> None:
@@ -59,12 +68,16 @@ def warm_up(directory: Path) -> None:
     by_transaction = TransactionTally(
         subjects, sources, filters=[(flags.filter, None)], schemas_of=lambda subject: ()
     )
-    for reader, segment in BinlogSet.open(made.index).segments(subjects, sources):
+    compressed = _compress(made.files[0], directory / "compressed")
+    for reader, segment in chain.from_iterable(
+        BinlogSet.open(index).segments(subjects, sources) for index in (made.index, compressed)
+    ):
         thread.start_file(segment.start, reader.file.read)
         plan_many([thread.fork()], segment)
         for plan in thread.plan(segment):
             for data in (reader.data, reader.data.tobytes()):  # compiled twice, since bytes are read-only
                 render(plan, data, reader.data_offset, reader.file.read, segment.format_description)
+            _write_relay_log(directory / "relay", plan, segment, reader)
         tally.add(segment, reader.file.read)
         by_transaction.add(segment, reader.data, reader.data_offset, reader.file.read)
         rebase_array(reader.data[:0].copy(), 4, checksum=True)
@@ -90,9 +103,27 @@ def warm_up(directory: Path) -> None:
     tallied.sent(tallied.flags(flags), number=0)
     _simulate(by_transaction.take())
     subjects.grow()
+    with_double_room(no_table_ids(1))
     statement_shape("SELECT 1")
     _receive_one_event(made.files[0])
     _walk_one_row_image(made.files[0])
+
+
+def _write_relay_log(directory: Path, plan: ChunkPlan, segment: Segment, reader: SegmentReader) -> None:
+    """Prove events, write them with their gaps as the receiver thread of a slave does, and read them again."""
+    fd = segment.format_description
+    events = bytes(render(plan, reader.data, reader.data_offset, reader.file.read, fd))
+    gaps = gaps_from_proto(gaps_to_proto(plan.gaps, lambda _: (bytes(16), "")))
+    EventProof(checksum=fd.checksum).check(events)
+    with BinlogSetWriter(directory, "relay", overwrite=True) as writer:
+        writer.begin(fd)
+        writer.append(with_gaps(events, gaps, server_id=1, checksum=fd.checksum))
+        writer.close()
+    for _ in BinlogSet.open(writer.index).segments(Subjects(), SourceNumbers()):
+        pass
+    last_events(events)
+    _ = plan.empty  # joins the runs of GTIDs
+    gtid_runs(segment.txn_source, segment.txn_number)
 
 
 def _share(segment: Segment, data: npt.NDArray[np.uint8], start: int) -> None:
@@ -179,6 +210,30 @@ def _write_packets(made: GeneratedSet, family: str) -> None:
         count_events(reader.data)
 
 
+def _compress(file: Path, directory: Path) -> Path:
+    """Write a binlog set with the first transactions of a file, compressed, and return its index file."""
+    with file.open("rb") as source, BinlogSetWriter(directory, "bin") as writer:
+        inner: list[bytes] = []
+        gtid = b""
+        for event in iter_events(source, file=file.name):
+            if event.type == EventType.FORMAT_DESCRIPTION:
+                writer.begin(event.fd)
+            elif event.type == EventType.GTID:
+                gtid = event.raw
+            elif gtid:
+                inner.append(with_body(event.header, bytes(event.body), checksum=False))
+            if event.type == EventType.XID:
+                payload = encode_transaction_payload(b"".join(inner))
+                writer.append(
+                    gtid + make_event(EventType.TRANSACTION_PAYLOAD, payload, checksum=event.fd.checksum)
+                )
+                inner.clear()
+            if writer.position > _COMPRESSED:
+                break
+        writer.close()
+        return writer.index
+
+
 def _receive_one_event(file: Path) -> None:
     with BinlogFile(file) as opened:
         find_end(file, opened.format_description)
@@ -210,10 +265,11 @@ def _walk_one_row_image(file: Path) -> None:
 
 
 def warm_up_row_images(directory: Path) -> None:
-    """Run the compiled functions that decode row images, over a small binlog that is written to ``directory``.
+    """Run the compiled functions that decode and print row images, over a small binlog written to ``directory``.
 
     These kernels work on Arrow, whose import starts a thread. A process that forks must not run this function.
     """
+    from dumpfilter.printing.row_text import RowText
     from dumpfilter.rows import RowImageReader
 
     file = generate(directory, 1 << 16).files[0]
@@ -230,6 +286,12 @@ def warm_up_row_images(directory: Path) -> None:
         offsets,
         found[0].fd,
     )
+    table, rows = found[:2]
+    header = decode_rows_header(rows.type, rows.body)
+    text = RowText(1).lines(
+        decode_table_map(table.body), header, rows.body[header.rows_offset :], table.fd.family
+    )
+    list(text)
 
 
 if __name__ == "__main__":

@@ -272,8 +272,8 @@ class MasterConsole:
                 printable(warning.what, _LONGEST_WARNING),
                 printable(warning.cure, _LONGEST_WARNING),
             ]
-            for slave in self._register.all()
-            for warning in self._service.filter_warnings.of(slave.filter)
+            for slave, warnings in self._service.filter_warnings.of_each(self._register.all())
+            for warning in warnings
         ]
 
     def table_names(self) -> list[tuple[str, str]]:

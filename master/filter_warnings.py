@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -29,10 +29,16 @@ MOST_SUBJECTS = 2000
 MOST_RULES = 100
 """The most rules of a filter that the master judges."""
 
+_MOST_PAIRS = 20_000
+"""The most pairs of a rule and a table or statement, so that a check takes some 0.2 s of CPU at most."""
+
+_MOST_CHECKING = 0.5
+"""The CPU time after which one question about many slaves makes no further check, seconds."""
+
 _SECONDS = 60.0
 """The shortest time between two checks of the same filter, seconds."""
 
-_MOST_FILTERS = 256
+_MOST_FILTERS = 4096
 """The most filters whose warnings the master remembers."""
 
 _MOST_LOGGED = 10_000
@@ -64,8 +70,11 @@ class FilterWarnings:
         self._checked: OrderedDict[Hashable, _Checked] = OrderedDict()
         self._logged: set[Hashable] = set()
 
-    def of(self, rule_filter: ReplicationFilter) -> tuple[FilterWarning, ...]:
-        """Return the warnings about a filter. A check is repeated when the index knows more, once in a minute."""
+    def of(self, rule_filter: ReplicationFilter, *, check: bool = True) -> tuple[FilterWarning, ...]:
+        """Return the warnings about a filter. A check is repeated when the index knows more, once in a minute.
+
+        Without ``check`` the warnings are those of the last check, and none if there was no check.
+        """
         if not rule_filter.rules or len(rule_filter.rules) > MOST_RULES:
             return ()
         key = (type(rule_filter), rule_filter.names, rule_filter.rules)
@@ -75,9 +84,12 @@ class FilterWarnings:
             if before is not None and (before.subjects == len(self._subjects) or now < before.at + _SECONDS):
                 self._checked.move_to_end(key)
                 return before.warnings
+            if not check:
+                return () if before is None else before.warnings
+            most = min(MOST_SUBJECTS, _MOST_PAIRS // len(rule_filter.rules))
             with self._subjects.lock:
                 count = len(self._subjects)
-                subjects = list(islice(self._subjects.since(0), MOST_SUBJECTS))
+                subjects = list(islice(self._subjects.since(0), most))
             warnings = _checked(rule_filter, subjects)
             self._checked[key] = _Checked(count, now, warnings)
             self._checked.move_to_end(key)
@@ -85,10 +97,29 @@ class FilterWarnings:
                 self._checked.popitem(last=False)
             return warnings
 
+    def of_each(
+        self, slaves: Iterable[RegisteredSlave]
+    ) -> Iterator[tuple[RegisteredSlave, tuple[FilterWarning, ...]]]:
+        """Yield the warnings about the filter of each slave.
+
+        When the checks have taken long, the warnings of later slaves are those of their last checks.
+        """
+        begin = time.thread_time()
+        for slave in slaves:
+            yield slave, self.of(slave.filter, check=time.thread_time() - begin < _MOST_CHECKING)
+
     def texts(self, slave: RegisteredSlave) -> list[str]:
         """Return the warnings about a slave's filter as lines. Log those that were not logged before."""
+        return self._texts(slave, self.of(slave.filter))
+
+    def texts_of_each(self, slaves: Iterable[RegisteredSlave]) -> Iterator[tuple[RegisteredSlave, list[str]]]:
+        """Yield the warnings about the filter of each slave as :meth:`texts` does, in a bounded time."""
+        for slave, warnings in self.of_each(slaves):
+            yield slave, self._texts(slave, warnings)
+
+    def _texts(self, slave: RegisteredSlave, warnings: Iterable[FilterWarning]) -> list[str]:
         found = []
-        for warning in self.of(slave.filter):
+        for warning in warnings:
             text = printable(str(warning), _LONGEST)
             found.append(text)
             key = (slave.user, slave.channel, slave.uuid, text)

@@ -377,7 +377,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             server_version=fd.server_version,
             position=pb.BinlogPosition(file=printable(names[-1]), position=files[-1].size),
             files=files,
-            slaves=[slave_to_proto(slave, self.filter_warnings.texts(slave)) for slave in slaves],
+            slaves=[
+                slave_to_proto(slave, texts) for slave, texts in self.filter_warnings.texts_of_each(slaves)
+            ],
         )
         if whole:
             segments, cached = self.store.cache_status()

@@ -97,4 +97,4 @@ class MariaDb:
     def close(self) -> None:
         """Stop the server."""
         self._server.terminate()
-        self._server.wait(timeout=60)
+        self._server.wait(timeout=240)

@@ -48,7 +48,7 @@ def bandwidth_command(
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the results of other binlogs.")
+        bool, typer.Option("--overwrite", help="Replace the whole directory, also results of other binlogs.")
     ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print the results as JSON instead of a table.")

@@ -34,22 +34,25 @@ def measured_results(
         output: the output directory, which may hold the measurements of an earlier run.
         runner: starts the engine that runs the tasks. It is called only if the binlogs must be read.
         progress: gets a line that says what is taken from an earlier run.
-        overwrite: whether the directory may hold the results of other binlogs.
+        overwrite: whether the directory may hold the results of other binlogs, and other files beside them.
 
     Raises OutputError for a directory that holds something else, BinlogError and OptionError.
     """
-    from dumpfilter.report.output import check_output
+    from dumpfilter.report.output import check_only, check_output
     from dumpfilter.spark_jobs.bandwidth.job import evaluate_unchanged, measure_and_evaluate
     from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, read_measurements
     from dumpfilter.spark_jobs.bandwidth.measured_set import unchanged
+    from dumpfilter.spark_jobs.bandwidth.output import FILES
     from dumpfilter.spark_jobs.ranges.file_versions import versions_of
     from dumpfilter.spark_jobs.ranges.indexing import paths_of
 
     kept = read_measurements(output / MEASUREMENTS)
     if kept is not None and not kept.is_of(versions_of(paths_of(source))):
         kept = None
-    # New results of the same binlogs take the place of the old ones. The option is for results of other binlogs.
+    # New results of the same binlogs take the place of the old ones. The option is for everything else.
     check_output(output, overwrite=overwrite or kept is not None)
+    if not overwrite:
+        check_only(output, FILES)
 
     def tell(text: str) -> None:
         progress.print(text, soft_wrap=True, highlight=False)

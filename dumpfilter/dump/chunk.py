@@ -38,6 +38,7 @@ class Counts:
     """The events, bytes and transactions that a dump thread has read, sent and dropped.
 
     At a transaction boundary, read = sent + dropped. Inside a transaction, buffered events are in neither sum.
+    Transactions that the slave already has are in no sum, although a dump by GTID passes over them.
     ``bytes_gtid`` stands beside the sums.
     """
 

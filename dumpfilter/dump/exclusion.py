@@ -41,6 +41,8 @@ class Excluded(NamedTuple):
     """The column ``txn_source``, with -1 for each transaction that the master does not report to the slave."""
     dropped: DroppedRuns
     """The GTIDs that the Gap events of a relay log tell, without those that the slave already has."""
+    executed: npt.NDArray[np.bool_] | None
+    """For each transaction whether the slave already has it; None if the slave has none of them."""
 
 
 class SegmentOrigins:
@@ -91,13 +93,18 @@ class Exclusion:
         ``origin`` says from which server ids and domains the slave wants transactions; None: from all.
         """
         columns, dropped = (segment.txn_subject, segment.txn_source), segment.dropped
+        has: npt.NDArray[np.bool_] | None = None
         if self._executed is not None:
-            columns = self._without_executed(segment, self._executed)
+            has = self._has(segment, self._executed)
+            columns = (
+                np.where(has, np.int32(R.SKIP), segment.txn_subject),
+                np.where(has, np.int32(-1), segment.txn_source),
+            )
             if len(dropped.runs):
                 dropped = self._missing(dropped, self._executed)
         if origin is not None and origin.is_on:
             columns = self._without_unwanted(segment, origin, *columns)
-        return Excluded(*columns, dropped)
+        return Excluded(*columns, dropped, has if has is not None and has.any() else None)
 
     def has_any(self, source: int, first: int, last: int) -> bool:
         """Tell whether the slave has any transaction of a GTID source, by its number, from ``first`` to ``last``."""
@@ -133,15 +140,15 @@ class Exclusion:
             count[gap] += len(missing)
         return dropped.only(np.array(runs, np.int64).reshape(-1, 3), count)
 
-    def _without_executed(self, segment: Segment, executed: Membership) -> Columns:
-        subject, source = segment.txn_subject.copy(), segment.txn_source.copy()
+    def _has(self, segment: Segment, executed: Membership) -> npt.NDArray[np.bool_]:
+        """Tell for each transaction of a segment whether the slave already has it."""
+        source = segment.txn_source
+        found = np.zeros(len(source), np.bool_)
         for number in np.unique(source[source >= 0]).tolist():
             of_source = np.flatnonzero(source == number)
             key = self._sources.key(number, executed.family)
-            is_executed = executed.contains(key, segment.txn_number[of_source])
-            subject[of_source[is_executed]] = R.SKIP
-            source[of_source[is_executed]] = -1
-        return subject, source
+            found[of_source] = executed.contains(key, segment.txn_number[of_source])
+        return found
 
     def _without_unwanted(
         self,

@@ -9,7 +9,7 @@ the split job and the filtering of files all use these two.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from copy import copy
 from typing import NamedTuple
 
@@ -198,7 +198,7 @@ class DumpThread:
 
     def _plan(self, segment: Segment, first: int) -> list[ChunkPlan]:
         self._take_up_change()
-        txn_subject, txn_source, dropped = self._exclusion.apply(segment, self._origin)
+        txn_subject, txn_source, dropped, executed = self._exclusion.apply(segment, self._origin)
         if self._relay_rotate == segment.start:
             txn_subject = txn_subject.copy()
             txn_subject[0] = R.SKIP
@@ -229,7 +229,8 @@ class DumpThread:
         hits = NO_HITS
         if self._flags.has_hits:
             hits = self._hits.find(segment, txn_subject, decided, self._walker, self._flags, payloads.hits)
-        return self._plans(segment, decided, payloads, txn_source, dropped, hits)
+        executed_counts = None if executed is None else _executed(segment, executed, decided)
+        return self._plans(segment, decided, payloads, txn_source, dropped, hits, executed_counts)
 
     def _take_up_change(self) -> None:
         if self._change is not None and not self.in_transaction:
@@ -298,6 +299,7 @@ class DumpThread:
         txn_source: npt.NDArray[np.int32],
         dropped: DroppedRuns,
         hits: npt.NDArray[np.int64],
+        executed: Sequence[Counts] | None,
     ) -> list[ChunkPlan]:
         n_txn, chunks = len(txn_source), decided.chunks
         completed = np.empty((n_txn + len(dropped.runs), 3), np.int64)
@@ -329,7 +331,7 @@ class DumpThread:
         completed_before = gaps_before = 0
         # A chunk also counts the events that were read before it and buffered, because it sends or drops them.
         buffered_events_before, buffered_bytes_before = self._buffered_events, self._buffered_bytes
-        plans = []
+        plans: list[ChunkPlan] = []
         # Unpacking all fields at once is much faster than reading the fields of a named tuple one by one.
         for (
             first_range,
@@ -363,6 +365,8 @@ class DumpThread:
                 transactions_read=transactions_read,
                 transactions_dropped=transactions_dropped,
             )
+            if executed is not None:
+                counts.add(executed[len(plans)])
             if boundary >= 0:
                 resume = boundary
             plans.append(
@@ -384,6 +388,37 @@ class DumpThread:
         self.position, self._resume = position, resume
         self._buffered_events, self._buffered_bytes = buffered_events_before, buffered_bytes_before
         return plans
+
+
+def _executed(segment: Segment, executed: npt.NDArray[np.bool_], decided: Decided) -> list[Counts]:
+    """Return for each chunk what to add to its counts, so that transactions that the slave already has do not count.
+
+    A dump by GTID begins at the begin of a file, and passes over these transactions. Each new connection of a slave
+    would otherwise count them again as read and dropped. ``executed`` marks them.
+    """
+    chunks, n = decided.chunks, len(decided.chunks)
+    has = executed.copy()
+    has[: decided.first] = False
+    events = np.flatnonzero(np.repeat(has, np.diff(segment.txn_event)))
+    of_event = np.searchsorted(chunks["end"], segment.offset[events], "right")
+    # A transaction counts in the segment in which it ends.
+    ended = np.flatnonzero(has[: chunks["transactions"][-1]])
+    transactions = np.bincount(np.searchsorted(chunks["transactions"], ended, "right"), minlength=n)
+    number = np.bincount(of_event, minlength=n)
+    size = np.bincount(of_event, weights=segment.size[events], minlength=n).astype(np.int64)
+    return [
+        Counts(
+            events_read=-n_events,
+            events_dropped=-n_events,
+            bytes_read=-nbytes,
+            bytes_dropped=-nbytes,
+            transactions_read=-n_transactions,
+            transactions_dropped=-n_transactions,
+        )
+        for n_events, nbytes, n_transactions in zip(
+            number.tolist(), size.tolist(), transactions.tolist(), strict=True
+        )
+    ]
 
 
 def _no_file(offset: int, length: int) -> bytes:

@@ -22,6 +22,7 @@ from dumpfilter.binlog.events import HEADER_LENGTH, EventType, event_name
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import Counts, DumpThread
+from dumpfilter.dump.payload import PayloadFilter
 from dumpfilter.filter import Decision, Filter, ReplicationFilter, Rule, RuleKind, Step, Verdict
 from dumpfilter.filter.collation import as_parsed
 from dumpfilter.filter.factory import FilterOptions
@@ -285,14 +286,15 @@ def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True)
     of the files before it are yielded, and then BinlogError is raised.
     """
     subjects, sources = Subjects(), SourceNumbers()
-    thread = DumpThread(filters.flags(subjects), sources)
+    flags = filters.flags(subjects)
+    thread = DumpThread(flags, sources)
     why, xa_ends = _Why(subjects, filters), _XaEnds()
     prepared = NONE_PREPARED
     names = binlogs.names
     for name in names:
         with binlogs.file(name) as file:
             first = SegmentReader(file, subjects, sources, verify=verify, prepared=prepared)
-            sent = _sent(file, thread, first, name == names[-1])
+            sent = _sent(file, thread, flags, first, name == names[-1])
             again = SegmentReader(file, subjects, sources, verify=False, prepared=prepared)
             prepared = first.prepared
             while (segment := again.next()) is not None:
@@ -305,7 +307,8 @@ def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True)
                         event = replace(event, subject=None, decision=None, why=XA_END)
                     yield event
                     if number in segment.payloads:
-                        yield from why.inside(segment.payloads[number], position, is_sent)
+                        inner = segment.payloads[number]
+                        yield from why.inside(inner, position, sent.inside(position, len(inner.offset)))
 
 
 class _Why:
@@ -345,38 +348,51 @@ class _Why:
             sent,
         )
 
-    def inside(self, payload: Segment, position: int, sent: bool) -> Iterator[ExplainedEvent]:
+    def inside(
+        self, payload: Segment, position: int, sent: npt.NDArray[np.bool_]
+    ) -> Iterator[ExplainedEvent]:
         """Yield the explanations of the events inside a compressed transaction.
 
-        ``sent`` tells whether the master sends any of the transaction. Events that no rule decides, such as BEGIN, are
-        sent with it.
+        ``sent`` tells for each of these events whether the master sends the event.
         """
-        for number in range(len(payload.offset)):
-            event = self.event(payload, number, position, int(payload.offset[number]), sent)
-            kept = sent and (event.decision is None or event.decision.verdict.passes)
-            yield replace(event, sent=kept)
+        for number, is_sent in enumerate(sent.tolist()):
+            yield self.event(payload, number, position, int(payload.offset[number]), is_sent)
 
 
-class _Ranges:
-    """The byte ranges of one binlog file that a dump sends."""
+class _Sent:
+    """The events of one binlog file that a dump sends: byte ranges, and parts of compressed transactions."""
 
-    def __init__(self, ranges: list[tuple[int, int]]) -> None:
+    def __init__(self, ranges: list[tuple[int, int]], parts: dict[int, npt.NDArray[np.bool_]]) -> None:
         ranges.sort()
         self._starts = [start for start, _ in ranges]
         self._ends = [end for _, end in ranges]
+        self._parts = parts
 
     def holds(self, offset: int) -> bool:
+        """Tell whether the dump sends the event at a file offset, as a whole or in part."""
         at = bisect.bisect_right(self._starts, offset) - 1
         return at >= 0 and offset < self._ends[at]
 
+    def inside(self, offset: int, count: int) -> npt.NDArray[np.bool_]:
+        """Tell for each of the ``count`` events inside the compressed transaction at a file offset whether it is sent.
 
-def _sent(file: BinlogFile, thread: DumpThread, reader: SegmentReader, last: bool) -> _Ranges:
-    """Run the dump thread over one file, and return the byte ranges that it would send.
+        A master sends a compressed transaction whole if a part of it would need more bytes.
+        """
+        part = self._parts.get(offset)
+        return np.full(count, self.holds(offset)) if part is None else part
+
+
+def _sent(
+    file: BinlogFile, thread: DumpThread, flags: TableFlags, reader: SegmentReader, last: bool
+) -> _Sent:
+    """Run the dump thread over one file, and return the events that it would send.
 
     The dump thread may hold back events until it has seen later ones. Therefore the whole file is read before any event
-    is explained.
+    is explained. ``flags`` are the dump thread's.
     """
     ranges: list[tuple[int, int]] = []
+    parts: dict[int, npt.NDArray[np.bool_]] = {}
+    payloads = PayloadFilter(flags)
     thread.start_file(file.first_event, file.read)
     while (segment := reader.next()) is not None:
         for plan in thread.plan(segment):
@@ -384,8 +400,11 @@ def _sent(file: BinlogFile, thread: DumpThread, reader: SegmentReader, last: boo
                 # The master sends some events in a changed form of another size. Each of these events has a byte range
                 # to itself. So the first byte of the range in the file is enough to recognize the event.
                 ranges.append((offset, offset + (size if patch in _AS_THEY_STAND else 1)))
+            for offset in plan.replaced:
+                number = int(np.searchsorted(segment.offset, offset))
+                parts[offset] = payloads.sent_inside(segment, number)
     reader.check_end(last=last)
-    return _Ranges(ranges)
+    return _Sent(ranges, parts)
 
 
 _AS_THEY_STAND = (0, 1)

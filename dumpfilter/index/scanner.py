@@ -52,6 +52,18 @@ _COLUMNS_KEPT = 1 << 16
 """The most events of a compressed transaction after which the arrays of its scan are kept for the next one."""
 
 
+def no_table_ids(room: int) -> K.TableIds:
+    """Return an empty hash table for the table ids in force. ``room`` is a power of two."""
+    return K.TableIds(np.zeros(room, np.uint64), np.zeros(room, np.int32))
+
+
+def with_double_room(table_ids: K.TableIds) -> K.TableIds:
+    """Return a hash table with the same table ids and twice the room."""
+    larger = no_table_ids(2 * table_ids.ids.size)
+    K.rehash_table_ids(table_ids, larger)
+    return larger
+
+
 class FileScanner:
     """The scan of one binlog file, from its begin to its end, part by part.
 
@@ -92,7 +104,7 @@ class FileScanner:
         self._sources = sources
         self._state = np.zeros(1, K.STATE)
         self._verify = verify
-        self._table_ids = K.TableIds(np.zeros(_TABLE_IDS, np.uint64), np.zeros(_TABLE_IDS, np.int32))
+        self._table_ids = no_table_ids(_TABLE_IDS)
         self._columns = Columns(8192)
         self._open_head = (R.NOTHING, 0, 0)
         """The GTID (source and number) and the server id of the transaction that is open at the end of the last
@@ -206,7 +218,7 @@ class FileScanner:
             if stop == Stop.GROW_NAMES:
                 self._subjects.grow()
             elif stop == Stop.GROW_TABLE_IDS:
-                self._grow_table_ids()
+                self._table_ids = with_double_room(self._table_ids)
             elif stop == Stop.OUTPUT_FULL:
                 columns = self._columns = columns.grown(count)
             elif stop == Stop.FORMAT_DESCRIPTION:
@@ -440,12 +452,6 @@ class FileScanner:
             return
         transactions.source[txn] = self._sources.tagged(gtid.uuid, gtid.tag)
         transactions.number[txn] = gtid.gno
-
-    def _grow_table_ids(self) -> None:
-        room = 2 * self._table_ids.ids.size
-        larger = K.TableIds(np.zeros(room, np.uint64), np.zeros(room, np.int32))
-        K.rehash_table_ids(self._table_ids, larger)
-        self._table_ids = larger
 
     def _raise(self, stop: Stop, data: npt.NDArray[np.uint8], at: int, offset: int) -> None:
         header = EventHeader.unpack(data[at : at + HEADER_LENGTH].tobytes())

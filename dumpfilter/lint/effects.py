@@ -35,18 +35,9 @@ _QUALIFIED = rf"({_NAME})(?:\s*\.\s*({_NAME}))?"
 _PARENT = re.compile(rf"\bREFERENCES\s+{_QUALIFIED}", re.IGNORECASE)
 _CONDITION = re.compile(r"\bIF\s+(?:NOT\s+)?EXISTS\b|\bOR\s+REPLACE\b", re.IGNORECASE)
 _CREATE_VIEW = re.compile(r"\s*(?:/\*!\d*\s*)?(?:CREATE|ALTER)\b", re.IGNORECASE)
-_TRIGGER_BODY = re.compile(r"\bFOR\s+EACH\s+ROW\b", re.IGNORECASE)
-_MODIFIERS = r"(?:(?:LOW_PRIORITY|HIGH_PRIORITY|DELAYED|QUICK|IGNORE)\s+)*"
-_WRITE = re.compile(
-    rf"(?<![\w.`])(?:(?:INSERT|REPLACE)\s+{_MODIFIERS}(?:INTO\s+)?|UPDATE\s+{_MODIFIERS}|DELETE\s+{_MODIFIERS}FROM\s+)"
-    rf"{_QUALIFIED}",
-    re.IGNORECASE,
-)
 _REPLACING = re.compile(
     r"\bON\s+DUPLICATE\s+KEY\s+UPDATE\b|^\s*LOAD\b[^`\"]*\bREPLACE\s+INTO\b", re.IGNORECASE
 )
-_NO_UPDATE = re.compile(r"\bON\s+DUPLICATE\s+KEY\s+UPDATE\b|\bFOR\s+UPDATE\b", re.IGNORECASE)
-"""The places of a trigger's body in which UPDATE begins no statement."""
 
 
 def effects_of(query: QueryEvent, family: Family) -> Effects:
@@ -100,17 +91,10 @@ def _effects(
 
 
 def _trigger(parsed: StatementText, shape: str, family: Family) -> Trigger | None:
-    body = _TRIGGER_BODY.search(shape)
     definition = read_definition(shape, family)
-    if body is None or definition is None or not (parsed.updated and parsed.objects):
+    if definition is None or not (parsed.updated and parsed.objects):
         return None
-    text = _NO_UPDATE.sub(" ", shape[body.end() :])
-    return Trigger(
-        parsed.objects[0],
-        parsed.updated[0][0],
-        definition.changes,
-        tuple(dict.fromkeys(_table(found) for found in _WRITE.finditer(text))),
-    )
+    return Trigger(parsed.objects[0], parsed.updated[0][0], definition.changes, definition.body.writes)
 
 
 def _table(found: re.Match[str]) -> TableName:

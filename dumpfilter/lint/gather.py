@@ -218,8 +218,12 @@ class _Texts:
 
     def has_word(self, number: int, *words: bytes) -> bool:
         """Tell whether a statement has one of the words in its text, in any case."""
-        event = self.event(number).upper()
-        return any(word in event for word in words)
+        if EventType(int(self.segment.type[number])).kind.compressed:
+            query = self.query(number)
+            text = b"" if query is None else query.raw.upper()
+        else:
+            text = self.event(number).upper()
+        return any(word in text for word in words)
 
     def query(self, number: int) -> QueryEvent | None:
         """Return the decoded statement of an event; None when the statement cannot be decoded."""
@@ -261,7 +265,9 @@ def _tables(event: SetEvent) -> Iterator[tuple[str, str]]:
     if isinstance(subject, TableSubject):
         yield subject.database, subject.table
         return
-    trigger = () if effects.trigger is None else (effects.trigger.table, *effects.trigger.writes)
+    trigger: tuple[TableName, ...] = ()
+    if effects.trigger is not None:
+        trigger = (effects.trigger.table, *(table for table, _ in effects.trigger.writes))
     renamed = [new for _, new in effects.renames]
     updated = [table for names in subject.updated or () for table in names]
     for table in (

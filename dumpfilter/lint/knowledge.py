@@ -20,7 +20,8 @@ class Trigger:
     table: TableName
     fired_by: tuple[Change, ...]
     """The changes of rows that fire the trigger."""
-    writes: tuple[TableName, ...]
+    writes: tuple[tuple[TableName, Change], ...]
+    """The tables that the trigger changes, with the ways of change."""
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,9 @@ class ReplicaTables:
         else:
             self._drop(event, statement, decision)
         for table in _updated(statement):
-            self._used.add(_on_source(table, statement))
+            key = event.session, self._on_replica(table, statement)
+            if not effects.temporary and key not in self._temporary:
+                self._used.add(_on_source(table, statement))
 
     def _needs(self, event: SetEvent, statement: Statement) -> Iterator[Item]:
         effects = event.effects
@@ -130,6 +132,9 @@ class ReplicaTables:
                 "A replica without the database {names} stops with error 1049",
                 name[0],
             )
+        if event.effects.temporary:
+            yield from self._make_temporary(event, name)
+            return
         known = self._tables.get(name)
         if known is not None and known.state is _State.LEFT and not self._is_lenient(event):
             yield self._item(
@@ -142,7 +147,11 @@ class ReplicaTables:
             )
 
     def _need(self, event: SetEvent, name: Name, code: Code = Code.MISSING_TABLE) -> Iterator[Item]:
-        known = self._temporary.get((event.session, name)) or self._tables.get(name)
+        temporary = self._temporary.get((event.session, name))
+        if temporary is not None and not isinstance(event.subject, TableSubject):
+            yield from self._need_temporary(event, name, temporary)
+            return
+        known = self._tables.get(name)
         if known is None or known.decision is None:
             return
         self._tables.pop(name, None)
@@ -158,6 +167,42 @@ class ReplicaTables:
                 "rows differ, or it stops with error 1677 or 13146 (another type)",
                 ".".join(name),
             )
+
+    def _make_temporary(self, event: SetEvent, name: Name) -> Iterator[Item]:
+        known = self._temporary.get((event.session, name))
+        if known is not None and known.state is _State.LEFT and not self._is_lenient(event):
+            yield self._item(
+                Code.TEMPORARY_TABLE,
+                known,
+                event,
+                "the statement that drops the temporary table {names} is dropped, and a later statement of the session "
+                "that makes it again passes. A replica that has the old table stops with error 1050",
+                ".".join(name),
+            )
+
+    def _need_temporary(self, event: SetEvent, name: Name, known: _Known) -> Iterator[Item]:
+        if known.decision is None or known.state is not _State.ABSENT:
+            return
+        del self._temporary[event.session, name]
+        if self._is_there(name):
+            use = (
+                "a later statement of the session passes. It uses the replica's table of the same name, which is not "
+                "temporary, and changes or reads other rows"
+            )
+        else:
+            use = "a later statement of the session that needs the table passes. The replica stops with error 1146"
+        yield self._item(
+            Code.TEMPORARY_TABLE,
+            known,
+            event,
+            f"the statement that makes the temporary table {{names}} is dropped, and {use}",
+            ".".join(name),
+        )
+
+    def _is_there(self, name: Name) -> bool:
+        """Tell whether the replica has a table of this name that is not temporary, as far as the set tells."""
+        known = self._tables.get(name)
+        return name in self._used if known is None else known.state is not _State.ABSENT
 
     def _item(self, code: Code, known: _Known, event: SetEvent, what: str, name: str) -> Item:
         assert known.decision is not None
@@ -220,7 +265,12 @@ class ReplicaTables:
                 self._tables[name] = _Known(_State.ABSENT, event, decision)
         for table in effects.removes:
             name = self._rows_of(_on_source(table, statement))
-            self._temporary.pop((event.session, self._on_replica(table, statement)), None)
+            key = event.session, self._on_replica(table, statement)
+            temporary = self._temporary.pop(key, None)
+            if temporary is not None:
+                if temporary.state is not _State.ABSENT:
+                    self._temporary[key] = _Known(_State.LEFT, event, decision)
+                continue
             known = self._tables.pop(name, None)
             if known is not None and known.state is not _State.ABSENT:
                 self._tables[name] = _Known(_State.LEFT, event, decision)

@@ -6,6 +6,7 @@ depend on nothing else, so that only statements are looked at.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -45,6 +46,16 @@ class _Known:
     statement: Statement
     trigger: Trigger
 
+    def resolved(self, table: TableName) -> Name:
+        """Return the table that a name in the trigger's body means. A name without a database is in the trigger's."""
+        database = self.trigger.table.database or self.statement.current_database
+        return table.database or database or "", table.table
+
+    @property
+    def changed(self) -> list[Name]:
+        """The tables that the trigger changes, each once."""
+        return list(dict.fromkeys(self.resolved(table) for table, _ in self.trigger.writes))
+
 
 class _Triggers:
     """The triggers that statements of the set have made, by table."""
@@ -72,17 +83,28 @@ class _Triggers:
             for name in [name for name in self._of_table if name[0] == statement.database]:
                 del self._of_table[name]
 
-    def fired_by(self, event: SetEvent, statement: Statement) -> Iterator[_Known]:
-        """Yield the triggers that a statement fires."""
+    def fired_by(self, event: SetEvent, statement: Statement) -> Iterator[tuple[_Known, ...]]:
+        """Yield the triggers that a statement fires, and those that the triggers' own changes fire in turn.
+
+        Each comes behind the triggers through which the statement fires it.
+        """
         changes = set(_FIRES.get(statement.kind, ()))
         if event.effects.replaces and statement.kind in _FIRES_MORE:
             changes.add(_FIRES_MORE[statement.kind])
-        if not changes:
-            return
-        for table in (each for tables in statement.updated or () for each in tables):
-            for known in self._of_table.get(_resolved(table, statement), ()):
-                if changes.intersection(known.trigger.fired_by):
-                    yield known
+        tables = [_resolved(each, statement) for tables in statement.updated or () for each in tables]
+        met: set[int] = set()
+        waiting: deque[tuple[Name, Change, tuple[_Known, ...]]] = deque(
+            (table, change, ()) for table in tables for change in Change if change in changes
+        )
+        while waiting:
+            table, change, before = waiting.popleft()
+            for known in self._of_table.get(table, ()):
+                if change not in known.trigger.fired_by or id(known) in met:
+                    continue
+                met.add(id(known))
+                chain = (*before, known)
+                yield chain
+                waiting += [(known.resolved(name), way, chain) for name, way in known.trigger.writes]
 
     def _drop(self, name: Name) -> None:
         for table, known in self._of_table.items():
@@ -96,17 +118,16 @@ def statements_that_depend(rule_filter: ReplicationFilter, knowledge: SetKnowled
     if not rule_filter.is_on or not knowledge.is_ordered:
         return
     triggers = _Triggers()
-    made: set[Name] = set()
     temporary: set[Name] = set()
     for event in knowledge.events:
         statement = event.subject
         if isinstance(statement, TableSubject):
             continue
-        for table in event.effects.makes:
-            (temporary if event.effects.temporary else made).add(_resolved(table, statement))
+        if event.effects.temporary:
+            temporary.update(_resolved(table, statement) for table in event.effects.makes)
         triggers.follow(event, statement)
-        for known in triggers.fired_by(event, statement):
-            yield from _fired(rule_filter, event, statement, known)
+        for chain in triggers.fired_by(event, statement):
+            yield from _fired(rule_filter, event, statement, chain)
         passes = rule_filter.decide_statement(statement).verdict is Verdict.EXECUTE
         if statement.kind in _COPYING and passes:
             yield from _reads(rule_filter, event, statement, temporary)
@@ -135,27 +156,32 @@ def _fired(
     rule_filter: ReplicationFilter,
     event: SetEvent,
     statement: Statement,
-    known: _Known,
+    chain: tuple[_Known, ...],
 ) -> Iterator[Item]:
-    creating, trigger = known.statement, known.trigger
+    """Yield the faults of the last trigger of a chain, which a statement fires through the triggers before it."""
     passes = rule_filter.decide_statement(statement).verdict
     if passes is Verdict.UNDECIDED:
         return
-    database = trigger.table.database or creating.current_database
-    for table in trigger.writes:
-        name = table.database or database or "", table.table
+    absent = next(
+        (one for one in chain if not rule_filter.decide_statement(one.statement).verdict.passes), None
+    )
+    runs = passes.passes and absent is None
+    for name in chain[-1].changed:
         alone = rule_filter.decide_rows(*name)
-        if alone.verdict.passes == passes.passes:
+        if alone.verdict.passes == runs:
             continue
-        if passes.passes and not rule_filter.decide_statement(creating).verdict.passes:
-            # The replica lacks the trigger, since the filter dropped CREATE TRIGGER.
-            continue
-        if passes.passes:
+        if runs:
             what = (
                 "a statement that passes fires a trigger on the replica, which changes {names}. The filter drops this "
                 "table. The replica changes the table all the same, or stops with error 1146"
             )
             rules = rules_of(rule_filter, alone)
+        elif absent is not None and passes.passes:
+            what = (
+                "a statement that passes fires a trigger, which changes {names}. The filter lets this table pass, and "
+                "drops the CREATE TRIGGER. The replica lacks the trigger, and the trigger's changes"
+            )
+            rules = rules_of(rule_filter, rule_filter.decide_statement(absent.statement))
         else:
             what = (
                 "a statement that is dropped fires a trigger, which changes {names}. The filter lets this table pass. "
@@ -168,7 +194,7 @@ def _fired(
             what,
             "Give both tables the same rule, or use binlog_format=ROW on the source",
             ".".join(name),
-            (known.event, event),
+            (*(one.event for one in chain), event),
         )
 
 

@@ -49,6 +49,7 @@ def frame(
     of its transaction follows, since a real mysqld dies of it.
     """
     data = as_array(events)
+    left_out = int(left_out)  # numba would compile another version for members of an enumeration
     before = 3 if semi_sync else 1
     room, wrong, alone = K.measure(data, before, left_out)
     if wrong >= 0:

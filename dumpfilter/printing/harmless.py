@@ -20,6 +20,7 @@ from dumpfilter.statement import StatementKind, read_text, statement_shape
 from dumpfilter.statement.definitions import Definition, Thing, Verb, read_definition
 from dumpfilter.statement.mentions import Change, Mentions, mentions, remembered_mentions
 from dumpfilter.statement.shape import LONGEST_REMEMBERED, without_brackets
+from dumpfilter.statement.tokens import BINLOG, tokens
 
 K = StatementKind
 
@@ -49,13 +50,32 @@ class Harmless:
     """Chooses the form of each printed statement, and follows the objects that the target then has.
 
     The caller passes every statement that may define an object in the binlog's order, also those that the filter drops.
+
+    Parameters:
+        known: the objects of the target, which the form of each statement changes.
+        family: the family of the server that wrote the binlog.
+        version: the version of this server, major and minor.
+        mode: the form of statements that would fail.
+        from_first: whether the set begins with the server's first binlog. Then CREATE … IF NOT EXISTS makes an object
+            that no earlier statement of the set has made. Otherwise the object may be older than the set.
     """
 
-    def __init__(self, known: KnownObjects, family: Family, version: tuple[int, int], mode: MayFail) -> None:
+    def __init__(
+        self,
+        known: KnownObjects,
+        family: Family,
+        version: tuple[int, int],
+        mode: MayFail,
+        *,
+        from_first: bool = True,
+    ) -> None:
         self.known = known
         self._family = family
         self._version = version
         self._mode = mode
+        self._from_first = from_first
+        self.drifted: dict[Key, None] = {}
+        """Tables whose columns on the target may differ from the source's, since the filter dropped a statement."""
         self._creations: dict[Key, tuple[bytes, bytes]] = {}
         """The CREATE DATABASE of each database that the filter has dropped: the parts before and after its name."""
 
@@ -73,9 +93,14 @@ class Harmless:
 
     def form(self, query: QueryEvent, flags: int, *, undecided: bool) -> Form:
         """Return the form of a statement that passes the filter. ``flags`` are those of the event's header."""
+        if undecided and self._mode is MayFail.COMMENT:
+            found = self._definition(query)
+            if found is not None:
+                self._not_run(found, query)
+            return _UNDECIDED
         kind = read_text(query.text, family=self._family, sql_mode=query.status.sql_mode or 0).kind
         if kind in _DATA:
-            return self._data_form(query, flags, undecided=undecided)
+            return self._data_form(query, flags)
         if kind in _TABLES_ONLY:
             return self._tables_form(query, flags)
         found = self._definition(query)
@@ -96,9 +121,7 @@ class Harmless:
 
     # The statements that change rows.
 
-    def _data_form(self, query: QueryEvent, flags: int, *, undecided: bool) -> Form:
-        if undecided and self._mode is MayFail.COMMENT:
-            return _UNDECIDED
+    def _data_form(self, query: QueryEvent, flags: int) -> Form:
         if self.known.lacks_any:
             missing = self.known.missing(self._body(query), query.thread_id)
             if missing is not None:
@@ -125,7 +148,7 @@ class Harmless:
         return read_definition(text, self._family)
 
     def _definition_form(self, found: Definition, query: QueryEvent, *, undecided: bool) -> Form:
-        if undecided and (self._mode is MayFail.COMMENT or found.thing is Thing.GRANT):
+        if undecided and found.thing is Thing.GRANT:
             # A replica runs no GRANT about which only the rules for grant tables differ: it either drops the GRANT, or
             # fails since the table is missing.
             return _UNDECIDED
@@ -166,6 +189,9 @@ class Harmless:
             for table in found.tables:
                 if self.known.key(Thing.TABLE, table, self._current(query))[1] != place:
                     return Form("the trigger and its table are in two databases on the target")
+        if found.conditional and found.is_plain_table and not found.temporary:
+            # The source has the table, perhaps with other columns. A replica makes the table with these columns.
+            self.drifted |= dict.fromkeys(key for key in self._keys(found, query) if self.known.lacks(key))
         if found.conditional or found.replaces or found.temporary:
             return AS_IT_IS
         there = next((key for key in self._keys(found, query) if self.known.is_present(key)), None)
@@ -347,10 +373,10 @@ class Harmless:
                 for key in self._grants(found, query):
                     known.is_never_made(key)
             return
-        made = [*(new for _, new in found.renames), *found.also_makes]
-        if found.verb is Verb.CREATE and not found.temporary:
-            made += found.names
-        for name in made:
+        self._note_kept(found, query)
+        if found.verb is Verb.ALTER and found.is_plain_table:
+            self.drifted |= dict.fromkeys(key for key in self._keys(found, query) if known.is_present(key))
+        for name in self._made_names(found):
             known.is_never_made(known.key(found.thing, name, current))
         if found.temporary and found.thing is Thing.TABLE:
             for key in self._keys(found, query):
@@ -361,18 +387,33 @@ class Harmless:
         self._remember_creation(found, query)
         self._elsewhere(found, query)
 
+    def _made_names(self, found: Definition) -> list[TableName]:
+        """Return the names of the objects that the source lacked before the statement, and had after it."""
+        names = [*(new for _, new in found.renames), *found.also_makes]
+        may_be_older = (found.conditional or found.replaces) and not self._from_first
+        if found.verb is Verb.CREATE and not found.temporary and not may_be_older:
+            names += found.names
+        return names
+
+    def _note_kept(self, found: Definition, query: QueryEvent) -> None:
+        """Note the objects that the source removes or renames, and that the target keeps."""
+        known, session = self.known, query.thread_id
+        if found.verb is Verb.DROP and not (found.conditional or found.temporary):
+            for key in self._keys(found, query):
+                if known.is_present(key, session) is None:
+                    known.add(key)
+        for before, after in self._pairs(found, query):
+            # A later pair may give a kept object's name to another object, as in RENAME TABLE a TO b, c TO a.
+            if known.is_present(before, session) is None and not found.conditional:
+                known.add(before)
+            known.is_never_made(after)
+
     def _remember_creation(self, found: Definition, query: QueryEvent) -> None:
         if found.thing is not Thing.DATABASE or found.verb is not Verb.CREATE or not found.names:
             return
         # The options of the database, such as its character set, follow its name.
         name = found.names[0].table
-        raw_name = quoted_name(name)
-        at = query.raw.find(raw_name)
-        width = len(raw_name)
-        if at < 0:
-            bare = name.encode("utf-8", "surrogateescape")
-            at, width = query.raw.find(bare, found.after_thing), len(bare)
-        tail = query.raw[at + width :].rstrip(b"; \n") if at >= 0 else b""
+        tail = _behind(query, name, found.after_thing, self._family)
         for key in {
             self.known.key(Thing.DATABASE, TableName(None, one), "")
             for one in (name, self.known.rewrite_db(name))
@@ -385,9 +426,6 @@ class Harmless:
         A statement that names the database itself finds no such object on the target.
         """
         current = self._current(query)
-        names = [*(new for _, new in found.renames), *found.also_makes]
-        if found.verb is Verb.CREATE:
-            names += found.names
         if found.thing is Thing.DATABASE:
             self._remember_creation(found, query)
             if found.verb is Verb.CREATE:
@@ -398,11 +436,25 @@ class Harmless:
             return
         if found.thing in (Thing.ACCOUNT, Thing.GRANT) or found.temporary:
             return
-        for name in names:
+        for name in self._made_names(found):
             database = query.db if name.database is None else name.database
             for place in {database, self.known.rewrite_db(database)}:
                 key = self.known.key(found.thing, TableName(place, name.table), current)
                 self.known.is_never_made(key)
+
+
+def _behind(query: QueryEvent, name: str, start: int, family: Family) -> bytes:
+    """Return the bytes of a statement behind a name, which stands at ``start`` of the text or later.
+
+    Nothing is returned where the place in the bytes is not known, because the text has another encoding than UTF-8.
+    """
+    for token in tokens(query.text, dialect=BINLOG[family]):
+        if token.start >= start and token.is_name and token.value == name:
+            head = query.text[: token.end].encode("utf-8", "surrogateescape")
+            tail = query.raw[len(head) :].rstrip(b"; \n") if query.raw.startswith(head) else b""
+            # The line end closes a comment at the end of the statement, so that the delimiter is no part of it.
+            return tail + b"\n" if b"--" in tail or b"#" in tail else tail
+    return b""
 
 
 def _lacking(key: Key) -> Form:

@@ -35,6 +35,8 @@ from dumpfilter.printing.may_fail import MayFail
 from dumpfilter.printing.text import TextPrinter
 
 _BUFFER = 1 << 16
+_MOST_NAMES = 10
+"""The most tables that a warning names."""
 _POSITION = re.compile(r"\d+")
 _DATETIME = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ](\d{1,2}):(\d{1,2}):(\d{1,2}))?")
 
@@ -138,6 +140,14 @@ def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log:
         work.warn(
             f"{printer.comments} statements are comments in the text (# dumpfilter: not run), because they would fail "
             "where it is run; --may-fail=print prints them"
+        )
+    if printer.drifted:
+        names = ", ".join(printer.drifted[:_MOST_NAMES]) + (
+            " …" if len(printer.drifted) > _MOST_NAMES else ""
+        )
+        work.warn(
+            f"the filter drops statements that define columns of {names}: a client may stop at a later change of the "
+            "table; `dumpfilter lint` shows these statements, and the client's --force goes on"
         )
     if loads.written and options.local_load is None:
         work.warn(f"files of LOAD DATA are in {loads.directory}; remove them when the text has been run")

@@ -38,7 +38,6 @@ from dumpfilter.binlog.gtid_events import (
 from dumpfilter.binlog.query import ExecuteLoadQueryEvent, QueryEvent
 from dumpfilter.binlog.rows import decode_rows_header, decode_table_map, encode_table_map
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.dump.chunk import with_statement_end
 from dumpfilter.dump.event_stream import PassedStatement
 from dumpfilter.dump.with_tables_info import announce_tables_info, has_tables_info
 from dumpfilter.errors import BinlogError
@@ -105,8 +104,8 @@ class TextPrinter:
         self._known = KnownObjects(rewrite_db=rewrite_db, lower_case=lower_case)
         self._context_settings: list[bytes] = []
         """The settings of Intvar, Rand and User_var events, which belong to the statement after them."""
-        self._left_out_rows: dict[int, Key] = {}
-        """The tables that the target lacks, by the table ids of the statement's table maps."""
+        self._missing_table: Key | None = None
+        """The first table that the target lacks of those that the row events' statement maps."""
         self.comments = 0
         """The number of statements, and of rows events, that are comments since they would fail."""
         self._load_files = load_files
@@ -114,15 +113,14 @@ class TextPrinter:
         self._skip_gtids = skip_gtids
         self._warn = warn
         self._file = ""
+        self._first_file = ""
         self._offset = 0
         self._fd: FormatDescription | None = None
         self._session: Session | None = None
         self._row_text = StatementRows(verbosity) if verbosity else None
         self._row_events = row_events
         self._rows: SpooledTemporaryFile[bytes] | None = None
-        self._last_rows: bytes | None = None
-        """The last event of the BINLOG statement that is being collected. It ends the statement if a later one is left
-        out."""
+        """The BINLOG statement that is being collected."""
         self._undecided = False
         self._in_transaction = False
         self._xa_start: bytes | None = None
@@ -130,6 +128,11 @@ class TextPrinter:
         self._empty_xa: set[Xid] = set()
         """The prepared XA transactions of which nothing has been printed."""
         self._gtid_set = False
+
+    @property
+    def drifted(self) -> list[str]:
+        """The tables whose columns may differ on the target, since the filter dropped a CREATE or ALTER TABLE."""
+        return [] if self._harmless is None else [named(key) for key in self._harmless.drifted]
 
     def begin(self, fd: FormatDescription) -> None:
         """Print the statements that begin the text, before all events.
@@ -171,6 +174,7 @@ class TextPrinter:
         filter cannot decide about the event. Raises BinlogError with file and position, and OutputError.
         """
         self._file = file
+        self._first_file = self._first_file or file
         self._undecided = undecided
         try:
             self._event(event, offset, fd)
@@ -238,7 +242,13 @@ class TextPrinter:
         if self._fd is None or self._fd.server_version != fd.server_version:
             self._session = Session(fd)
             if self._may_fail is not MayFail.PRINT:
-                self._harmless = Harmless(self._known, fd.family, server_version(fd), self._may_fail)
+                self._harmless = Harmless(
+                    self._known,
+                    fd.family,
+                    server_version(fd),
+                    self._may_fail,
+                    from_first=_is_first(self._first_file),
+                )
         self._fd = fd
         if fd.created:
             self._setting(b"ROLLBACK")
@@ -261,12 +271,13 @@ class TextPrinter:
             database = self._rewrite_db(table.database)
             if self._row_text is not None:
                 self._row_text.map(replace(table, database=database))
-            self._left_out_rows.pop(table.table_id, None)
-            if self._harmless is not None:
-                missing = self._harmless.missing_table(database, table.table)
-                if missing is not None:
-                    self._left_out_rows[table.table_id] = missing
-                    return
+            if self._harmless is not None and self._missing_table is None:
+                self._missing_table = self._harmless.missing_table(database, table.table)
+                if self._missing_table is not None:
+                    # A server opens all tables that a statement maps before it runs the first of the statement's rows.
+                    self._forget_rows()
+            if self._missing_table is not None:
+                return
             if database != table.database:
                 body = encode_table_map(replace(table, database=database), length)
         else:
@@ -275,14 +286,15 @@ class TextPrinter:
             self._tail(f"table id {rows.table_id}" + (" flags: STMT_END_F" if ends else ""))
             if self._row_text is not None:
                 self._row_text.add(rows, body, fd.family)
-            if rows.table_id in self._left_out_rows:
-                self._rows_not_run(rows.table_id, ends=ends)
+            if self._missing_table is not None:
+                self._rows_not_run(self._missing_table, ends=ends)
                 return
             if rows.compressed:
                 body = bytes(body[: rows.rows_offset]) + bytes(rows_data(rows, body))
                 header = header._replace(type=T(header.type).opened)
-        self._run_xa_start()
-        self._end_context()
+        if header.type != T.TABLE_MAP:
+            self._run_xa_start()
+            self._end_context()
         if not self._row_events:
             if ends:
                 self._flush_rows()
@@ -300,29 +312,29 @@ class TextPrinter:
             # The printed format description event tells the server whether the events have checksums.
             checksum=self._fd.checksum,
         )
-        self._flush_last_rows()
-        self._last_rows = event
+        self._rows.write(encodebytes(event))
         if ends:
             self._flush_rows()
 
-    def _rows_not_run(self, table_id: int, *, ends: bool) -> None:
+    def _rows_not_run(self, missing: Key, *, ends: bool) -> None:
         self.comments += 1
-        missing = named(self._left_out_rows[table_id])
         self._comment(
-            f"dumpfilter: not run: {missing} is missing, since the filter dropped the statement that makes it".encode(
-                "utf-8", "surrogateescape"
-            )
+            f"dumpfilter: not run: {named(missing)} is missing, since the filter dropped the statement that makes "
+            "it".encode("utf-8", "surrogateescape")
         )
         if ends:
-            assert self._fd is not None
-            if self._last_rows is not None and EventHeader.unpack(self._last_rows).type in ROWS:
-                self._last_rows = with_statement_end(self._last_rows, self._fd)
             self._flush_rows()
+
+    def _forget_rows(self) -> None:
+        """Leave out the table maps of the statement that is being collected."""
+        if self._rows is not None:
+            self._rows.close()
+            self._rows = None
 
     def _flush_rows(self) -> None:
         # As in mysqlbinlog, all table maps and row events of one statement go into one BINLOG statement.
+        self._missing_table = None
         if self._rows is not None:
-            self._flush_last_rows()
             with self._rows as pieces:
                 self._rows = None
                 pieces.seek(0)
@@ -332,11 +344,6 @@ class TextPrinter:
                 self._write(b"'" + DELIMITER + b"\n")
         if self._row_text is not None:
             self._row_text.flush(self._write)
-
-    def _flush_last_rows(self) -> None:
-        if self._last_rows is not None and self._rows is not None:
-            self._rows.write(encodebytes(self._last_rows))
-        self._last_rows = None
 
     def _query(self, header: EventHeader, query: QueryEvent) -> None:
         self._tail(f"thread_id={query.thread_id}\texec_time={query.exec_time}\terror_code={query.error_code}")
@@ -587,6 +594,11 @@ class TextPrinter:
         elif not event.standalone:
             # MariaDB's GTID event begins the transaction, and no BEGIN event follows.
             self._setting(b"START TRANSACTION")
+
+
+def _is_first(file: str) -> bool:
+    number = file.rpartition(".")[2]
+    return number.isdecimal() and int(number) == 1
 
 
 def _name(name: str) -> str:

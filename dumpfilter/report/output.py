@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from dumpfilter.binlog.writer import sync_path, writing
 from dumpfilter.errors import OutputError
+from dumpfilter.printable import printable
 
 RESULTS = "results.json"
 REPORT = "report.html"
@@ -34,6 +35,21 @@ def check_output(directory: Path, *, overwrite: bool) -> None:
         beside = _beside(directory)
         beside.mkdir()
         beside.rmdir()
+
+
+def check_only(directory: Path, names: Collection[str]) -> None:
+    """Check that new results in place of a directory would remove nothing but files of these names.
+
+    Raises OutputError, which names a file that somebody else has put there.
+    """
+    if not directory.is_dir():
+        return
+    others = sorted(path.name for path in directory.iterdir() if path.name not in names)
+    if others:
+        raise OutputError(
+            f"{directory}: new results would remove {printable(others[0])}, which is no result; move it, name another "
+            "directory, or remove it by --overwrite"
+        )
 
 
 @contextmanager

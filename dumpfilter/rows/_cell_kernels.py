@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dumpfilter.binlog.row_image import PARTIAL_JSON_UPDATES
+from dumpfilter.compiler.kernels import njit
 
 # The codes with which find_cells() returns to its caller. DONE says that all events are read to their ends.
 DONE = 0

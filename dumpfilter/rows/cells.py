@@ -72,6 +72,26 @@ def find_cells(data: Bytes, start: Int64, end: Int64, layout_of: Int64, layouts:
         before, after = _more_cells(before), _more_cells(after)
 
 
+def documents_before(found: FoundRows, layout_of: Int64, layouts: K.Layouts) -> dict[int, int]:
+    """Return the cells with the JSON documents that partial updates change.
+
+    The keys are the numbers of those cells of the after-images that are changes to a JSON value. Each value is the
+    number of the cell of the before-image that has the document. Changes whose before-image lacks the column, or has
+    NULL there, are left out.
+    """
+    after, before = found.after, found.before
+    changes = np.flatnonzero(after.length < K.NULL)
+    row = np.searchsorted(after.row, changes, "right") - 1
+    first = layouts.after[layout_of[found.row_event[row]]]
+    column = layouts.after_before[first + changes - after.row[row]]
+    cell = before.row[row] + column
+    return {
+        int(change): int(document)
+        for change, document, number in zip(changes, cell, column, strict=True)
+        if number >= 0 and before.length[document] >= 0
+    }
+
+
 def _new_cells(rows: int) -> K.Cells:
     return K.Cells(np.zeros(rows + 1, np.int64), np.empty(4 * rows, np.int64), np.empty(4 * rows, np.int64))
 

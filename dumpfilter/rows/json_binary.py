@@ -12,7 +12,7 @@ import struct
 from base64 import b64encode
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.decimals import decimal_text
@@ -69,6 +69,17 @@ class JsonValue(NamedTuple):
         return quoted(self.text) if self.kind == JsonKind.STRING else self.text
 
 
+JsonNode: TypeAlias = "JsonValue | list[JsonNode] | dict[str, JsonNode]"
+"""A JSON value as a tree: an array, an object with its members in MySQL's order, or a scalar."""
+
+
+def json_text(node: JsonNode) -> str:
+    """Return the JSON text of a tree."""
+    if isinstance(node, dict):
+        return f"{{{', '.join([f'{quoted(key)}: {json_text(value)}' for key, value in node.items()])}}}"
+    return f"[{', '.join(map(json_text, node))}]" if isinstance(node, list) else node.json
+
+
 def quoted(text: str) -> str:
     r"""Return a string as JSON text, with MySQL's escapes.
 
@@ -91,14 +102,23 @@ def real_text(value: float) -> str:
 
 
 def json_value(data: bytes) -> JsonValue:
-    """Return a binary JSON value as text. Empty data are the JSON value null, as on the server.
+    """Return a binary JSON value as text. Raises BinlogCorrupt for data that are no JSON value."""
+    return _value(json_tree(data))
+
+
+def _value(node: JsonNode) -> JsonValue:
+    return node if isinstance(node, JsonValue) else JsonValue(JsonKind.CONTAINER, json_text(node))
+
+
+def json_tree(data: bytes) -> JsonNode:
+    """Return a binary JSON value as a tree. Empty data are the JSON value null, as on the server.
 
     Raises BinlogCorrupt for data that are no JSON value.
     """
     if not data:
         return JsonValue(JsonKind.SCALAR, "null")
     try:
-        return _Reader(data).value(data[0], 1, 0)
+        return _Reader(data).node(data[0], 1, 0)
     except (struct.error, IndexError):
         raise BinlogCorrupt("a JSON value ends too early") from None
 
@@ -114,11 +134,11 @@ class _Reader:
         No two values share bytes. Without this limit, malformed offsets could make a text of any length.
         """
 
-    def value(self, kind: int, at: int, depth: int) -> JsonValue:
+    def node(self, kind: int, at: int, depth: int) -> JsonNode:
         """Return the value of a type at an offset. Raises BinlogCorrupt, struct.error and IndexError."""
         self._use(1)
         if kind <= _LARGE_ARRAY:
-            return JsonValue(JsonKind.CONTAINER, self._container(kind, at, depth + 1))
+            return self._container(kind, at, depth + 1)
         if kind == _LITERAL:
             if self._data[at] >= len(_LITERALS):
                 raise BinlogCorrupt(f"a JSON value has the unknown literal {self._data[at]}")
@@ -155,7 +175,7 @@ class _Reader:
                 return self._slice(at + k + 1, length)
         raise BinlogCorrupt("a JSON value has a length of more than 5 bytes")
 
-    def _container(self, kind: int, base: int, depth: int) -> str:
+    def _container(self, kind: int, base: int, depth: int) -> JsonNode:
         if depth > MOST_DEPTH:
             raise BinlogCorrupt(f"a JSON value is nested more than {MOST_DEPTH} times")
         large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
@@ -167,19 +187,19 @@ class _Reader:
         entries = keys + count * (width + 2 if is_object else 0)
         if entries + count * (1 + width) > len(self._data):
             raise BinlogCorrupt(f"a JSON value has {count} elements, more than it has bytes")
-        pieces = []
+        elements: list[JsonNode] = []
+        names = []
         for k in range(count):
             at = entries + k * (1 + width)
             kind = self._data[at]
             place = at + 1 if kind in _INLINED[large] else base + number.unpack_from(self._data, at + 1)[0]
-            text = self.value(kind, place, depth).json
+            elements.append(self.node(kind, place, depth))
             if is_object:
                 entry = keys + k * (width + 2)
                 (offset,) = number.unpack_from(self._data, entry)
                 (length,) = _NUMBERS[_UINT16].unpack_from(self._data, entry + width)
-                text = f"{quoted(_text(self._slice(base + offset, length)))}: {text}"
-            pieces.append(text)
-        return f"{{{', '.join(pieces)}}}" if is_object else f"[{', '.join(pieces)}]"
+                names.append(_text(self._slice(base + offset, length)))
+        return dict(zip(names, elements, strict=True)) if is_object else elements
 
 
 def _text(data: bytes) -> str:
@@ -224,7 +244,7 @@ class JsonChange(NamedTuple):
     operation: JsonOperation
     path: str
     """The JSON path of the changed element, such as ``$.a[1]``."""
-    value: JsonValue | None
+    value: JsonNode | None
     """The new value; None for a removed element."""
 
     @property
@@ -246,7 +266,7 @@ def json_changes(data: bytes) -> Iterator[JsonChange]:
         path = _text(reader.take(reader.packed("the length of a JSON path"), "a JSON path"))
         value = None
         if operation != JsonOperation.REMOVE:
-            value = json_value(reader.take(reader.packed("the length of a JSON value"), "a JSON value"))
+            value = json_tree(reader.take(reader.packed("the length of a JSON value"), "a JSON value"))
         yield JsonChange(operation, path, value)
 
 
@@ -274,7 +294,7 @@ def changes_expression(column: str, changes: list[JsonChange], line: str = " ") 
             text += ", "
         text += sql_quoted(change.path)
         if change.value is not None:
-            text += f", {_sql(change.value)}"
+            text += f", {_sql(_value(change.value))}"
     return text + ")"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +15,10 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.rows import ROWS_HEADER_LENGTH_V0, TableMap, decode_rows_header, decode_table_map
 from dumpfilter.errors import BinlogCorrupt, BinlogError
 from dumpfilter.rows._cell_kernels import columns_of_cells
-from dumpfilter.rows.cells import RowsError, find_cells
-from dumpfilter.rows.layouts import AFTER, BEFORE, LayoutTable, TableKey
-from dumpfilter.rows.texts import CellError, cell_texts
+from dumpfilter.rows.cells import RowsError, documents_before, find_cells
+from dumpfilter.rows.layouts import AFTER, BEFORE, KnownTable, LayoutTable, TableKey
+from dumpfilter.rows.structs import Images, structs
+from dumpfilter.rows.texts import NO_DOCUMENTS, CellError, cell_texts
 
 MAP_TYPE = pa.map_(pa.string(), pa.string())
 """The type of the columns ``before`` and ``after``: the values of one row by column name.
@@ -42,9 +44,9 @@ class ChangedRows(NamedTuple):
     event: Int64
     """The number of the rows event that each row belongs to, ascending."""
     before: pa.MapArray
-    """The rows before the change (:data:`MAP_TYPE`); null for inserted rows."""
+    """The rows before the change (:data:`MAP_TYPE`, or a struct); null for inserted rows."""
     after: pa.MapArray
-    """The rows after the change (:data:`MAP_TYPE`); null for deleted rows.
+    """The rows after the change (:data:`MAP_TYPE`, or a struct); null for deleted rows.
 
     With ``binlog_row_image=MINIMAL`` the after-image of an update has the changed columns only.
     """
@@ -55,6 +57,8 @@ class _Mapped(NamedTuple):
 
     key: TableKey
     table: TableMap
+    position: int
+    """The position of the event in the file."""
 
 
 class _RowsEvents:
@@ -66,19 +70,22 @@ class _RowsEvents:
         self.layout: list[int] = []
         self.start: list[int] = []
         self.end: list[int] = []
+        self.map: list[int] = []
+        """The position of each event's Table_map event."""
         self._opened: list[bytes] = []
         self._size = data.size
 
-    def add(self, event: int, layout: int, start: int, end: int) -> None:
-        """Add an event whose rows lie in the data."""
+    def add(self, event: int, layout: int, table: int, start: int, end: int) -> None:
+        """Add an event whose rows lie in the data. ``table`` is the position of its Table_map event."""
         self.event.append(event)
         self.layout.append(layout)
         self.start.append(start)
         self.end.append(end)
+        self.map.append(table)
 
-    def add_opened(self, event: int, layout: int, rows: bytes) -> None:
+    def add_opened(self, event: int, layout: int, table: int, rows: bytes) -> None:
         """Add an event with rows that MariaDB had compressed."""
-        self.add(event, layout, self._size, self._size + len(rows))
+        self.add(event, layout, table, self._size, self._size + len(rows))
         self._opened.append(rows)
         self._size += len(rows)
 
@@ -97,11 +104,20 @@ class RowImageReader:
     """A reader of the row images in a stream of events, which begins between two transactions.
 
     From one call to the next, the reader remembers the Table_map events in force.
+
+    Parameters:
+        types: the struct types of the rows before and after the change; None: maps of texts. Only the rows of one table
+            should be wanted then (:func:`dumpfilter.rows.typed.struct_of`).
+        names: the names of the columns, in order, of tables whose binlog does not tell names.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, types: tuple[pa.StructType, pa.StructType] | None = None, *, names: Sequence[str] = ()
+    ) -> None:
         self._maps: dict[int, _Mapped] = {}
-        self._layouts = LayoutTable()
+        self._types = types
+        self._names = names
+        self._layouts = LayoutTable(names=names)
 
     def read(
         self,
@@ -122,7 +138,7 @@ class RowImageReader:
         the event's position when an event cannot be decoded.
         """
         if self._layouts.column_count > _MOST_COLUMNS:
-            self._layouts = LayoutTable()
+            self._layouts = LayoutTable(names=self._names)
         events = _RowsEvents(data)
         view = memoryview(np.ascontiguousarray(data))  # type: ignore[arg-type]
         id_length = _id_length(fd)
@@ -132,7 +148,7 @@ class RowImageReader:
             kind = int(type[k])
             try:
                 if kind == EventType.TABLE_MAP:
-                    self._map(body, id_length, fd)
+                    self._map(body, id_length, fd, int(position[k]))
                 elif kind in _ENDS:
                     self._maps.clear()
                 else:
@@ -144,30 +160,28 @@ class RowImageReader:
                 raise _at(error, int(position[k])) from error
         return self._decode(events, position)
 
-    def _map(self, body: memoryview, id_length: int, fd: FormatDescription) -> None:
+    def _map(self, body: memoryview, id_length: int, fd: FormatDescription, position: int) -> None:
         table_id = int.from_bytes(body[:id_length], "little")
         # The table id differs between equal tables. The rest of the event is the table.
         key = (fd.family, bytes(body[id_length:]))
         known = self._layouts.tables.get(key)
         table = known.map if known else decode_table_map(body, fd.post_header_length(EventType.TABLE_MAP))
-        self._maps[table_id] = _Mapped(key, table)
+        self._maps[table_id] = _Mapped(key, table, position)
 
     def _rows(
         self, events: _RowsEvents, k: int, kind: int, body: memoryview, first: int, fd: FormatDescription
     ) -> None:
         id_length = _id_length(fd)
         mapped = self._maps.get(int.from_bytes(body[:id_length], "little"))
-        known = None
+        known, place = None, 0
         if mapped is not None:
-            known = self._layouts.tables.get(mapped.key) or self._layouts.add_table(
-                mapped.key, mapped.table, fd.family
-            )
+            known, place = self._known(mapped, fd), mapped.position
             # Most events of a table have equal headers, so that a look-up takes the place of decoding.
             header = known.header_lengths.get(kind)
             if header is not None:
                 layout = known.by_header.get((kind, bytes(body[id_length + 2 : header])))
                 if layout is not None:
-                    events.add(k, layout, first + header, first + len(body))
+                    events.add(k, layout, place, first + header, first + len(body))
                     return
         rows = decode_rows_header(kind, body, fd.post_header_length(kind) or None)
         if rows.is_dummy:
@@ -178,12 +192,21 @@ class RowImageReader:
             )
         layout = self._layouts.layout(known, rows)
         if rows.compressed:
-            events.add_opened(k, layout, bytes(rows_data(rows, body)))
+            events.add_opened(k, layout, place, bytes(rows_data(rows, body)))
             return
         if not rows.extra:
             known.header_lengths[kind] = rows.rows_offset
             known.by_header[kind, bytes(body[id_length + 2 : rows.rows_offset])] = layout
-        events.add(k, layout, first + rows.rows_offset, first + len(body))
+        events.add(k, layout, place, first + rows.rows_offset, first + len(body))
+
+    def _known(self, mapped: _Mapped, fd: FormatDescription) -> KnownTable:
+        known = self._layouts.tables.get(mapped.key)
+        if known is not None:
+            return known
+        try:
+            return self._layouts.add_table(mapped.key, mapped.table, fd.family)
+        except BinlogError as error:
+            raise _with_map(error, mapped.position) from error
 
     def _decode(self, events: _RowsEvents, position: Int64) -> ChangedRows:
         data = events.all_data()
@@ -195,25 +218,36 @@ class RowImageReader:
                 data, np.array(events.start, np.int64), np.array(events.end, np.int64), layout_of, layouts
             )
         except RowsError as error:
-            raise _at(error.error, int(position[of_event[error.event]])) from error.error
+            # The Table_map event may be the damaged one: it tells where each value ends.
+            what = _with_map(error.error, events.map[error.event])
+            raise _at(what, int(position[of_event[error.event]])) from error.error
+        places = documents_before(found, layout_of, layouts)
+        starts, lengths = found.before.start, found.before.length
+        documents = {cell: (int(starts[place]), int(lengths[place])) for cell, place in places.items()}
         event = of_event[found.row_event]
         images = layouts.images[layout_of[found.row_event]]
-        maps = []
-        for bit, cells, layout_at, columns_of in (
-            (BEFORE, found.before, layouts.before, columns.before),
-            (AFTER, found.after, layouts.after, columns.after),
+        made = []
+        for number, (bit, cells, layout_at, columns_of, changed) in enumerate(
+            (
+                (BEFORE, found.before, layouts.before, columns.before, NO_DOCUMENTS),
+                (AFTER, found.after, layouts.after, columns.after, documents),
+            )
         ):
             column = np.empty(cells.start.size, np.int64)
             columns_of_cells(found.row_event, layout_of, layout_at, columns_of, cells.row, column)
             try:
-                items = cell_texts(data, cells, column, self._layouts.forms())
+                made.append(self._images(data, Images(images & bit != 0, cells, column, changed), number))
             except CellError as error:
                 row = int(np.searchsorted(cells.row, error.cell, "right")) - 1
                 raise _at(error.error, int(position[event[row]])) from error.error
-            maps.append(
-                _maps(images & bit != 0, cells.row, self._layouts.forms().names.take(pa.array(column)), items)
-            )
-        return ChangedRows(event, *maps)
+        return ChangedRows(event, *made)
+
+    def _images(self, data: Bytes, images: Images, number: int) -> pa.Array:
+        forms = self._layouts.forms()
+        if self._types is not None:
+            return structs(data, images, forms, self._layouts.described, self._types[number])
+        items = cell_texts(data, images.cells, images.column, forms, images.documents)
+        return _maps(images.has, images.cells.row, forms.names.take(pa.array(images.column)), items)
 
 
 def _id_length(fd: FormatDescription) -> int:
@@ -222,6 +256,10 @@ def _id_length(fd: FormatDescription) -> int:
 
 def _at(error: BinlogError, position: int) -> BinlogError:
     return type(error)(error.what, file=error.file, position=position)
+
+
+def _with_map(error: BinlogError, position: int) -> BinlogError:
+    return type(error)(f"{error.what} (its Table_map event is at {position})")
 
 
 def _maps(has: npt.NDArray[np.bool_], row: Int64, keys: pa.Array, items: pa.Array) -> pa.MapArray:

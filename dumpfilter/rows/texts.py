@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -27,12 +30,23 @@ class CellError(Exception):
         super().__init__(str(error))
 
 
+Documents = Mapping[int, tuple[int, int]]
+"""The places of JSON documents in the data: the start and the length, by the number of the cell that changes it."""
+
+NO_DOCUMENTS: Documents = MappingProxyType({})
+
+
 def cell_texts(
-    data: npt.NDArray[np.uint8], cells: Cells, column: npt.NDArray[np.int64], columns: ColumnForms
+    data: npt.NDArray[np.uint8],
+    cells: Cells,
+    column: npt.NDArray[np.int64],
+    columns: ColumnForms,
+    documents: Documents = NO_DOCUMENTS,
 ) -> pa.StringArray:
     """Return the text of each cell, or null for NULL. ``column`` has the number of each cell's column.
 
-    Raises CellError for a malformed value.
+    ``documents`` are the JSON documents before the partial updates. A cell with changes to one of them becomes the
+    whole document after the update. Raises CellError for a malformed value.
     """
     count = cells.start.size
     forms, parameters = columns.forms, columns.parameters
@@ -44,7 +58,7 @@ def cell_texts(
         data, cells.start, cells.length, column, forms, parameters, columns.labels, text, text_at, pending
     )
     if pending.any():
-        more = _pending_texts(data, cells, column, columns, np.flatnonzero(pending))
+        more = _pending_texts(data, cells, column, columns, documents, np.flatnonzero(pending))
         more_at = np.cumsum([0, *map(len, more)], dtype=np.int64)
         joined = np.empty(size + more_at[-1], np.uint8)
         joined_at = np.empty(count + 1, np.int64)
@@ -67,6 +81,7 @@ def _pending_texts(
     cells: Cells,
     column: npt.NDArray[np.int64],
     columns: ColumnForms,
+    documents: Documents,
     pending: npt.NDArray[np.int64],
 ) -> list[bytes]:
     of_cell = column[pending]
@@ -79,17 +94,30 @@ def _pending_texts(
         K.gather(data, cells.start[pending[chosen]], width, raw)
         texts[chosen] = [text.encode() for text in number_texts(raw.view(kind))]
     for k in np.flatnonzero(~real):
-        texts[k] = _converted(data, cells, int(pending[k]), int(of_cell[k]), columns)
+        texts[k] = _converted(data, cells, int(pending[k]), columns.converters[of_cell[k]], documents)
     found: list[bytes] = texts.tolist()
     return found
 
 
-def _converted(data: npt.NDArray[np.uint8], cells: Cells, k: int, column: int, columns: ColumnForms) -> bytes:
-    name, convert = columns.converters[column]
+def _converted(
+    data: npt.NDArray[np.uint8],
+    cells: Cells,
+    k: int,
+    converter: tuple[str, Callable[[bytes], str]],
+    documents: Documents,
+) -> bytes:
+    name, convert = converter
     start, length = int(cells.start[k]), int(cells.length[k])
     try:
         if length < NULL:
-            return changed_json(name, data[start : start + changes_length(length)].tobytes()).encode()
-        return convert(data[start : start + length].tobytes()).encode("utf-8", "replace")
+            document = None
+            if k in documents:
+                at, size = documents[k]
+                document = data[at : at + size].tobytes()
+            changes = data[start : start + changes_length(length)].tobytes()
+            text = changed_json(name, changes, document)
+        else:
+            text = convert(data[start : start + length].tobytes())
+        return text.encode("utf-8", "replace")
     except BinlogError as error:
         raise CellError(k, error) from error

@@ -13,6 +13,7 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.rows.charsets import codec_of, decode
 from dumpfilter.rows.json_binary import changes_expression, json_changes, json_value
+from dumpfilter.rows.json_changes import changed_document
 from dumpfilter.rows.numbers import number_texts
 from dumpfilter.rows.table import Column
 
@@ -74,6 +75,12 @@ def uncompressed_value(data: bytes) -> bytes:
     return value
 
 
-def changed_json(name: str, data: bytes) -> str:
-    """Return the SQL expression that makes the changes of a partial update to a JSON column."""
+def changed_json(name: str, data: bytes, document: bytes | None) -> str:
+    """Return the JSON text of a column after the changes of a partial update.
+
+    ``document`` is the binary JSON value before the update. Without a document, return an SQL expression that makes the
+    changes.
+    """
+    if document is not None:
+        return changed_document(document, data)
     return changes_expression(f"`{name.replace('`', '``')}`", list(json_changes(data)))

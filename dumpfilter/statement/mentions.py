@@ -95,6 +95,7 @@ class _Scanner:
         self._levels = [_Level(is_query=True)]
         self._deleting = False
         self._of_set_statement = False
+        self._loading = False
         self._tables: dict[TableName, None] = {}
         self._writes: dict[tuple[TableName, Change], None] = {}
         self._functions: dict[TableName, None] = {}
@@ -186,7 +187,14 @@ class _Scanner:
     def _word(self, level: _Level) -> None:
         before = self._before
         word = self._token.word
-        if word in ("FROM", "JOIN", "STRAIGHT_JOIN"):
+        if word == "FOR" and before in ("INDEX", "KEY"):
+            # USE INDEX FOR JOIN (…): these words neither end nor begin a list of tables.
+            self._advance()
+            while self._token.word in ("JOIN", "ORDER", "GROUP", "BY"):
+                self._advance()
+        elif word == "FROM" and before == "SYSTEM_TIME":
+            self._advance()  # FOR SYSTEM_TIME FROM … TO …
+        elif word in ("FROM", "JOIN", "STRAIGHT_JOIN"):
             self._advance()
             if word != "FROM" or level.is_query:
                 self._begin_list(level, Change.DELETE if word == "FROM" and self._deleting else level.change)
@@ -206,12 +214,21 @@ class _Scanner:
         elif word == "UPDATE" and before == "KEY":
             # INSERT … ON DUPLICATE KEY UPDATE also updates rows, for which the table's triggers for UPDATE exist.
             self._advance()
+            # Assignments follow, so that a comma no longer separates the tables of a query's FROM clause.
+            level.in_list = False
             for name, change in list(self._writes):
                 if change is Change.INSERT:
                     self._writes[name, Change.UPDATE] = None
+        elif word == "LOAD" and before in ("", "FOR"):
+            self._advance()
+            self._loading = True
         elif word == "TABLE":
             self._advance()
             level.expects = self._token.is_name
+            if self._loading:
+                # LOAD DATA fires the table's triggers for INSERT.
+                level.change = Change.INSERT
+                self._loading = False
         elif word == "TRUNCATE":
             self._advance()
             level.expects = self._token.kind is not _SYMBOL and self._token.word != "TABLE"

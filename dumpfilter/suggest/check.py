@@ -17,6 +17,7 @@ _BREAKING = frozenset(
         Code.NOTHING_PASSES,
         Code.READS_DROPPED,
         Code.SCHEMA_DRIFT,
+        Code.TEMPORARY_TABLE,
         Code.TRIGGER,
         Code.UNWANTED_STATEMENT,
     }

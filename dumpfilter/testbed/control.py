@@ -132,18 +132,22 @@ class Control:
             if starting is None or not starting.is_command:
                 raise
             pid = starting.pid
-        process = os.pidfd_open(pid)
+        try:
+            process = os.pidfd_open(pid)
+        except ProcessLookupError:
+            # The process has ended by itself meanwhile.
+            raise self._without_socket() from None
         try:
             if starting is None:
                 with contextlib.suppress(NotUp):
                     self.ask("down")
             else:
-                signal.pidfd_send_signal(process, signal.SIGTERM)
+                _signal(process, signal.SIGTERM)
             ended = select.poll()
             ended.register(process, select.POLLIN)
             if not ended.poll(None if starting is None else _LONGEST_END * 1000):
                 # A process that waits for the compiler does not look at signals.
-                signal.pidfd_send_signal(process, signal.SIGKILL)
+                _signal(process, signal.SIGKILL)
                 ended.poll()
                 raise NotUp(f"{self.directory}: the topology has been killed while it was starting")
         finally:
@@ -201,6 +205,12 @@ def _short(path: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{directory}/{path.name}"
     finally:
         os.close(directory)
+
+
+def _signal(process: int, number: signal.Signals) -> None:
+    """Send a signal to the process of a file descriptor, unless the process has ended."""
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(process, number)
 
 
 def _pid(_: Testbed, __: Request) -> int:

@@ -74,8 +74,7 @@ def take(directory: Path | None, *, is_command: bool = False) -> State:
     """Return the state of a new topology in a directory, after the rest of an earlier one has been removed.
 
     Without a directory the topology gets a temporary one. ``is_command``: ``dumpfilter topology down`` may end this
-    process. Raises TopologyBusy, and TestbedError for a directory with
-    other files.
+    process. Raises TopologyBusy, and TestbedError for a directory with other files.
     """
     clean_temporary()
     if directory is None:

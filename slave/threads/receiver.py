@@ -27,9 +27,9 @@ from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import AFRESH
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
-from dumpfilter.slave.threads.event_proof import EventProof
 from dumpfilter.slave.threads.gtids import add_runs
 from dumpfilter.slave.threads.relay_end import RelayEnd
+from dumpfilter.stream.event_proof import EventProof
 from dumpfilter.stream.gaps import gaps_from_proto
 from dumpfilter.stream.proof import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb

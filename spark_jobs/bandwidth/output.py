@@ -12,6 +12,9 @@ from dumpfilter.spark_jobs.bandwidth.report import render_report
 from dumpfilter.spark_jobs.bandwidth.results import Results
 from dumpfilter.spark_jobs.bandwidth.tables import FORMS, tables
 
+FILES = frozenset({RESULTS, REPORT, MEASUREMENTS, *(f"{name}.parquet" for name in FORMS)})
+"""The names of all output files."""
+
 
 def write_results(results: Results, directory: Path, measured: MeasuredSet | None = None) -> None:
     """Write the JSON file, the Parquet tables and the report of a bandwidth job into ``directory``.

@@ -61,9 +61,15 @@ class Month(_Model):
 
 
 class Totals(_Model):
-    """The sums of all slaves' figures."""
+    """The sums of the figures of all slaves to which something passes.
+
+    A slave with :attr:`SlaveFigures.nothing_passes` is left out, since a broken rule would be the largest saving.
+    """
 
     slaves: int
+    """The number of slaves in the sums."""
+    slaves_left_out: int = 0
+    """The number of slaves that the sums leave out."""
     bytes: Ways
     saved: Savings
     split: int

@@ -12,7 +12,7 @@ from dumpfilter.printable import visible
 from dumpfilter.report.month import MONTH_HOURS
 from dumpfilter.report.text import human_bytes, human_gigabytes, human_percent, human_price, share
 from dumpfilter.spark_jobs.bandwidth.report.groups import Group, groups_of
-from dumpfilter.spark_jobs.bandwidth.results import Month, Results, SlaveFigures, Ways
+from dumpfilter.spark_jobs.bandwidth.results import Month, Results, SlaveFigures, Totals, Ways
 from dumpfilter.spark_jobs.bandwidth.totals import ways_of
 from dumpfilter.spark_jobs.ranges.indexing import skipped_part
 
@@ -37,15 +37,15 @@ def print_results(results: Results, console: Console) -> None:
     ]
     if totals.slaves > 1:
         replica = _at_most(totals.real_replica, is_upper_bound=totals.real_replica_is_upper_bound)
-        rows.append((f"all {totals.slaves:,}", (*_cells(totals.bytes, totals.split), replica)))
+        rows.append((_all(totals), (*_cells(totals.bytes, totals.split), replica)))
     _print_table(
         f"{files}, {source.bytes:,} bytes, {source.transactions:,} transactions",
         ("no filter", "filter", "saved", "~ zstd", "~ both", "split", "replica"),
         rows,
         console,
     )
-    if totals.month is not None:
-        _print_month(results, groups, totals.month, console)
+    if any(slave.month is not None for slave in results.slaves):
+        _print_month(results, groups, console)
     for remark in results.remarks:
         console.print(remark, markup=False, highlight=False)
 
@@ -66,6 +66,13 @@ def print_warnings(results: Results, console: Console) -> None:
             "with their events)"
         )
         console.print(more, soft_wrap=not console.is_terminal, highlight=False)
+
+
+def _all(totals: Totals) -> str:
+    """Return the name of the row of sums. Sums leave out slaves to which nothing passes."""
+    if not totals.slaves_left_out:
+        return f"all {totals.slaves:,}"
+    return f"{totals.slaves:,} of {totals.slaves + totals.slaves_left_out:,}"
 
 
 def _cells(ways: Ways, split: int) -> Iterable[str]:
@@ -93,7 +100,7 @@ def _at_most(nbytes: int | None, *, is_upper_bound: bool) -> str:
     return "no GTIDs" if nbytes is None else f"{'≤ ' if is_upper_bound else ''}{human_bytes(nbytes)}"
 
 
-def _print_month(results: Results, groups: Sequence[Group], total: Month, console: Console) -> None:
+def _print_month(results: Results, groups: Sequence[Group], console: Console) -> None:
     price = results.price_per_gb
     title = f"GB a month of {MONTH_HOURS} hours" + (
         "" if price is None else f", and the price at {price:g} a GB"
@@ -103,8 +110,9 @@ def _print_month(results: Results, groups: Sequence[Group], total: Month, consol
         for group in groups
         if group.figures.month is not None
     ]
-    if results.totals.slaves > 1:
-        rows.append((f"all {results.totals.slaves:,}", tuple(_month_cells(total))))
+    total = results.totals.month
+    if results.totals.slaves > 1 and total is not None:
+        rows.append((_all(results.totals), tuple(_month_cells(total))))
     _print_table(title, ("no filter", "filter", "~ zstd", "~ both"), rows, console)
 
 

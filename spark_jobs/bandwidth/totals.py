@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dumpfilter.printable import visible
 from dumpfilter.report.month import GIGABYTE, bytes_of_month, remark_on_month
-from dumpfilter.report.text import human_bytes, human_percent, share
+from dumpfilter.report.text import human_percent, share
 from dumpfilter.spark_jobs.bandwidth.results import (
     Month,
     Prices,
@@ -45,16 +45,27 @@ def month_of(bytes: Ways, seconds: int, price_per_gb: float | None = None) -> Mo
     return Month(bytes=Ways(**found), price=price)
 
 
+def counted(slaves: Sequence[SlaveFigures]) -> list[SlaveFigures]:
+    """Return the slaves that sums count: those to which something passes.
+
+    A misspelled rule that drops everything would otherwise be the largest saving of all.
+    """
+    return [one for one in slaves if not one.nothing_passes]
+
+
 def totals_of(slaves: Sequence[SlaveFigures], seconds: int, price_per_gb: float | None = None) -> Totals:
     """Return the sums of the slaves' figures, and the traffic of a month.
 
-    ``seconds`` is the active time of the binlogs.
+    Slaves to which nothing passes are left out. ``seconds`` is the active time of the binlogs.
     """
+    given = len(slaves)
+    slaves = counted(slaves)
     each = [ways_of(one) for one in slaves]
     bytes = Ways(**{name: sum(getattr(one, name) for one in each) for name in Ways.model_fields})
     replicas = [one.real_replica for one in slaves]
     return Totals(
         slaves=len(slaves),
+        slaves_left_out=given - len(slaves),
         bytes=bytes,
         saved=Savings(
             **{name: bytes.no_filter - getattr(bytes, name) for name in Savings.model_fields},
@@ -89,7 +100,7 @@ def with_totals(results: Results, price_per_gb: float | None = None) -> Results:
 
 
 def about_nothing(slaves: Sequence[SlaveFigures]) -> list[str]:
-    """Return a remark that names the slaves to which nothing passes, with the savings of the others."""
+    """Return a remark that names the slaves to which nothing passes, and says that sums leave them out."""
     names = [visible(one.name) for one in slaves if one.nothing_passes]
     if not names:
         return []
@@ -99,13 +110,8 @@ def about_nothing(slaves: Sequence[SlaveFigures]) -> list[str]:
         f"Nothing passes the filter{'s' if several else ''} of {', '.join(names[:_MOST_NAMES])}{more}. What "
         f"{'these slaves save' if several else 'this slave saves'} is no gain, unless all is meant to be dropped."
     )
-    others = [ways_of(one) for one in slaves if not one.nothing_passes]
-    if others:
-        whole, sent = sum(one.no_filter for one in others), sum(one.filter for one in others)
-        told += (
-            f" Without {'them' if several else 'it'}, filters save {human_percent(share(whole - sent, whole))}: "
-            f"{human_bytes(sent)} instead of {human_bytes(whole)}."
-        )
+    if len(slaves) > 1:
+        told += f" Sums, totals and prices leave {'these slaves' if several else 'this slave'} out."
     return [told]
 
 
@@ -118,7 +124,7 @@ def _about_compression(totals: Totals, slaves: Sequence[SlaveFigures]) -> list[s
             f"against {human_percent(share(saved.filter, whole))}. Both together save "
             f"{human_percent(share(saved.both, whole))}."
         ]
-    better = [one.name for one in slaves if one.compressed_no_filter < one.master_side.bytes]
+    better = [one.name for one in counted(slaves) if one.compressed_no_filter < one.master_side.bytes]
     if not better:
         return []
     number = len(better)

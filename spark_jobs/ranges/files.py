@@ -32,6 +32,7 @@ HEAD = 64 << 10
 by one, and without this buffer each of them would cost a request."""
 
 _WILDCARD = re.compile(r"[*?[]")
+_NUMBERED = re.compile(r"\.[0-9]+\Z")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _S3_OPTIONS = frozenset({"region", "scheme", "endpoint_override", "anonymous"})
 
@@ -98,7 +99,7 @@ def _matching(path: str) -> list[str]:
     except OSError as error:
         raise _missing(path, error) from None
     # The index file and other files that a server keeps beside its binlogs may match, too. They end in no number.
-    numbered = [name for name in fnmatch.filter(names, pattern) if name.rpartition(".")[2].isdigit()]
+    numbered = [name for name in fnmatch.filter(names, pattern) if _NUMBERED.search(name)]
     if not numbered:
         raise BinlogMissing("no binlog file matches this pattern", file=path)
     numbered.sort(key=lambda name: (name.rpartition(".")[0], int(name.rpartition(".")[2])))

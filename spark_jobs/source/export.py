@@ -8,6 +8,7 @@ threads, without Spark.
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -23,6 +24,7 @@ from dumpfilter.spark_jobs.ranges.files import file_name
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import plan_ranges
 from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
+from dumpfilter.spark_jobs.source.typed_table import with_types
 
 VERSION_KEY = "dumpfilter.events"
 """The key of a Parquet file's metadata that has the version of the columns."""
@@ -31,6 +33,10 @@ _VERSION = "1"
 
 ROW_GROUP = 1 << 17
 """The least rows of a row group, except a file's last one. Many small row groups make a query slow."""
+
+ROW_GROUP_BYTES = 64 << 20
+"""The bytes of values at which a row group ends, even with fewer rows. Row images can have many bytes, and each thread
+holds a row group in memory."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +55,15 @@ def export_events(options: Mapping[str, str], output: Path, run: Runner) -> list
     ``slave.web``. The Parquet files appear when all of them are complete, and replace older ones of their names.
     ``run`` runs the tasks. Raises OptionError, BinlogError, and OutputError for a file that cannot be written.
     """
-    asked = SourceOptions.parse(options)
+    asked = with_types(SourceOptions.parse(options))
     ranges = plan_ranges(asked)
     with writing(output):
         output.mkdir(parents=True, exist_ok=True)
     job = uuid.uuid4().hex
     tasks = [_Export(tuple(parts), asked, output, job) for _, parts in groupby(ranges, lambda one: one.path)]
     names = [file_name(task.ranges[0].path) for task in tasks]
-    for name in names:
-        if names.count(name) > 1:
+    for name, times in Counter(names).items():
+        if times > 1:
             raise OutputError(f"two binlog files have the name {name}: export them into two directories")
     # With filters a range is read twice: first for the decisions, then for the rows.
     passes = 2 if asked.definitions else 1
@@ -106,13 +112,14 @@ def _export(task: _Export) -> ExportedFile:
 
 def _row_groups(task: _Export) -> Iterator[pa.Table]:
     waiting: list[pa.RecordBatch] = []
-    count = 0
+    rows = nbytes = 0
     for wanted in task.ranges:
         for batch in read_batches(wanted, task.options):
             waiting.append(batch)
-            count += batch.num_rows
-            if count >= ROW_GROUP:
+            rows += batch.num_rows
+            nbytes += batch.nbytes
+            if rows >= ROW_GROUP or nbytes >= ROW_GROUP_BYTES:
                 yield pa.Table.from_batches(waiting)
-                waiting, count = [], 0
+                waiting, rows, nbytes = [], 0, 0
     if waiting:
         yield pa.Table.from_batches(waiting)

@@ -30,7 +30,7 @@ def invoke(*arguments: str | Path) -> Result:
 
 def printed(*arguments: str | Path) -> str:
     done = invoke(*arguments)
-    assert done.stderr == ""
+    assert done.stderr == "", done.stderr
     return done.stdout_bytes.decode("utf-8", "surrogateescape")
 
 

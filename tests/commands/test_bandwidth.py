@@ -58,6 +58,18 @@ def test_results_of_other_binlogs_are_not_replaced(tmp_path: Path) -> None:
     bandwidth(COMPRESSED, tmp_path, "--slave", WEB, "--overwrite")
 
 
+def test_files_of_somebody_else_are_not_removed(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    bandwidth(PLAIN, output, "--slave", WEB)
+    (output / "notes").write_text("mine")
+    refused = run("bandwidth", PLAIN, "--slave", WEB, "--output", output)
+    assert refused.returncode == 1
+    assert "new results would remove notes" in refused.stderr
+    assert (output / "notes").read_text() == "mine"
+    bandwidth(PLAIN, output, "--slave", WEB, "--overwrite")
+    assert not (output / "notes").exists()
+
+
 def test_results_of_a_copy_of_the_binlogs_are_replaced(tmp_path: Path) -> None:
     """A running server's binlogs are in another directory at each run."""
     bandwidth(PLAIN, tmp_path / "out", "--slave", WEB)

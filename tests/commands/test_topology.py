@@ -22,8 +22,9 @@ from dumpfilter.testbed import (
     TestbedStatus,
     Unknown,
 )
-from dumpfilter.testbed.control import ControlServer
-from dumpfilter.testbed.errors import NodesAreDown
+from dumpfilter.testbed.control import Control, ControlServer
+from dumpfilter.testbed.errors import NodesAreDown, NotUp
+from dumpfilter.testbed.leftovers import Owner
 from dumpfilter.testbed.values import ChannelState
 from dumpfilter.topology import parse_string, parse_toml_topology
 from tests.commands.in_process import run
@@ -172,6 +173,16 @@ def test_a_topology_that_is_starting_is_told_and_ended(tmp_path: Path) -> None:
                     assert (ended.returncode, up.poll()) == (3, None)
             finally:
                 up.kill()
+
+
+def test_a_topology_that_ends_while_it_is_ended_is_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    monkeypatch.setattr("dumpfilter.testbed.control.owner_of", lambda _: Owner(ended.pid, True))
+    with pytest.raises(NotUp):
+        Control(tmp_path).down()
 
 
 def test_status_as_json_has_ports_and_addresses(bed: NotedBed) -> None:

@@ -24,7 +24,7 @@ def mariadb(
         input=script,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
 
 
@@ -65,6 +65,6 @@ def dumpfilter_sql(
         input=script,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         env=os.environ | {"DUMPFILTER_PASSWORD": password},
     )

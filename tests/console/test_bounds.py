@@ -57,7 +57,7 @@ def failure(connection: pymysql.Connection, statement: str) -> tuple[int, str]:
 
 
 def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 240
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.01)

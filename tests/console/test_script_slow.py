@@ -48,7 +48,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=240,
         )
 
     def query(self, sql: str) -> list[list[str]]:

@@ -100,7 +100,7 @@ CLIENT_VERSION = tuple(
     int(number)
     for number in re.findall(
         r"(\d+)\.(\d+)\.\d+-MariaDB",
-        subprocess.run(["mariadb", "--version"], capture_output=True, text=True, timeout=60).stdout,
+        subprocess.run(["mariadb", "--version"], capture_output=True, text=True, timeout=240).stdout,
     )[0]
 )
 
@@ -113,7 +113,7 @@ def mariadb(
         ["mariadb", "--no-defaults", *address, *options, "-N", "-e", sql],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
 
 
@@ -582,7 +582,7 @@ async def tcp(console: Served) -> AsyncIterator[tuple[TlsChannel, asyncio.Stream
         accepted.set_result((channel, writer))
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    plain = socket.create_connection(server.sockets[0].getsockname(), timeout=60)
+    plain = socket.create_connection(server.sockets[0].getsockname(), timeout=240)
     client = await asyncio.to_thread(
         client_context(console.certificate).wrap_socket, plain, server_hostname="127.0.0.1"
     )

@@ -457,11 +457,11 @@ def slave_process(directory: Path, *options: str) -> Iterator[tuple[Console, Pat
         yield Console(int(note.read_text()), []), log
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=240)
 
 
 def wait_for_port(process: subprocess.Popen[bytes], note: Path) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while not (note.exists() and note.read_text().strip()):
         assert process.poll() is None
         assert time.monotonic() < end
@@ -514,7 +514,7 @@ class Master:
 
     def close(self) -> None:
         self._process.terminate()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=240)
         self.database.close()
 
 

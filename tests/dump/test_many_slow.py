@@ -45,7 +45,10 @@ def _threads(draw: st.DrawFn, file: ScannedFile) -> DumpThread:
     ]
     return file.thread(
         flags,
-        position=draw(st.sampled_from([begins[0], *begins, *inside])) if draw(st.booleans()) else None,
+        # A file may have no event after its head, and then has no segment.
+        position=draw(st.sampled_from([*begins[:1], *begins, *inside]))
+        if begins and draw(st.booleans())
+        else None,
         chunk_size=draw(st.sampled_from([1, 100, 700, 1 << 18])),
         exclude=_had(file, draw(st.integers(1, 4))) if draw(st.integers(0, 4)) == 0 else None,
         origin=draw(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid_sources import add_run, empty_set
-from dumpfilter.dump import DumpThread
+from dumpfilter.dump import Counts, DumpThread
 from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
 from dumpfilter.filter.flags import TableFlags
@@ -138,3 +139,28 @@ def test_forks_at_the_same_time() -> None:
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(plans, [thread.fork() for _ in range(12)]):
             assert found == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    file=_files(),
+    chunk_size=_CHUNK_SIZES,
+    had=st.lists(st.integers(1, 60), max_size=20) | st.just(list(range(1, 10_000))),
+)
+def test_transactions_that_the_slave_has_count_as_neither_read_nor_dropped(
+    file: ScannedFile, chunk_size: int, had: frozenset[int]
+) -> None:
+    """A dump by GTID that begins in the file's first transaction again adds nothing to what was dropped."""
+    exclude = empty_set(_family(file))
+    for segment in file.segments:
+        for source, number in zip(segment.txn_source.tolist(), segment.txn_number.tolist(), strict=True):
+            if source >= 0 and number in had:
+                add_run(exclude, file.sources.key(source, _family(file)), number, number)
+    thread = file.thread(_flags(file, [], []), chunk_size=chunk_size, exclude=exclude)
+    found = Counts()
+    for segment in file.segments:
+        for plan in thread.plan(segment):
+            assert min(astuple(plan.counts)) >= 0
+            found.add(plan.counts)
+    assert (found.events_dropped, found.bytes_dropped, found.transactions_dropped) == (0, 0, 0)
+    assert (found.events_read, found.bytes_read) == (found.events_sent, found.bytes_sent)

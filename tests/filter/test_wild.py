@@ -81,10 +81,11 @@ def test_folding(pattern: str, name: str) -> None:
 )
 def test_cost_is_bounded(pattern: str) -> None:
     compiled = WildPattern(pattern)
-    began = time.perf_counter()
+    began = time.process_time()
     for name in ("a" * 129, "a" * 64 + "." + "a" * 64, "a" * 400, "ab" * 200):
         compiled.matches(name)
-    assert time.perf_counter() - began < 1
+    # Steps that multiply with each % would take hours.
+    assert time.process_time() - began < 60
 
 
 @given(patterns=st.lists(st.text("ab%_\\.x", max_size=6), max_size=12), name=st.text("abx._%\\", max_size=8))

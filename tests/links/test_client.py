@@ -20,7 +20,7 @@ from dumpfilter.errors import LinkError
 from dumpfilter.links.client import LinkProcess
 from dumpfilter.links.shape import LinkShape, Outage
 
-PATIENCE = 60.0
+PATIENCE = 240.0
 """The longest time for a state to come, seconds."""
 
 

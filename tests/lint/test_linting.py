@@ -102,10 +102,37 @@ TRIGGER = (
             "do-table=shop.b do-table=shop.a",
         ),
         (
-            "missing-table",
+            "temporary-table",
             ("shop: CREATE TEMPORARY TABLE tmp (i INT)", "shop: INSERT INTO t SELECT * FROM tmp"),
             "do-table=shop.t",
             "do-db=shop",
+        ),
+        (
+            "temporary-table",
+            (
+                "shop: CREATE TEMPORARY TABLE t (i INT)",
+                "hr: DROP TABLE shop.t",
+                "shop: CREATE TEMPORARY TABLE t (j INT)",
+            ),
+            "do-db=shop",
+            "wild-do-table=shop.%",
+        ),
+        (
+            "temporary-table",
+            (
+                "shop: INSERT INTO t VALUES (1)",
+                "hr: CREATE TEMPORARY TABLE shop.t (i INT)",
+                "shop: DELETE FROM t",
+            ),
+            "do-db=shop",
+            "wild-do-table=shop.%",
+        ),
+        ("lost-statement", ("hr: LOAD DATA INFILE 'f' INTO TABLE shop.t",), "do-db=shop", "do-table=shop.t"),
+        (
+            "unwanted-statement",
+            ("shop: LOAD DATA INFILE 'f' INTO TABLE hr.t",),
+            "ignore-db=hr",
+            "wild-ignore-table=hr.%",
         ),
         (
             "missing-database",
@@ -236,6 +263,66 @@ def test_only_statements_that_fire_a_trigger_count(change: str, statement: str, 
 def test_a_trigger_that_is_gone_is_not_fired(statement: str) -> None:
     known = knowledge(*TRIGGER[:3], statement, *TRIGGER[3:], family="mariadb")
     assert "trigger" not in codes(known, "ignore-table=logs.audit")
+
+
+CHAIN = (
+    *TRIGGER[:2],
+    "shop: CREATE TABLE mid (i INT)",
+    "shop: CREATE TRIGGER a AFTER INSERT ON orders FOR EACH ROW INSERT INTO mid VALUES (NEW.i)",
+    "shop: CREATE TRIGGER b AFTER INSERT ON mid FOR EACH ROW INSERT INTO logs.audit VALUES (NEW.i)",
+    "shop: CREATE TRIGGER c AFTER DELETE ON mid FOR EACH ROW INSERT INTO logs.deleted VALUES (OLD.i)",
+    "shop: INSERT INTO orders VALUES (1)",
+    "rows of logs.audit",
+    "rows of logs.deleted",
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "changed"),
+    [
+        ("ignore-table=logs.audit", "which changes logs.audit. The filter drops"),
+        ("ignore-table=shop.orders", "which changes shop.mid, logs.audit. The filter lets"),
+        ("ignore-table=logs.deleted", ""),
+    ],
+)
+def test_the_triggers_that_a_trigger_fires_are_followed(rule: str, changed: str) -> None:
+    """Real servers of both families did so: with ``ignore-table=logs.audit`` a replica stopped with error 1146."""
+    found = [
+        one
+        for one in lint(Filter.from_options([f"--replicate-{rule}"]), knowledge(*CHAIN))
+        if one.code is Code.TRIGGER
+    ]
+    assert any(changed in one.what for one in found) if changed else not found
+
+
+def test_the_events_of_a_chain_of_triggers_are_shown() -> None:
+    (found,) = (
+        one
+        for one in lint(Filter.from_options(["--replicate-ignore-table=logs.audit"]), knowledge(*CHAIN))
+        if one.code is Code.TRIGGER
+    )
+    assert [one.text.split()[3] for one in found.evidence[:2]] == ["a", "b"]
+    assert found.evidence[2].text == CHAIN[6]
+
+
+def test_triggers_in_a_circle_are_followed_once() -> None:
+    circle = (
+        "logs: CREATE TRIGGER d AFTER INSERT ON audit FOR EACH ROW INSERT INTO shop.orders VALUES (NEW.i)"
+    )
+    assert "trigger" in codes(knowledge(*CHAIN[:6], circle, *CHAIN[6:]), "ignore-table=shop.mid")
+
+
+def test_a_trigger_that_the_filter_keeps_from_the_replica() -> None:
+    """On real replicas of both families the trigger's changes were missing."""
+    lines = (
+        "shop: CREATE TABLE orders (i INT)",
+        "shop: CREATE TABLE sums (i INT)",
+        "logs: CREATE TRIGGER shop.tr AFTER INSERT ON shop.orders FOR EACH ROW INSERT INTO shop.sums VALUES (NEW.i)",
+        "shop: INSERT INTO orders VALUES (1)",
+    )
+    for rule in ("do-db=shop", "ignore-db=logs"):
+        assert "trigger" in codes(knowledge(*lines), rule)
+    assert "trigger" not in codes(knowledge(*lines), "wild-do-table=shop.%")
 
 
 def test_a_trigger_follows_its_table() -> None:

@@ -22,6 +22,7 @@ from dumpfilter.lint.items import Item
 from dumpfilter.lint.knowledge import SetKnowledge
 from dumpfilter.lint.linting import lint
 from dumpfilter.lint.replica_tables import ReplicaTables
+from dumpfilter.lint.xa import dropped_xa
 from dumpfilter.statement import Statement
 from tests.oracle.recordings import Recording, all_recordings, filter_of
 
@@ -30,6 +31,9 @@ DIFFERS_WITHOUT_A_FILTER = {"mysql57-types", "mysql97-foreign-keys-row"}
 
 NAMES_DIFFER = {"mysql-lower-case-replica-only", "mariadb-lower-case-replica-only"}
 """Recordings whose replicas write the names of tables in lower case, and the source does not."""
+
+FILTERED_XA = (3227, 3898)
+"""The errors at which MySQL 5.7 and later versions stop at an XA transaction that changes nothing on the replica."""
 
 _MISSING = re.compile(r"Table '([^']*)' doesn't exist|Unknown table '([^']*)'")
 
@@ -105,6 +109,15 @@ class TestRecordings:
                     if rule_filter.rows_ok(database, table):
                         there, called = rule_filter.rewrite_table(database, table)
                         assert case["state"].get(there, {}).get(called) == state, (name, database, table)
+
+    def test_mysql_stopped_where_the_filter_drops_a_whole_xa_transaction(self, recording: Recording) -> None:
+        if recording.family == "mariadb":
+            return  # A MariaDB replica goes on.
+        for name, case in recording.oracle["cases"].items():
+            stopped = case["stopped"] is not None and case["stopped"]["errno"] in FILTERED_XA
+            dropped = any(dropped_xa(filter_of(recording, name), _knowledge(recording)))
+            # A replica also stops at a transaction whose statements pass and fail, so that it changes nothing.
+            assert dropped == stopped or (stopped and case["passed_but_failed"]), name
 
     def test_a_lost_statement_was_lost(self, recording: Recording) -> None:
         known = _knowledge(recording)

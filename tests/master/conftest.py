@@ -35,7 +35,7 @@ def wait_for() -> Callable[[Callable[[], object]], None]:
     """Return a function that waits until a condition is true."""
 
     def wait(condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 240
         while not condition():
             assert time.monotonic() < deadline, "it never happened"
             time.sleep(0.005)

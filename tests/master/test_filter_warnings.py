@@ -73,3 +73,11 @@ def test_a_filter_of_many_rules_is_not_checked() -> None:
     rules = [f"--replicate-do-db=a,{number}" for number in range(MOST_RULES + 1)]
     assert FilterWarnings(Subjects()).of(Filter.from_options(rules)) == ()
     assert len(FilterWarnings(Subjects()).of(Filter.from_options(rules[:2]))) == 2
+
+
+def test_a_question_about_many_slaves_is_answered_from_the_last_checks() -> None:
+    warnings = FilterWarnings(Subjects())
+    known = Filter.from_options(["--replicate-do-db=a,b"])
+    (warning,) = warnings.of(known)
+    assert warnings.of(known, check=False) == (warning,)
+    assert warnings.of(Filter.from_options(["--replicate-do-db=c,d"]), check=False) == ()

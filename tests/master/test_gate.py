@@ -69,7 +69,7 @@ def raw(client: Client, method: str, body: bytes) -> bytes:
     call = client.channel.unary_unary(
         METHODS + method, request_serializer=lambda data: data, response_deserializer=lambda data: data
     )
-    return call(body, timeout=30)
+    return call(body, timeout=240)
 
 
 class Silent:
@@ -81,7 +81,7 @@ class Silent:
         self.calls = [open_call(self._nothing()) for _ in range(number)]
 
     def _nothing(self) -> Iterator[bytes]:
-        self._end.wait(60)
+        self._end.wait(240)
         yield from ()
 
     def end(self) -> None:

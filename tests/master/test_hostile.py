@@ -38,7 +38,7 @@ def but_audit(logs: list[Any]) -> dict[str, Any]:
 def refused(client: Client, message: pb.RegisterRequest) -> tuple[grpc.StatusCode, str, dict[str, Any]]:
     """Return the code and text of a refusal, and its log line, which must be short."""
     with capture_logs() as logs, pytest.raises(grpc.RpcError) as caught:
-        client.stub.Register(message, timeout=30)
+        client.stub.Register(message, timeout=240)
     line = but_audit(logs)
     assert line["event"] in ("registration refused", "call refused")
     assert line["log_level"] == "warning"
@@ -52,7 +52,7 @@ def refused(client: Client, message: pb.RegisterRequest) -> tuple[grpc.StatusCod
 def test_as_many_rules_as_may_be(client: Client) -> None:
     rules = [pb.Rule(kind=pb.REPLICATE_DO_DB, value=f"{n:0100}") for n in range(MAX_RULES)]
     assert len(rules) * 100 > 0.9 * MAX_RULES_TEXT
-    slave = client.stub.Register(request(rules), timeout=60)
+    slave = client.stub.Register(request(rules), timeout=240)
     assert len(slave.filter.rules) == MAX_RULES
     # none of these databases is in the binlog: every transaction is dropped
     chunks = list(client.dump(slave.slave_id))
@@ -61,7 +61,7 @@ def test_as_many_rules_as_may_be(client: Client) -> None:
 
 def test_wild_rules_by_the_thousand_are_answered(client: Client) -> None:
     rules = [pb.Rule(kind=pb.REPLICATE_WILD_IGNORE_TABLE, value=f"%{n}%.%a%b%") for n in range(MAX_RULES)]
-    slave = client.stub.Register(request(rules), timeout=60)
+    slave = client.stub.Register(request(rules), timeout=240)
     assert list(client.dump(slave.slave_id))[-1].end_of_log
 
 
@@ -108,7 +108,7 @@ def test_a_request_that_is_no_message(client: Client, method: str, body: bytes) 
     kind = client.channel.unary_stream if method == "Dump" else client.channel.unary_unary
     call = kind(f"/dumpfilter.v1.DumpFilter/{method}", request_serializer=None, response_deserializer=None)
     with capture_logs() as logs, pytest.raises(grpc.RpcError) as caught:
-        list(call(body, timeout=10))
+        list(call(body, timeout=240))
     code, details = code_of(caught)
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert "not a message of the contract" in details
@@ -123,7 +123,7 @@ def test_a_request_that_is_no_message(client: Client, method: str, body: bytes) 
 def test_a_request_larger_than_any_filter(client: Client) -> None:
     rules = [pb.Rule(kind=pb.REPLICATE_DO_DB, value="x" * (17 << 20))]
     with pytest.raises(grpc.RpcError) as caught:
-        client.stub.Register(request(rules), timeout=30)
+        client.stub.Register(request(rules), timeout=240)
     assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     client.register()
 

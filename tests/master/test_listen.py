@@ -69,7 +69,7 @@ def ask(server: MasterServer, ca: Path | None, own: Issued | None = None, host: 
             request = pb.RegisterRequest(
                 server_id=7, uuid=str(uuid.uuid4()), filter=filter_to_proto(Filter())
             )
-            rpc.DumpFilterStub(channel).Register(request, timeout=30)
+            rpc.DumpFilterStub(channel).Register(request, timeout=240)
         except grpc.RpcError as error:
             return error.code().name
     return "OK"

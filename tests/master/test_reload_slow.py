@@ -17,7 +17,7 @@ import pytest
 from dumpfilter.security.passwords import ScryptHash, native_hash
 from tests.support import DATA
 
-DEADLINE = 60.0
+DEADLINE = 240.0
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -41,7 +41,7 @@ def process(tmp_path: Path, *command: object) -> Iterator[subprocess.Popen[bytes
         yield started
     finally:
         started.send_signal(signal.SIGTERM)
-        started.wait(timeout=30)
+        started.wait(timeout=240)
         assert "Traceback" not in log.read_text()
 
 

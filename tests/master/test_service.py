@@ -326,7 +326,7 @@ def test_a_growing_file_is_followed_with_heartbeats(tmp_path: Path) -> None:
                 file.flush()
                 time.sleep(0.005)
         index.write_text("bin.000001\nbin.000002\nbin.000003\n")
-        thread.join(20)
+        thread.join(240)
         assert not thread.is_alive()
         expected = dump(
             [ORACLE / "mysql-row" / f"bin.00000{n}" for n in (1, 2, 3)], Filter.from_options(SHOP)
@@ -401,7 +401,7 @@ def dumping(client: Client, slave_id: str) -> bool:
     return client.listed(slave_id).dumping
 
 
-def wait_for(condition: object, timeout: float = 10.0) -> None:
+def wait_for(condition: object, timeout: float = 240.0) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, "it never happened"

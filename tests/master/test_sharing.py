@@ -39,7 +39,7 @@ FILTERS = ((), ("--replicate-do-db=shop",), ("--replicate-wild-ignore-table=shop
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(asyncio.wait_for(work, 60))
+    return asyncio.run(asyncio.wait_for(work, 240))
 
 
 @contextlib.asynccontextmanager

@@ -36,12 +36,12 @@ def test_as_a_process(tmp_path: Path) -> None:
             ],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             env=os.environ | {"COLUMNS": "120"},
         )
     finally:
         master.send_signal(signal.SIGTERM)
-        _, said = master.communicate(timeout=30)
+        _, said = master.communicate(timeout=240)
     assert slave.returncode == 0, slave.stderr
     assert "as though written with --binlog-do-db=d1 --binlog-ignore-db=d1" in said
     relayed = b"".join(path.read_bytes() for path in (tmp_path / "slave").glob("relay-bin.0*"))

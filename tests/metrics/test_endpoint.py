@@ -45,7 +45,7 @@ class Visits(Collector):
         self.most_at_once = max(self.most_at_once, self.at_once)
         self.count += 1
         self.entered.release()
-        self.gate.wait(60)
+        self.gate.wait(240)
         self.at_once -= 1
         yield VISITS.family([({}, self.count)])
 
@@ -53,7 +53,7 @@ class Visits(Collector):
 def get(url: str, accept: str = "", context: ssl.SSLContext | None = None) -> tuple[str, str]:
     """Return the body and the content type."""
     request = urllib.request.Request(url, headers={"Accept": accept} if accept else {})
-    with urllib.request.urlopen(request, timeout=60, context=context) as answer:
+    with urllib.request.urlopen(request, timeout=240, context=context) as answer:
         return answer.read().decode(), answer.headers["Content-Type"]
 
 
@@ -112,10 +112,10 @@ def test_one_scrape_at_a_time() -> None:
         threads = [threading.Thread(target=get, args=(url,)) for _ in range(3)]
         for thread in threads:
             thread.start()
-        assert visits.entered.acquire(timeout=60)
+        assert visits.entered.acquire(timeout=240)
         visits.gate.set()
         for thread in threads:
-            thread.join(60)
+            thread.join(240)
     assert (visits.count, visits.most_at_once) == (3, 1)
 
 
@@ -132,7 +132,7 @@ def test_silent_clients_take_all_places_for_a_limited_time() -> None:
         ]
         # The server closes each of them: the ones without a place at once, the others when their time is over.
         for client in silent:
-            client.settimeout(60)
+            client.settimeout(240)
             with contextlib.suppress(ConnectionResetError):
                 assert client.recv(1) == b""
         assert "visits_total" in _retried(url)

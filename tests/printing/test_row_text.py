@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.events import ROWS, EventType
-from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.rows import RowsHeader, TableMap, decode_rows_header, decode_table_map
 from dumpfilter.printing.row_text import RowText
 from tests.rows.recorded import NAMES, events, printed_lines
 
 BLOCK = re.compile(rb"^(?=###(?: Extra[^\n]*\n###)? (?:INSERT|UPDATE|DELETE))", re.M)
 
 
-def lines(name: str, verbosity: int) -> Iterator[bytes]:
-    maps, text = {}, RowText(verbosity)
+def row_events(name: str) -> Iterator[tuple[Family, TableMap, RowsHeader, bytes]]:
+    maps = {}
     for event in events(name):
         body = event.fd.body(event.raw)
         if event.type == EventType.TABLE_MAP:
@@ -25,7 +27,20 @@ def lines(name: str, verbosity: int) -> Iterator[bytes]:
             maps[table.table_id] = table
         elif event.type in ROWS:
             rows = decode_rows_header(event.type, body, event.fd.post_header_length(event.type))
-            yield from text.lines(maps[rows.table_id], rows, rows_data(rows, body), event.fd.family)
+            yield event.fd.family, maps[rows.table_id], rows, rows_data(rows, body)
+
+
+def lines(name: str, verbosity: int) -> Iterator[bytes]:
+    text = RowText(verbosity)
+    for family, table, rows, data in row_events(name):
+        yield from text.lines(table, rows, data, family)
+
+
+def test_a_line_end_in_a_name_does_not_end_the_comment() -> None:
+    family, table, rows, data = next(row_events("mariadb1011-full"))
+    table = replace(table, table="t\nDROP TABLE t;")
+    for line in b"".join(RowText(1).lines(table, rows, data, family)).splitlines():
+        assert line.startswith(b"###")
 
 
 def without_geometries(text: bytes) -> bytes:

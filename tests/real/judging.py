@@ -26,7 +26,7 @@ SETTLED = 30.0
 """A replica that changed nothing for this long has come to its end, seconds."""
 
 FILTERED_XA = 3898
-"""MySQL's error about an XA transaction that the replica's own filter touches. It is a limit of that server."""
+"""MySQL's error at an XA transaction that the replica's own filter drops whole. It is a limit of that server."""
 
 REPLICA_OPTIONS = {
     "mariadb": ("--binlog-format=mixed", "--slave-skip-errors=all"),

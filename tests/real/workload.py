@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,12 @@ LARGE_EVENT = 17 << 20
 """The size of a value whose rows event takes more than one packet, bytes."""
 
 PAUSE_TIMEOUT = 120.0
+
+DEFINITIONS = ("ddl", "select", "account", "call")
+"""Operations that create, alter or drop objects."""
+
+XA = "xa"
+"""The operation that runs an XA transaction."""
 
 
 def prepare_replica(replica: RealServer, writers: int) -> None:
@@ -95,6 +102,11 @@ class Writer:
         self._last_large = time.monotonic()
         self._go = threading.Event()
         self._idle = threading.Event()
+        self._step_changed = threading.Condition()
+        self._running = ""
+        """The name of the operation that runs, or empty between operations."""
+        self._held: frozenset[str] = frozenset()
+        """Names of operations that the writer must not begin."""
         self._end = False
         self._connection: Any = None
         self._files = tempfile.TemporaryDirectory(prefix="dumpfilter-load-")
@@ -114,6 +126,18 @@ class Writer:
         assert self._idle.wait(PAUSE_TIMEOUT), f"writer {self.number} does not pause"
         died = [error for error in self.errors if "died" in error]
         assert not died, died
+
+    @contextlib.contextmanager
+    def without(self, *operations: str) -> Iterator[None]:
+        """Let the writer end these operations, and begin none of them inside the ``with`` block."""
+        with self._step_changed:
+            self._held = frozenset(operations)
+            ended = self._step_changed.wait_for(lambda: self._running not in self._held, PAUSE_TIMEOUT)
+        try:
+            assert ended, f"writer {self.number} does not end an operation of {operations}"
+            yield
+        finally:
+            self._held = frozenset()
 
     def close(self) -> None:
         """End the writer."""
@@ -200,7 +224,16 @@ class Writer:
             ),
             (20, 10, 10, 12, 8, 6, 6, 4, 4, 2, 2, 1, 3, 6, 1),
         )[0]
-        getattr(self, f"_do_{name}")()
+        with self._step_changed:
+            if name in self._held:
+                return
+            self._running = name
+        try:
+            getattr(self, f"_do_{name}")()
+        finally:
+            with self._step_changed:
+                self._running = ""
+                self._step_changed.notify_all()
         self.done[name] += 1
         time.sleep(chance.random() * 0.02)
 

@@ -127,7 +127,7 @@ def test_a_stop_ends_a_wait(source: FakeSource, store: BinlogDirectory, away: bo
     while not (made.failures if away else made.progress.position == len(source.files["bin.000002"])):
         waited.wait(0.01)
     made.stop()
-    thread.join(20)
+    thread.join(240)
     assert not thread.is_alive()
     if not away:
         assert stored(store.directory) == source.files

@@ -37,7 +37,7 @@ from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import Result
 from tests.master.client import TINY
 
-DEADLINE = 60.0
+DEADLINE = 240.0
 """The longest wait for a state, seconds. A test whose state does not come fails."""
 
 UUID = "5a8b8d0a-e543-11f1-9c8d-02fc00000001"

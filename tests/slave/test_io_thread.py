@@ -241,7 +241,7 @@ def test_stop(served, tmp_path, whole, then):
     end = str(servicer.master.files[1].end)
     wait_until(lambda: "bin.000002" in path.read_text() and end in path.read_text())
     thread.stop()
-    running.join(5)
+    running.join(240)
     assert not running.is_alive()
     assert servicer.unregistered == ["1"]
     assert relayed(tmp_path / "s") == whole
@@ -253,7 +253,7 @@ def test_stop_while_nobody_is_there(tmp_path):
     running.start()
     wait_until(lambda: thread.last_error)
     thread.stop()
-    running.join(5)
+    running.join(240)
     assert not running.is_alive()
 
 

@@ -16,7 +16,9 @@ from tests.slave.processes import Launcher
 
 def scrape(note: Path) -> dict[tuple[str, ...], float]:
     """Return the values of the process that wrote its port to ``note``, by name and label values."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{note.read_text().strip()}/metrics", timeout=60) as answer:
+    with urllib.request.urlopen(
+        f"http://127.0.0.1:{note.read_text().strip()}/metrics", timeout=240
+    ) as answer:
         text = answer.read().decode()
     return {
         (

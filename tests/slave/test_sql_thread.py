@@ -128,7 +128,7 @@ def test_follows_the_relay_log_as_it_grows(channel):
         wait_until(lambda p=place: (thread.info.source_file, thread.info.source_position) == p)
         counts.append(len(target.told))
     c.relay_end.close()
-    running.join(5)
+    running.join(240)
     assert not running.is_alive()
     assert 0 < counts[0] < counts[1] <= len(target.told)
     assert thread.info.executed.endswith(":1-74")

@@ -72,7 +72,7 @@ class Later:
         self.value = waiting.ask(expression, self.client)
 
     def result(self) -> Any:
-        self._thread.join(60)
+        self._thread.join(240)
         assert not self._thread.is_alive()
         self.client.close()
         return self.value

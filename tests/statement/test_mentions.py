@@ -38,6 +38,9 @@ def spelled(name: TableName) -> str:
         ("SET STATEMENT max_statement_time = 1 FOR INSERT INTO a VALUES (1)", "a"),
         ("SET STATEMENT max_statement_time = 1 FOR UPDATE a SET i = 1", "a"),
         ("WITH q AS (SELECT 1 FROM a), r (c) AS (SELECT * FROM b) UPDATE t JOIN q, r SET j = 1", "a b t"),
+        ("INSERT INTO a SELECT * FROM b ON DUPLICATE KEY UPDATE i = 1, j = 2, k.l = 3", "a b"),
+        ("SELECT * FROM a USE INDEX FOR JOIN (i), b", "a b"),
+        ("SELECT * FROM a FOR SYSTEM_TIME FROM ? TO ?", "a"),
         ("CREATE TABLE c (i INT REFERENCES p (i) ON UPDATE CASCADE) SELECT * FROM z", "c z"),
     ],
 )
@@ -53,6 +56,8 @@ def test_tables(text: str, tables: str) -> None:
         ("REPLACE a VALUES (1)", {("a", "INSERT"), ("a", "DELETE")}),
         ("UPDATE a JOIN b SET a.i = 1", {("a", "UPDATE"), ("b", "UPDATE")}),
         ("DELETE FROM a WHERE i IN (SELECT i FROM b)", {("a", "DELETE")}),
+        ("LOAD DATA INFILE 'x' IGNORE INTO TABLE a (i)", {("a", "INSERT")}),
+        ("LOAD DATA INFILE 'x' REPLACE INTO TABLE a (i)", {("a", "INSERT"), ("a", "DELETE")}),
         ("INSERT INTO a VALUES (REPLACE(INSERT('x', 1, 1, 'y'), 'a', 'b'))", {("a", "INSERT")}),
     ],
 )

@@ -44,7 +44,7 @@ def test_what_a_killed_process_left_is_ended_and_removed(tmp_path: Path) -> None
         (tmp_path / "web").mkdir()
         (tmp_path / "web" / "relay").write_text("x")
         assert clean(tmp_path)
-        assert child.wait(60) == -9
+        assert child.wait(240) == -9
         assert [path.name for path in tmp_path.iterdir()] == [LOCK]
         assert not clean(tmp_path)
     finally:

@@ -14,7 +14,7 @@ from dumpfilter.testbed.replay import MICROSECONDS, Replay, Timetable, steady_ti
 from dumpfilter.workload.generate import generate
 from tests.support import RECORDED_SETS, recording_id
 
-WAIT = 60.0
+WAIT = 240.0
 AT_ONCE = 1e9
 
 

@@ -9,8 +9,8 @@ from dumpfilter.report.text import human_bytes, human_price
 from dumpfilter.spark_jobs.bandwidth.report import heat, plots
 from dumpfilter.spark_jobs.bandwidth.report.groups import Group, by_saving, groups_of
 from dumpfilter.spark_jobs.bandwidth.report.time_chart import MOST_CHOICES, time_chart
-from dumpfilter.spark_jobs.bandwidth.results import Month, Results, RuleSaving, TableFigures
-from dumpfilter.spark_jobs.bandwidth.totals import about_nothing
+from dumpfilter.spark_jobs.bandwidth.results import Month, Results, RuleSaving, TableFigures, Totals
+from dumpfilter.spark_jobs.bandwidth.totals import about_nothing, counted
 
 MOST_LINES = 2000
 """The largest number of lines that the page shows of a table. The job's JSON and Parquet files have all lines."""
@@ -62,8 +62,8 @@ def render_report(results: Results) -> str:
     and screens from 400 pixels wide.
     """
     slaves = [member for group in by_saving(groups_of(results)) for member in group.members]
-    no_filter = sum(s.no_filter.bytes for s in slaves)
-    master = sum(s.master_side.bytes for s in slaves)
+    totals = results.totals
+    no_filter, master = totals.bytes.no_filter, totals.bytes.filter
     rules, zero = _rules(results)
     heat_map = heat.heat_map(results)
     price = results.price_per_gb
@@ -87,6 +87,8 @@ def render_report(results: Results) -> str:
         price=_USUAL_PRICE if price is None else price,
         peaks=_peaks(results),
         slaves=slaves,
+        summed=totals.slaves,
+        who=_who(totals),
         groups=len(groups_of(results)),
         tables=_tables(results),
         all_tables=sum(table.bytes for table in results.tables),
@@ -104,6 +106,14 @@ def render_report(results: Results) -> str:
         most_rows=heat.MOST_ROWS,
         most_groups=plots.MOST_GROUPS,
     )
+
+
+def _who(totals: Totals) -> str:
+    """Return the slaves whose sums the page shows, for a sentence about the sums, after "of"."""
+    if totals.slaves_left_out:
+        several = totals.slaves != 1
+        return f"the {totals.slaves:,} slave{'s' if several else ''} to which something passes"
+    return "the slave" if totals.slaves == 1 else f"all {totals.slaves:,} slaves together"
 
 
 def _ways(results: Results) -> list[_Way]:
@@ -138,7 +148,7 @@ def _gigabytes(number: float) -> str:
 
 
 def _other_ways(results: Results, no_filter: int) -> list[_Way]:
-    slaves = results.slaves
+    slaves = counted(results.slaves)
     replicas = [slave.real_replica for slave in slaves if slave.real_replica is not None]
     applied = human_bytes(sum(s.applied.bytes for s in slaves))
     split = sum(s.split for s in slaves)
@@ -147,8 +157,8 @@ def _other_ways(results: Results, no_filter: int) -> list[_Way]:
         _Way("Split binlogs", "whole binlogs of the schemas that the slave needs", split, "split"),
     ]
     if len(replicas) == len(slaves):
-        is_mariadb = results.source.family == "mariadb"
-        most = "at most " if is_mariadb else ""
+        is_upper_bound = any(one.is_upper_bound for one in replicas)
+        most = "at most " if is_upper_bound else ""
         gtids = human_bytes(sum(one.bytes_gtid for one in replicas))
         at_source = human_bytes(sum(one.bytes_from_source for one in replicas))
         ways.append(
@@ -157,18 +167,23 @@ def _other_ways(results: Results, no_filter: int) -> list[_Way]:
                 f"in MySQL's protocol, {most}{gtids} for GTIDs of dropped transactions; at the source {at_source}",
                 sum(one.bytes for one in replicas),
                 "replica",
-                at_most=is_mariadb,
+                at_most=is_upper_bound,
             )
         )
     return ways
 
 
 def _peaks(results: Results) -> tuple[float, float] | None:
-    """Return the traffic of all slaves in the busiest time bucket, bytes a second, without filters and with filters."""
-    if not results.bucket_starts or not results.slaves:
+    """Return the traffic of the slaves in the sums in the busiest time bucket, without filters and with filters.
+
+    Both are bytes a second.
+    """
+    slaves = counted(results.slaves)
+    if not results.bucket_starts or not slaves:
         return None
-    unfiltered = max(results.series.no_filter) * len(results.slaves)
-    filtered = max(map(sum, zip(*results.series.slaves.values(), strict=True)), default=0)
+    unfiltered = max(results.series.no_filter) * len(slaves)
+    series = (results.series.slaves[slave.name] for slave in slaves)
+    filtered = max(map(sum, zip(*series, strict=True)), default=0)
     return unfiltered / results.bucket_seconds, filtered / results.bucket_seconds
 
 

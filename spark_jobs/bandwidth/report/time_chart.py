@@ -11,11 +11,14 @@ from dumpfilter.printable import visible
 from dumpfilter.report.figures import Chart, Json
 from dumpfilter.spark_jobs.bandwidth.report.groups import Group, by_traffic, groups_of
 from dumpfilter.spark_jobs.bandwidth.results import Results
+from dumpfilter.spark_jobs.bandwidth.totals import counted
 
 MOST_CHOICES = 200
 """The largest number of slaves, or of groups of equal slaves, whose curves a reader can choose."""
 ALL = "all slaves together"
 """The name of the first choice."""
+ALL_COUNTED = "all slaves to which something passes"
+"""The name of the first choice if a slave is left out, since nothing passes its filter."""
 
 _NUMBERS = 160_000
 """The most numbers of all curves together. Each makes the page a few bytes larger."""
@@ -67,11 +70,12 @@ def time_chart(results: Results) -> Chart | None:
         }
 
     whole = np.array(results.series.no_filter, np.int64)
+    summed = counted(results.slaves)
     together = sum(
-        (np.array(series, np.int64) for series in results.series.slaves.values()),
+        (np.array(results.series.slaves[slave.name], np.int64) for slave in summed),
         np.zeros(len(starts), np.int64),
     )
-    everyone = whole * len(results.slaves)
+    everyone = whole * len(summed)
     choices = [choice(line(everyone), line(together), (everyone, together))]
     one = line(whole) if groups else {}
     for group in groups:
@@ -88,7 +92,8 @@ def time_chart(results: Results) -> Chart | None:
         "curves": curves,
         "choices": choices,
     }
-    return Chart(data, _HEIGHT, (ALL, *map(_title, groups)) if groups else ())
+    everybody = ALL if len(summed) == len(results.slaves) else ALL_COUNTED
+    return Chart(data, _HEIGHT, (everybody, *map(_title, groups)) if groups else ())
 
 
 def _title(group: Group) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.printable import visible
-from dumpfilter.report.text import human_bytes, human_percent, human_rate
+from dumpfilter.report.text import human_rate
 from dumpfilter.spark_jobs.bandwidth.report import render_report
 from dumpfilter.spark_jobs.bandwidth.report.plots import savings_bars
 from dumpfilter.spark_jobs.bandwidth.results import Figures, Results
@@ -66,16 +66,19 @@ def test_real_replicas_are_a_way_if_all_have_a_figure() -> None:
     assert shown not in render_report(without)
 
 
-def test_figures_of_mariadb_are_upper_bounds() -> None:
+def test_upper_bounds_are_marked() -> None:
     results = CASES["one"]
     (slave,) = results.slaves
     assert slave.real_replica is not None
     shown = f'<span class="figure">≤ <data value="{slave.real_replica.bytes}"'
-    of_mariadb = results.source.model_copy(update={"family": "mariadb"})
-    page = render_report(results.model_copy(update={"source": of_mariadb}))
+    bound = slave.real_replica.model_copy(update={"is_upper_bound": True})
+    bounded = (slave.model_copy(update={"real_replica": bound}),)
+    page = render_report(results.model_copy(update={"slaves": bounded}))
     assert shown in page
     assert ", at most " in page
-    assert shown not in render_report(results)
+    # MariaDB's figures are exact for a replica without stand-ins.
+    of_mariadb = results.source.model_copy(update={"family": "mariadb"})
+    assert shown not in render_report(results.model_copy(update={"source": of_mariadb}))
 
 
 def test_headline() -> None:
@@ -117,18 +120,46 @@ def with_a_broken_rule() -> Results:
 
 def test_a_slave_to_which_nothing_passes_is_no_success() -> None:
     results = with_a_broken_rule()
-    broken, *others = results.slaves
+    broken, *_ = results.slaves
     bars = savings_bars(results)
     assert bars is not None
     assert [row.name for row in bars.rows][-1] == broken.name
     assert bars.rows[-1].text == "nothing passes"
     assert bars.rows[-1].warning == broken.warnings[0]
     (remark,) = about_nothing(results.slaves)
-    whole = sum(one.no_filter.bytes for one in others)
-    sent = sum(one.master_side.bytes for one in others)
     assert broken.name in remark
-    assert f"filters save {human_percent((whole - sent) / whole)}: {human_bytes(sent)} instead" in remark
+    assert "leave this slave out" in remark
     assert remark in results.remarks
+
+
+def test_sums_leave_out_a_slave_to_which_nothing_passes() -> None:
+    results = with_a_broken_rule()
+    _, *others = results.slaves
+    alone = with_totals(
+        results.model_copy(
+            update={
+                "slaves": tuple(others),
+                "series": results.series.model_copy(
+                    update={"slaves": {one.name: results.series.slaves[one.name] for one in others}}
+                ),
+            }
+        )
+    )
+    ours, theirs = (
+        re.sub(r"(?s).*<dl class=\"tiles\">(.*?)</dl>.*", r"\1", render_report(one))
+        for one in (results, alone)
+    )
+    assert ours == theirs
+    assert "Together, the other 2 slaves are sent" in render_report(results)
+    assert (results.totals.slaves, results.totals.slaves_left_out) == (2, 1)
+    assert results.totals.model_copy(update={"slaves_left_out": 0}) == alone.totals
+
+
+def test_a_page_of_slaves_to_which_nothing_passes() -> None:
+    results = with_a_broken_rule()
+    broken = with_totals(results.model_copy(update={"slaves": results.slaves[:1]}))
+    assert broken.totals.slaves == broken.totals.bytes.no_filter == broken.totals.saved.filter == 0
+    assert "Nothing passes the filter of the slave." in render_report(broken)
 
 
 def test_warnings_are_marked_where_the_slave_is_shown() -> None:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from dumpfilter.report.text import human_bytes
+from dumpfilter.report.text import human_bytes, human_gigabytes
 from dumpfilter.spark_jobs.bandwidth.results import Results
 from dumpfilter.spark_jobs.bandwidth.terminal import print_results, print_warnings
 from dumpfilter.spark_jobs.bandwidth.totals import with_totals
@@ -69,6 +69,17 @@ def test_figures_of_mariadb_are_upper_bounds() -> None:
 
 def test_one_slave_has_no_row_of_totals() -> None:
     assert not any(line.startswith("all ") for line in printed(made_results(slaves=1, hours=30)))
+
+
+def test_the_row_of_sums_leaves_out_a_slave_to_which_nothing_passes() -> None:
+    results = made_results(slaves=5, hours=30)
+    first, *others = results.slaves
+    broken = first.model_copy(update={"nothing_passes": True})
+    made = with_totals(results.model_copy(update={"slaves": (broken, *others)}))
+    (row, of_month) = [line for line in printed(made) if line.startswith("4 of 5 ")]
+    assert human_bytes(sum(one.no_filter.bytes for one in others)) in row
+    assert made.totals.month is not None
+    assert human_gigabytes(made.totals.month.bytes.filter) in of_month
 
 
 def test_every_case_can_be_printed() -> None:

@@ -56,7 +56,16 @@ def test_a_file_uri_is_its_path(tmp_path: Path) -> None:
 
 
 def test_a_pattern_is_the_binlogs_that_match(tmp_path: Path) -> None:
-    for name in ("b.999999", "b.1000000", "b.000007", "b.index", "b.000007.idx", "b.state", "a.000001"):
+    for name in (
+        "b.999999",
+        "b.1000000",
+        "b.000007",
+        "b.index",
+        "b.000007.idx",
+        "b.state",
+        "b.²",
+        "a.000001",
+    ):
         (tmp_path / name).write_bytes(FILES[0].read_bytes())
     wanted = [str(tmp_path / name) for name in ("b.000007", "b.999999", "b.1000000")]
     for pattern in (

@@ -57,6 +57,31 @@ def test_a_failed_export_leaves_no_half_file(tmp_path: Path) -> None:
         export_events({"path": str(MIXED)}, tmp_path / "taken", run_here)
 
 
+def test_a_row_group_ends_at_its_rows_or_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images of wide rows would fill the memory before the rows of a group are together."""
+    given = {"path": str(MIXED), "columns": "position,before,after", "rangeSize": "1k"}
+
+    def groups(name: str) -> list[int]:
+        (first, *_) = export_events(given, tmp_path / name, run_here)
+        metadata = pq.ParquetFile(first.path).metadata
+        return [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
+
+    (whole,) = groups("whole")
+    monkeypatch.setattr("dumpfilter.spark_jobs.source.export.ROW_GROUP_BYTES", 2000)
+    small = groups("small")
+    assert len(small) > 1
+    assert sum(small) == whole
+
+
+def test_two_slaves_of_one_name_are_an_error(tmp_path: Path) -> None:
+    for name in ("web", "WEB", " web "):
+        two = ["--slave", "web:--replicate-do-db=shop", "--slave", f"{name}:--replicate-do-db=hr"]
+        done = run("export", str(MIXED), "--output", str(tmp_path / "events"), *two)
+        assert done.returncode == 2
+        assert "two slaves have this name" in done.stderr
+        assert not (tmp_path / "events").exists()
+
+
 def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     arguments = ["--output", str(tmp_path / "rows"), "--exploded", "--slave", "web:--replicate-do-db=shop"]
     done = run("export", str(MIXED), *arguments)
