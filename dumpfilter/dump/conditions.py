@@ -67,6 +67,14 @@ class Conditions:
     def __len__(self) -> int:
         return len(self.kind)
 
+    def __getstate__(self) -> dict[str, npt.NDArray[np.integer]]:
+        # A task on Spark pickles conditions for the driver. The transfer takes longer than smaller types.
+        return vars(self) | {"start": narrowed(self.start), "member": narrowed(self.member)}
+
+    def __setstate__(self, state: dict[str, npt.NDArray[np.integer]]) -> None:
+        wide = {"start": state["start"].astype(np.int64), "member": state["member"].astype(np.int32)}
+        vars(self).update(state | wide)
+
     def members(self, number: int) -> npt.NDArray[np.int32]:
         """Return the members of the condition with this number: numbers of subjects, or of filters for EXACTLY."""
         return self.member[self.start[number] : self.start[number + 1]]
@@ -189,6 +197,17 @@ class ConditionTable:
         columns = (conditions.kind, conditions.required, conditions.start, conditions.member)
         K.renumber(columns, wanted, subject_start, subject, stand_in, self.arrays, numbers)
         return numbers
+
+
+def narrowed(column: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
+    """Return an array of the same integers in the smallest unsigned type, or the array itself if some are negative.
+
+    >>> narrowed(np.array([1, 300])).dtype, narrowed(np.array([-1, 300])).dtype
+    (dtype('uint16'), dtype('int64'))
+    """
+    if not len(column) or column.min() < 0:
+        return column
+    return column.astype(np.min_scalar_type(int(column.max())), copy=False)
 
 
 def longer(column: npt.NDArray[_Item], length: int) -> npt.NDArray[_Item]:

@@ -11,12 +11,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.dump.conditions import ALWAYS, EVERYTHING, EXACTLY, ONE, Conditions, ConditionTable, Mask
+from dumpfilter.dump.conditions import (
+    ALWAYS,
+    EVERYTHING,
+    EXACTLY,
+    ONE,
+    Conditions,
+    ConditionTable,
+    Mask,
+    narrowed,
+)
 from dumpfilter.dump.stand_ins import StandIns, Stretches, at_most
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
@@ -24,6 +33,9 @@ from dumpfilter.index.subjects import Subject
 
 COUNTS = ("bytes", "events", "transactions", "undecided", "stand_ins", "stand_in_bytes")
 """The names of a tally's columns that are counts, and that are added up when units become one."""
+
+COLUMNS = ("condition", "origin", "bucket", *COUNTS)
+"""The names of all columns of a tally, which have an entry for each unit."""
 
 SubjectFlags = npt.NDArray[np.uint32]
 """A filter's verdicts as bits (uint32), one entry for each table or statement of a tally."""
@@ -77,6 +89,13 @@ class Tallied:
     """For each unit, the number of its transactions that need a stand-in if the unit is dropped
     (:mod:`~dumpfilter.dump.stand_ins`). A sent unit needs none."""
     stand_in_bytes: npt.NDArray[np.int64]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A task on Spark pickles its tally for the driver. Most of the numbers in the columns are small.
+        return vars(self) | {name: narrowed(getattr(self, name)) for name in COLUMNS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state | {name: state[name].astype(np.int64) for name in COLUMNS})
 
     def flags(self, flags: TableFlags) -> SubjectFlags | None:
         """Ask a filter about each table and statement of the tally, and return the verdicts for :meth:`sent`.

@@ -255,6 +255,8 @@ def _compress(
 
     sample(_WHOLE, block.data[: min(CHUNK, block.segment.end - block.segment.start)].tobytes())
     left = _SAMPLES
+    # The numbers of the outputs depend on what this thread has read before, but the samples must not.
+    shares = sorted(shares, key=lambda share: owners.names[share.output])
     start = turn % max(len(shares), 1)
     for share in [*shares[start:], *shares[:start]]:
         if left <= 0:

@@ -140,7 +140,7 @@ def _place(indexed: IndexedSet, staging: Staging, options: SplitOptions) -> tupl
     placing = Placing(indexed.files, options.specification.names, options.max_binlog_size)
     cut = unassigned = 0
     for wanted in indexed.ranges:
-        plan = RangePlan.load(staging.plan(wanted.number))
+        plan = RangePlan.load(staging.plan(wanted.number), with_runs=False)
         if plan.first_cut is not None and options.spanning == "refuse":
             position, outputs = plan.first_cut
             raise TransactionSpans(

@@ -116,8 +116,11 @@ class RangePlan:
             os.replace(beside, path)
 
     @classmethod
-    def load(cls, path: Path) -> RangePlan:
-        """Return the plan of a range, read from the file that the planning task saved."""
+    def load(cls, path: Path, *, with_runs: bool = True) -> RangePlan:
+        """Return the plan of a range, read from the file that the planning task saved.
+
+        Without ``with_runs`` the plan has no runs, which most of the file is.
+        """
         with np.load(path, allow_pickle=False) as arrays:
             about = json.loads(arrays["about"].tobytes())
             heap = arrays["replaced"].tobytes()
@@ -131,7 +134,7 @@ class RangePlan:
                 [(bytes.fromhex(a) if isinstance(a, str) else a, b) for a, b in about["sources"]],
                 arrays["blocks"],
                 arrays["shares"],
-                arrays["runs"],
+                arrays["runs"] if with_runs else np.empty((0, 4), np.int64),
                 arrays["transactions"],
                 replaced,
                 about["cut"],

@@ -313,6 +313,14 @@ def _mapping(number: int, runs: Ints, stretches: list[Stretch], source_file: int
     """
     size = runs[:, RUN_SIZE]
     end = np.cumsum(size)
+    if len(stretches) == 1 and (size > 0).all():
+        _, file, offset = stretches[0]
+        rows = np.empty((len(runs), 7), np.int64)
+        rows[:, 0], rows[:, 1], rows[:, 4] = number, file, source_file
+        rows[:, 2], rows[:, 3] = end - size + offset, end + offset
+        rows[:, 5] = runs[:, RUN_OFFSET]
+        rows[:, 6] = runs[:, RUN_OFFSET] + runs[:, RUN_SOURCE_SIZE]
+        return rows
     # A piece of the source that ends in the next file of the output gets one row for each of the two files.
     cuts = np.array([stop for stop, _, _ in stretches[:-1]], np.int64)
     bounds = np.union1d(np.concatenate([[0], end]), cuts)

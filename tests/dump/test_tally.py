@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import pickle
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -167,6 +168,7 @@ class Both:
         found = merge(parts)
         together = side_by_side(parts)
         check_equal(merge([together]), found)
+        check_equal(pickle.loads(pickle.dumps(found)), found)
         expected = list(map(Figures.of_counts, self.counts, self.stand_ins))
         check_sums(self.sums(found), expected, found)
         check_sums(self.sums(together), expected, together)
@@ -402,10 +404,15 @@ def check_equal(one: Tallied, other: Tallied) -> None:
     """Check that two tallies have the same units, conditions, tables and origins, with the same numbers."""
     for field in fields(Tallied):
         found, expected = getattr(one, field.name), getattr(other, field.name)
+        pairs = [(found, expected)]
         if field.name == "conditions":
-            assert all(map(np.array_equal, vars(found).values(), vars(expected).values()))
-        else:
-            assert np.array_equal(found, expected) if isinstance(found, np.ndarray) else found == expected
+            pairs = list(zip(vars(found).values(), vars(expected).values(), strict=True))
+        for column, other_column in pairs:
+            if isinstance(column, np.ndarray):
+                assert column.dtype == other_column.dtype
+                assert np.array_equal(column, other_column)
+            else:
+                assert column == other_column
 
 
 def _from_servers(*servers: int) -> bytes:
