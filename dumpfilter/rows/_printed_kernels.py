@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from dumpfilter.compiler.kernels import njit
 from dumpfilter.rows import _text_kernels as K
 from dumpfilter.rows._cell_kernels import NULL
 
