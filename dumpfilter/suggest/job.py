@@ -32,6 +32,11 @@ MOST_RULES = 3
 _MOST_SCHEMAS = 10
 """The most schemas for which the traffic of a replica of this schema alone is shown."""
 
+_NOT_WHOLE = (
+    "the set has more changes of definitions than lint looks at: a suggested rule may have a fault that only a later "
+    "event shows"
+)
+
 NOBODY = SlaveDefinition("", (), FilterSemantics.CLASSIC, 0)
 """A replica without rules, which takes the place of missing slaves."""
 
@@ -66,7 +71,8 @@ def suggest(
     traffic = Traffic(measured)
     slaves = _grouped(definitions or [NOBODY], traffic)
     kept, unmatched = _kept(traffic, indexed, options.keep)
-    check = None if gather is None else Check(gather())
+    knowledge = None if gather is None else gather()
+    check = None if knowledge is None else Check(knowledge)
     search = Search(traffic, indexed.names, kept, check)
     groups = [[one] for one in slaves] + ([slaves] if len(slaves) > 1 else [])
     found = run(
@@ -105,7 +111,12 @@ def suggest(
             for schema, one in zip(schemas, alone, strict=True)
         ),
         without_reader=sum(one.bytes_with_parts for one in tables if not one.slaves),
-        warnings=(*unmatched, *indexed.warnings(), *indexed.told_of_xa("sent to every slave")),
+        warnings=(
+            *unmatched,
+            *indexed.warnings(),
+            *indexed.told_of_xa("sent to every slave"),
+            *([] if knowledge is None or knowledge.is_whole else [_NOT_WHOLE]),
+        ),
     )
 
 

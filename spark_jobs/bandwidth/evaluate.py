@@ -193,8 +193,13 @@ class Evaluate:
         return self.tallied.sent(None)
 
     def series(self, mask: Mask) -> Ints:
-        """Return the bytes in each time bucket, over the units (entries of the tally) that ``mask`` selects."""
+        """Return the bytes in each time bucket, over the units (entries of the tally) that ``mask`` selects.
+
+        Events without a timestamp count in the first bucket, if there is one.
+        """
         tallied = self.tallied
+        if not len(self.buckets):
+            return np.zeros(0, np.int64)
         places = np.clip(np.searchsorted(self.buckets, tallied.bucket[mask]), 0, len(self.buckets) - 1)
         return _sums(places, tallied.bytes[mask], len(self.buckets))
 

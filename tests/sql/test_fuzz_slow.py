@@ -8,7 +8,7 @@ from dumpfilter.sql.commands import Command
 from dumpfilter.sql.parser import parse_statement, split_statements
 from tests.sql.test_fuzz import NUMBERS, answer
 
-MANY = 100_000
+MANY = 300_000
 """The characters of a long statement. In quadratic time one would take minutes."""
 
 HEADS = [

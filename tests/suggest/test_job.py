@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.lint.gather import gather
+from dumpfilter.lint.knowledge import SetKnowledge
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.suggest.job import NOBODY, SuggestOptions, suggest
 from dumpfilter.suggest.results import Plan, Suggestions
@@ -199,3 +201,13 @@ def test_tables_without_a_reader() -> None:
     assert readers["hr.emp"] == 0
     assert readers["shop.orders"] == 1
     assert found.without_reader == sum(one.bytes_with_parts for one in found.tables if not one.slaves)
+
+
+def test_a_set_of_which_lint_sees_a_part_has_a_warning() -> None:
+    path = DATA / "oracle" / "mysql-mixed"
+
+    def part() -> SetKnowledge:
+        return replace(gather(BinlogSet.open(path)), is_whole=False)
+
+    (warning,) = suggest(path, [], ThreadRunner(1), None, part).warnings
+    assert "more changes of definitions than lint looks at" in warning
