@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dumpfilter.servers import free_port
 from tests.real.live import Live, Plan
-from tests.real.server import Servers, free_port
+from tests.real.server import Servers
 from tests.slave.processes import Launcher
 
 BREAKS = (
