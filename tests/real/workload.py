@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,14 @@ class Writer:
     """One connection to the source that runs random operations in a thread of its own."""
 
     def __init__(
-        self, source: RealServer, number: int, seed: int, *, large: bool = True, xa_everywhere: bool = True
+        self,
+        source: RealServer,
+        number: int,
+        seed: int,
+        *,
+        large: bool = True,
+        xa_everywhere: bool = True,
+        left_out: Sequence[str] = (),
     ) -> None:
         self.number = number
         self._xa_everywhere = xa_everywhere and source.family == "mariadb"
@@ -102,6 +109,7 @@ class Writer:
         self._key = 0
         self._columns = 0
         self._large = large
+        self._left_out = left_out
         self._last_large = time.monotonic()
         self._go = threading.Event()
         self._idle = threading.Event()
@@ -228,7 +236,7 @@ class Writer:
             ),
             (20, 10, 10, 12, 8, 6, 6, 4, 4, 2, 2, 1, 3, 6, 1),
         )[0]
-        if not self._run_operation(name, getattr(self, f"_do_{name}")):
+        if name in self._left_out or not self._run_operation(name, getattr(self, f"_do_{name}")):
             return
         self.done[name] += 1
         time.sleep(chance.random() * 0.02)
