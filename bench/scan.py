@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from bench._common import Options, Report, binlogs, interleaved, timed, warm
 from dumpfilter.binlog.crc32 import crc32_of_many
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.native import load_u32
+from dumpfilter.compiler.kernels import njit
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.subjects import Subjects

@@ -102,7 +102,8 @@ def _options(
 def main() -> None:
     """Run a sub-command. An error of the product becomes one line on standard error and an exit code."""
     try:
-        app()
+        # A shell's completion calls this name. It would be wrong for python -m dumpfilter otherwise.
+        app(prog_name="dumpfilter")
     except DumpfilterError as error:
         _say(str(error), error.exit_code)
         sys.exit(error.exit_code)

@@ -11,7 +11,11 @@ from __future__ import annotations
 
 
 class DumpfilterError(Exception):
-    """The base class of all errors that dumpfilter raises on purpose."""
+    """The base class of all errors that dumpfilter raises on purpose.
+
+    The exit codes of all commands are in docs/exit-codes.md. An error about a thing that is in use or there already
+    has 1, since the same command line may succeed later. 2 is for a command line that can never succeed.
+    """
 
     exit_code = 1
 
@@ -20,6 +24,12 @@ class OptionError(DumpfilterError):
     """An error about an option or a filter rule that dumpfilter cannot use. The text names the option."""
 
     exit_code = 2
+
+
+class PortTaken(OptionError):
+    """An error about a port on which another program listens. The text names the options of the address."""
+
+    exit_code = 1
 
 
 class BinlogError(DumpfilterError):
@@ -158,6 +168,12 @@ class RegistrationRefused(DumpfilterError):
     """An error of a slave whose master refuses the slave or one of its filter rules. The text is from the master."""
 
     exit_code = 2
+
+
+class IdentityTaken(RegistrationRefused):
+    """An error of a slave with a server id or a server UUID that another slave of its master uses."""
+
+    exit_code = 1
 
 
 class ProtocolMismatch(DumpfilterError):

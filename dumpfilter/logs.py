@@ -58,6 +58,8 @@ class _State:
 
     format: Format | None = None
     """The format of the log. None before :func:`configure`."""
+    level: Level = Level.DEBUG
+    """The least level of the log's lines. Before :func:`configure` no line is held back."""
     preferred_format: Format | None = None
     preferred_level: Level | None = None
     """The level that the user has chosen for every command (:func:`prefer`), as the format above."""
@@ -68,6 +70,11 @@ class _State:
 def is_json() -> bool:
     """Tell whether the process's log has JSON lines, so that nothing else may be written to standard error."""
     return _State.format is Format.JSON
+
+
+def shows(level: Level) -> bool:
+    """Tell whether the process's log has lines of a level. Texts that stand beside the log follow its level, too."""
+    return level.number >= _State.level.number
 
 
 def prefer(format: Format | None, level: Level | None) -> None:
@@ -101,7 +108,7 @@ def configure(format: Format = Format.TEXT, level: Level = Level.INFO, *, colors
     """
     if _State.format is None:
         _State.thread_hook = threading.excepthook
-    _State.format = format
+    _State.format, _State.level = format, level
     import structlog
 
     least = level.number
@@ -135,7 +142,7 @@ def reset() -> None:
         return
     import structlog
 
-    _State.format = None
+    _State.format, _State.level = None, Level.DEBUG
     structlog.reset_defaults()
     root = logging.getLogger()
     for handler in [one for one in root.handlers if isinstance(one, LibraryHandler)]:

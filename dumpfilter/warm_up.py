@@ -265,10 +265,11 @@ def _walk_one_row_image(file: Path) -> None:
 
 
 def warm_up_row_images(directory: Path) -> None:
-    """Run the compiled functions that decode row images, over a small binlog that is written to ``directory``.
+    """Run the compiled functions that decode and print row images, over a small binlog written to ``directory``.
 
     These kernels work on Arrow, whose import starts a thread. A process that forks must not run this function.
     """
+    from dumpfilter.printing.row_text import RowText
     from dumpfilter.rows import RowImageReader
 
     file = generate(directory, 1 << 16).files[0]
@@ -285,6 +286,12 @@ def warm_up_row_images(directory: Path) -> None:
         offsets,
         found[0].fd,
     )
+    table, rows = found[:2]
+    header = decode_rows_header(rows.type, rows.body)
+    text = RowText(1).lines(
+        decode_table_map(table.body), header, rows.body[header.rows_offset :], table.fd.family
+    )
+    list(text)
 
 
 if __name__ == "__main__":

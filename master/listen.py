@@ -11,7 +11,7 @@ import grpc
 
 from dumpfilter.errors import OptionError
 from dumpfilter.security.exposure import UNIX_SOCKETS, Lack, check_listener
-from dumpfilter.security.listening import why_not
+from dumpfilter.security.listening import listening_error, why_not
 
 # At run time this import would load a large package that a master without TLS does not need.
 if TYPE_CHECKING:
@@ -66,15 +66,24 @@ class ListenAddress:
             )
         return check_listener(self.owner, self.host_option, self.host, lacks, insecure=self.insecure)
 
-    def open_port(self, server: grpc.Server | grpc.aio.Server) -> int:
-        """Make a gRPC server listen here, and return the port. Raises OptionError when the address cannot be used."""
+    def check_usable(self, users: Mapping[str, object]) -> None:
+        """Check that a master with these ``users`` could listen here now. Raises OptionError, such as Exposed."""
+        self.check_exposure(users)
+        self._check_free()
+
+    def _check_free(self) -> None:
         # gRPC would write a line with the name of its source file to standard error.
         reason = None if self.host.startswith(UNIX_SOCKETS) else why_not(self.host, self.port)
         if reason is not None:
-            raise OptionError(
+            raise listening_error(
                 f"{self.owner} cannot listen on {self}: {reason}; choose others with {self.host_option} and "
-                f"{self.port_option}"
+                f"{self.port_option}",
+                reason,
             )
+
+    def open_port(self, server: grpc.Server | grpc.aio.Server) -> int:
+        """Make a gRPC server listen here, and return the port. Raises OptionError when the address cannot be used."""
+        self._check_free()
         try:
             if self.tls is None:
                 port = server.add_insecure_port(str(self))

@@ -18,12 +18,11 @@ import structlog
 from prometheus_client.registry import Collector
 from rich.console import Console
 
-from dumpfilter import __version__
+from dumpfilter import __version__, logs
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.index.scanner import MAX_OPENED
-from dumpfilter.logs import is_json
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.keeper import Keeper
@@ -141,6 +140,11 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
     warn_of_plain_passwords(config)
     users = options.console.users(config.console_users) if options.console else {}
     roles = options.console.roles(config.console_roles) if options.console else {}
+    # The console's certificate is made before slaves can connect, so that a bad --tls-ca stops the start.
+    tls = _console_tls(options)
+    options.listen.check_usable(config.users)
+    # Slaves that connect while this process compiles would wait until their deadline.
+    load_compiled_code(store, replicas=options.replicas is not None)
     server = MasterServer(
         store,
         listen=options.listen,
@@ -150,10 +154,7 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
         limits=ServerLimits(max_dumps=options.max_dumps),
         source=source,
     )
-    # The console's certificate is made before slaves can connect, so that a bad --tls-ca stops the start.
-    tls = _console_tls(options)
     keeper = _keeper(options, server)
-    load_compiled_code(store)
     _collect_seldom()
     server.start()
     try:
@@ -246,15 +247,18 @@ def _keeper(options: MasterOptions, server: MasterServer) -> Keeper | None:
 
 
 class _Announcer:
-    """Says what the process does: as plain lines on a terminal, or as lines of a log that programs read."""
+    """Says what the process does: as plain lines on a terminal, or as lines of a log that programs read.
+
+    Both have the level info.
+    """
 
     def __init__(self, terminal: Console) -> None:
         self._terminal = terminal
 
     def __call__(self, line: str, event: str, **fields: object) -> None:
-        if is_json():
+        if logs.is_json():
             log.info(event, **fields)
-        else:
+        elif logs.shows(logs.Level.INFO):
             self._terminal.print(printable(line, _LONGEST_LINE), markup=False, soft_wrap=True)
 
 

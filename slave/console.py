@@ -149,7 +149,7 @@ class SlaveConsole:
             "server_id": options.server_id,
             "server_uuid": self._slave.uuid,
             "version": f"8.4.0-dumpfilter-{ours}",
-            "version_comment": "dumpfilter slave",
+            "version_comment": f"dumpfilter {ours}, slave",
             "hostname": socket.gethostname(),
             "port": self.port,
             "report_host": options.report_host,

@@ -52,6 +52,7 @@ def _beginning(connection: socket.socket) -> bytes:
     found = b""
     while len(found) < _MOST and (more := connection.recv(_MOST - len(found))):
         found += more
-        if version_in(found) is not None:
+        # A gRPC server also speaks first, with other bytes, and then waits for the client.
+        if version_in(found) is not None or (len(found) >= _HEADER and found[_HEADER - 1] != 0):
             break
     return found

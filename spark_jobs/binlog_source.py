@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,15 +24,17 @@ from pyspark.sql.datasource import (
     Filter,
     InputPartition,
 )
-from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_type
 from pyspark.sql.types import StructType
 
 from dumpfilter.errors import BinlogError, BinlogUnreadable, OptionError
+from dumpfilter.spark_jobs.source.images import IMAGES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import SetCuts, index_with_spark, plan_ranges
 from dumpfilter.spark_jobs.source.pushdown import Predicate, cheap_first, predicate_of
 from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
 from dumpfilter.spark_jobs.source.streaming import BinlogStreamReader
+from dumpfilter.spark_jobs.source.typed_table import with_types
 from dumpfilter.spark_jobs.source.user_errors import short, without_traceback
 
 if TYPE_CHECKING:
@@ -74,17 +77,21 @@ class BinlogDataSource(DataSource):
 
     @without_traceback
     def schema(self) -> StructType:
-        """Return the columns that the option ``columns`` names, by default all cheap columns. Raises OptionError."""
-        return from_arrow_schema(SourceOptions.parse(self.options).schema)
+        """Return the columns that the option ``columns`` names, by default all cheap columns.
+
+        With the option ``table`` the types of the table's columns are read from the set. Raises OptionError, and then
+        also BinlogError.
+        """
+        return from_arrow_schema(with_types(SourceOptions.parse(self.options)).schema)
 
     @without_traceback
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = SourceOptions.parse(self.options)
+        options = _typed_by(schema, SourceOptions.parse(self.options))
         return BinlogReader(options, _columns(schema, options))
 
     @without_traceback
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options = SourceOptions.parse(self.options)
+        options = _typed_by(schema, SourceOptions.parse(self.options))
         return BinlogStreamReader(options, _columns(schema, options))
 
 
@@ -179,6 +186,24 @@ def _is_pushdown_off() -> bool:
 
 _PLANNER = "pyspark.sql.worker.plan_data_source_read"
 """Spark's module that plans a query of a Python data source. With filter pushdown another module calls it."""
+
+
+def _typed_by(schema: StructType, options: SourceOptions) -> SourceOptions:
+    """Return options whose row images have the types of a schema, if the option ``table`` asks for typed columns.
+
+    The schema is that of :meth:`BinlogDataSource.schema`, or a user's own. Raises OptionError.
+    """
+    if options.table is None:
+        return options
+    types = []
+    for name in IMAGES:
+        found = schema[name].dataType if name in schema.fieldNames() else StructType()
+        if not isinstance(found, StructType):
+            raise OptionError(
+                f"the column {name} is {found.simpleString()}: with the option table it is a struct<column:type,…>"
+            )
+        types.append(to_arrow_type(found, timezone="UTC"))
+    return replace(options, row_types=(types[0], types[1]))
 
 
 def _columns(schema: StructType, options: SourceOptions) -> list[str]:

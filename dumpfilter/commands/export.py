@@ -24,6 +24,21 @@ def export_command(
     exploded: Annotated[
         bool, typer.Option("--exploded", help="A row for each changed row, with its values before and after.")
     ] = False,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            help="Only changed rows of this table, with typed columns.",
+            metavar="DB.TABLE",
+            show_default=False,
+        ),
+    ] = None,
+    column_names: Annotated[
+        str | None,
+        typer.Option(
+            help="Names of the table's columns, in order, where the binlog has none: 'id unsigned,total'.",
+            metavar="NAMES",
+        ),
+    ] = None,
     filter: Annotated[
         str | None,
         typer.Option(
@@ -54,6 +69,8 @@ def export_command(
         dumpfilter export /var/lib/mysql/binlog.index --output events
 
         dumpfilter export binlog.index --output rows --exploded
+
+        dumpfilter export binlog.index --output orders --table shop.orders
     """
     from rich.console import Console
 
@@ -63,8 +80,14 @@ def export_command(
 
     source = binlogs.source()
     options = {"files": "\n".join(map(str, source if isinstance(source, list) else [source]))}
-    options |= {"verify": str(verify_checksum).lower(), "rows": "exploded" if exploded else "events"}
-    given = {"columns": columns, "filter": filter, "slaves": None if slaves is None else str(slaves)}
+    options |= {"verify": str(verify_checksum).lower(), "rows": "exploded" if exploded or table else "events"}
+    given = {
+        "columns": columns,
+        "table": table,
+        "columnNames": column_names,
+        "filter": filter,
+        "slaves": None if slaves is None else str(slaves),
+    }
     options |= {name: value for name, value in given.items() if value is not None}
     for one in slave or []:
         name, colon, text = one.partition(":")

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from dumpfilter.status.model import Status
 
 
+_FEW_BYTES = 1024
+"""The size below which a lag in bytes is most probably meant in seconds."""
+
+
 @with_option_groups
 def status_command(
     asked: AskedOptions,
@@ -26,7 +30,8 @@ def status_command(
     max_lag: Annotated[
         str,
         typer.Option(
-            help="The largest lag that is no problem: bytes (64M) or seconds (30s). Without it no lag is one.",
+            help="The largest lag that is no problem: seconds (30s) or bytes (64M). A number alone is bytes. Without "
+            "the option no lag is a problem.",
             metavar="LAG",
         ),
     ] = "",
@@ -63,6 +68,8 @@ def status_command(
     logs.configure(level=logs.Level.ERROR)
     asked.check()
     most = MaxLag.parse(max_lag) if max_lag else MaxLag()
+    if max_lag.isdigit() and 0 < most.nbytes < _FEW_BYTES:
+        typer.echo(f"dumpfilter: --max-lag {max_lag} is bytes; seconds are {max_lag}s", err=True)
     ask = _question(asked, source_tls)
     while True:
         try:

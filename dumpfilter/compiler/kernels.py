@@ -6,7 +6,7 @@ installation, an upgrade or a change of the processor compiles.
 
 from __future__ import annotations
 
-from numba import njit
+from numba import njit  # noqa: TID251 (other modules import it from here)
 from numba.core import event
 
 from dumpfilter.compiler.notice import told_once

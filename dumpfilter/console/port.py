@@ -21,9 +21,8 @@ from dumpfilter.console.login_turns import LoginTurns
 from dumpfilter.console.masking import without_passwords
 from dumpfilter.console.rsa_exchange import RsaExchange
 from dumpfilter.console.wire import ClientGone, PacketStream
-from dumpfilter.errors import OptionError
 from dumpfilter.security.exposure import is_loopback
-from dumpfilter.security.listening import reason_not_to_listen
+from dumpfilter.security.listening import listening_error, reason_not_to_listen
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import TlsSource
 from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR, SqlError
@@ -246,14 +245,15 @@ class ClientPort:
 def listening_socket(what: str, host: str, port: int) -> socket.socket:
     """Return a socket that listens on an address. ``what`` names the server in the error.
 
-    Raises OptionError if the address cannot be listened on.
+    Raises OptionError, such as PortTaken, if the address cannot be listened on.
     """
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise OptionError(
-            f"{what} cannot listen on {host}:{port}: {reason_not_to_listen(error)}; choose another port or address"
+        reason = reason_not_to_listen(error)
+        raise listening_error(
+            f"{what} cannot listen on {host}:{port}: {reason}; choose another port or address", reason
         ) from error
 
 

@@ -834,17 +834,3 @@ def renumber(conditions, wanted, subject_start, subject, stand_in, table, out):
                     scratch[k] = stand_in[scratch[k]]
                 n = _sort_unique(scratch, n)
         out[w] = intern(table, kind, required, scratch, n)
-
-
-@njit(cache=True, nogil=True)
-def meet(kinds, required_of, start, members, wanted, met):
-    """Mark in ``met`` all tables and statements that the ``wanted`` conditions name.
-
-    ``met`` is a bool array with one entry for each table or statement.
-    """
-    for c in wanted:
-        if required_of[c] >= 0:
-            met[required_of[c]] = True
-        if kinds[c] != EXACTLY:
-            for k in range(start[c], start[c + 1]):
-                met[members[k]] = True

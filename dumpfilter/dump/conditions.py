@@ -71,6 +71,29 @@ class Conditions:
         """Return the members of the condition with this number: numbers of subjects, or of filters for EXACTLY."""
         return self.member[self.start[number] : self.start[number + 1]]
 
+    @property
+    def names_subjects(self) -> Mask:
+        """For each entry of ``member``, whether it is the number of a subject, and not of a filter."""
+        return np.repeat(self.kind != EXACTLY, np.diff(self.start))
+
+    def met(self, subjects: int) -> Mask:
+        """Return for each of so many subjects (tables and statements) whether a condition names it."""
+        found = np.zeros(subjects, np.bool_)
+        found[self.required[self.required >= 0]] = True
+        found[self.member[self.names_subjects]] = True
+        return found
+
+    def with_subjects(self, numbers: npt.NDArray[np.integer]) -> Conditions:
+        """Return the conditions with another number for each subject. Subject ``s`` becomes ``numbers[s]``.
+
+        The members of a condition ascend as before if the new numbers ascend.
+        """
+        required, member = self.required.copy(), self.member.copy()
+        has_required, is_subject = required >= 0, self.names_subjects
+        required[has_required] = numbers[required[has_required]]
+        member[is_subject] = numbers[member[is_subject]]
+        return Conditions(self.kind, required, self.start, member)
+
     def passing(self, sent: Mask) -> Mask:
         """Return for each condition whether it holds for a filter that sends exactly the subjects marked in ``sent``.
 
@@ -118,6 +141,19 @@ class ConditionTable:
         """
         self.make_room(1, len(members))
         return int(K.intern(self.arrays, kind, required, members, len(members)))
+
+    def chosen(self, numbers: npt.NDArray[np.int64]) -> Conditions:
+        """Return a copy of the stored conditions with these numbers. They get the numbers from 0 on, in this order."""
+        rows = self.arrays.rows[numbers]
+        lengths = rows[:, K.Q_END] - rows[:, K.Q_START]
+        start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        places = np.repeat(rows[:, K.Q_START] - start[:-1], lengths) + np.arange(start[-1])
+        return Conditions(
+            rows[:, K.Q_KIND].astype(np.uint8),
+            rows[:, K.Q_REQUIRED].astype(np.int32),
+            start,
+            self.arrays.members[places],
+        )
 
     def conditions(self) -> Conditions:
         """Return a copy of all stored conditions."""

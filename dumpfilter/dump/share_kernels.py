@@ -7,9 +7,9 @@ A split and the bandwidth job give each event an owner number, which says which 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dumpfilter.binlog import roles as R
+from dumpfilter.compiler.kernels import njit
 from dumpfilter.dump.decide import REPLACED
 
 _ENDS = R.ENDS

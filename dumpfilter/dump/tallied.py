@@ -22,6 +22,9 @@ from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, Ta
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subject
 
+COUNTS = ("bytes", "events", "transactions", "undecided", "stand_ins", "stand_in_bytes")
+"""The names of a tally's columns that are counts, and that are added up when units become one."""
+
 SubjectFlags = npt.NDArray[np.uint32]
 """A filter's verdicts as bits (uint32), one entry for each table or statement of a tally."""
 
@@ -214,13 +217,63 @@ def merge(parts: Sequence[Tallied]) -> Tallied:
     return _summed(alike, alike[0].subjects, alike[0].conditions, alike[0].origins)
 
 
+def side_by_side(parts: Sequence[Tallied]) -> Tallied:
+    """Return the results of several tallies as one, without adding up equal units.
+
+    This function is much faster than :func:`merge` and serves for sums over all units, such as the traffic of a filter.
+    Equal conditions of two parts stay two conditions. Their members need not ascend. Raises ValueError if ``parts`` is
+    empty, or if the parts count in time buckets of different lengths.
+    """
+    _check_alike(parts)
+    if len(parts) == 1:
+        return parts[0]
+    subjects: dict[Subject, int] = {}
+    origins: dict[Origin | None, int] = {None: 0}
+    conditions: list[Conditions] = []
+    first: dict[tuple[int, int], int] = {}
+    count = 0
+    numbers_of_units, origins_of_units = [], []
+    for part in parts:
+        key = (id(part.subjects), id(part.conditions))
+        if key not in first:
+            numbers = [subjects.setdefault(subject, len(subjects)) for subject in part.subjects]
+            conditions.append(part.conditions.with_subjects(np.array(numbers, np.int32)))
+            first[key] = count
+            count += len(part.conditions)
+        numbers_of_units.append(part.condition + first[key])
+        of_origin = np.array([origins.setdefault(origin, len(origins)) for origin in part.origins], np.int64)
+        origins_of_units.append(of_origin[part.origin])
+    lengths = [np.diff(one.start) for one in conditions]
+    others = (np.concatenate([getattr(part, name) for part in parts]) for name in ("bucket", *COUNTS))
+    return Tallied(
+        tuple(subjects),
+        Conditions(
+            np.concatenate([one.kind for one in conditions]),
+            np.concatenate([one.required for one in conditions]),
+            np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64),
+            np.concatenate([one.member for one in conditions]),
+        ),
+        tuple(origins),
+        parts[0].bucket_seconds,
+        any(part.given_only for part in parts),
+        reduce(Stretches.plus, (part.stretches for part in parts)),
+        np.concatenate(numbers_of_units),
+        np.concatenate(origins_of_units),
+        *others,
+    )
+
+
+def _check_alike(parts: Sequence[Tallied]) -> None:
+    if len({part.bucket_seconds for part in parts}) != 1:
+        raise ValueError("there must be tallies, all with buckets of one length")
+
+
 def with_shared_numbers(parts: Sequence[Tallied]) -> list[Tallied]:
     """Return tallies that share one list of subjects, one of conditions and one of origins, and so their numbers.
 
     Raises ValueError if ``parts`` is empty, or if the parts count in time buckets of different lengths.
     """
-    if len({part.bucket_seconds for part in parts}) != 1:
-        raise ValueError("there must be tallies, all with buckets of one length")
+    _check_alike(parts)
     subjects: dict[Subject, int] = {}
     origins: dict[Origin | None, int] = {None: 0}
     table = ConditionTable()
@@ -241,6 +294,11 @@ def with_shared_numbers(parts: Sequence[Tallied]) -> list[Tallied]:
         renumbered.append(replace(part, condition=known[key][part.condition], origin=of_origin[part.origin]))
     shared = tuple(subjects), table.conditions(), tuple(origins)
     return [replace(part, subjects=shared[0], conditions=shared[1], origins=shared[2]) for part in renumbered]
+
+
+def summed(tallied: Tallied) -> Tallied:
+    """Return a tally in which no two units have the same condition, origin and span of time."""
+    return _summed([tallied], tallied.subjects, tallied.conditions, tallied.origins)
 
 
 def _summed(
@@ -264,7 +322,7 @@ def _summed(
     fresh[1:] = ~fresh[1:]
     first = np.flatnonzero(fresh)
     sums = []
-    for name in ("bytes", "events", "transactions", "undecided", "stand_ins", "stand_in_bytes"):
+    for name in COUNTS:
         column = np.concatenate([getattr(part, name) for part in parts])
         sums.append(np.add.reduceat(column[order], first) if len(first) else column)
     return Tallied(

@@ -172,8 +172,13 @@ class Tally:
         returns them.
         """
         units = self._units.rows[: self._units.count[0]]
-        used, condition = np.unique(units[:, K.U_CONDITION], return_inverse=True)
-        subjects, conditions, numbers = self._without_sets(used)
+        condition = units[:, K.U_CONDITION]
+        is_used = np.zeros(int(self._conditions.arrays.counts[0]), np.bool_)
+        is_used[condition] = True
+        subjects, conditions, numbers = self._without_sets(self._conditions.chosen(np.flatnonzero(is_used)))
+        condition = (np.cumsum(is_used) - 1)[condition]
+        if numbers is not None:
+            condition = numbers[condition]
         found = Tallied(
             subjects,
             conditions,
@@ -181,7 +186,7 @@ class Tally:
             self._bucket_seconds,
             self._given_only,
             self._stand_ins.take_stretches(),
-            numbers[condition],
+            condition,
             *(units[:, column].copy() for column in range(K.U_ORIGIN, K.UNIT_COLUMNS)),
         )
         self._given_only = False
@@ -189,23 +194,26 @@ class Tally:
         self._units.slots.fill(-1)
         self._conditions.arrays.rows[:, K.Q_LATEST] = -1
         # Two conditions that named different sets of tables may be equal after each set is replaced by its tables.
-        return merge([found])
+        return found if numbers is None else merge([found])
 
     def _without_sets(
-        self, wanted: npt.NDArray[np.int64]
-    ) -> tuple[tuple[Subject, ...], Conditions, npt.NDArray[np.int64]]:
-        """Replace each set of tables in the ``wanted`` conditions by the tables in the set.
+        self, conditions: Conditions
+    ) -> tuple[tuple[Subject, ...], Conditions, npt.NDArray[np.int64] | None]:
+        """Replace each set of tables in the conditions by the tables in the set.
 
-        Return the tables and statements, the new conditions, and the new number of each wanted condition.
+        Return the tables and statements, the new conditions, and the new number of each condition. The last is None if
+        there is no set, so that each condition keeps its number.
         """
-        conditions = self._conditions.conditions()
         numbers: dict[int, int] = {}
         made_of: list[int] = []
         with self._subjects.lock:
-            met = np.zeros(len(self._subjects), np.bool_)
-            K.meet(conditions.kind, conditions.required, conditions.start, conditions.member, wanted, met)
+            met = conditions.met(len(self._subjects))
+            found = np.flatnonzero(met).tolist()
+            if all(self._subjects.members(number) is None for number in found):
+                subjects = tuple([self._subjects[number] for number in found])
+                return subjects, conditions.with_subjects(np.cumsum(met) - 1), None
             lengths = met.astype(np.int64)
-            for number in np.flatnonzero(met).tolist():
+            for number in found:
                 if self._subjects.members(number) is None:
                     made_of.append(numbers.setdefault(number, len(numbers)))
                 else:
@@ -216,8 +224,9 @@ class Tally:
         table = ConditionTable()
         own = np.arange(len(subjects), dtype=np.int32)
         start = np.concatenate([[0], np.cumsum(lengths)])
-        found = table.add(conditions, wanted, start, np.array(made_of, np.int32), own)
-        return subjects, table.conditions(), found
+        everything = np.arange(len(conditions))
+        renumbered = table.add(conditions, everything, start, np.array(made_of, np.int32), own)
+        return subjects, table.conditions(), renumbered
 
     def _members(self, number: int) -> list[int]:
         members = self._subjects.members(number)

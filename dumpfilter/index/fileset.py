@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +26,11 @@ from dumpfilter.binlog.reader import MAX_EVENT, read_format_description
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogTruncated
 from dumpfilter.index.index_file import read_index
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE, FileScanner
-from dumpfilter.index.segment import Segment
+from dumpfilter.index.segment import ScannedEvents, Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import NONE_PREPARED, Prepared
+
+_Scanned = TypeVar("_Scanned", Segment, ScannedEvents)
 
 FileIdentity = tuple[int, int]
 """The file system (``st_dev``) and the inode (``st_ino``) of a file."""
@@ -185,6 +188,15 @@ class SegmentReader:
 
         A later call returns the events that a server has written since.
         """
+        return self._next(self.scanner.scan)
+
+    def next_events(self) -> ScannedEvents | None:
+        """Return the events of the next part of the file alone (:meth:`FileScanner.scan_events`); None as in
+        :meth:`next`.
+        """
+        return self._next(self.scanner.scan_events)
+
+    def _next(self, scan: Callable[..., _Scanned | None]) -> _Scanned | None:
         if not self._buffer.size:
             self._buffer = np.empty(self._segment_size, np.uint8)
         if self.limit is not None:
@@ -198,7 +210,7 @@ class SegmentReader:
             if self.limit is not None and self.position + length >= self.limit:
                 length, at_end = self.limit - self.position, False
             data = self._buffer[:length]
-            segment = self.scanner.scan(data, self.position, at_end=at_end)
+            segment = scan(data, self.position, at_end=at_end)
             if segment is not None:
                 self.data, self.data_offset = data, self.position
                 self.position = segment.end

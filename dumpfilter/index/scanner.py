@@ -23,7 +23,7 @@ from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
 from dumpfilter.index import _scan as K
 from dumpfilter.index._resolve import Resolved, Resolver
 from dumpfilter.index._scan import Stop
-from dumpfilter.index.segment import NO_DROPPED_RUNS, Columns, DroppedRuns, Segment
+from dumpfilter.index.segment import NO_DROPPED_RUNS, Columns, DroppedRuns, ScannedEvents, Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import Prepared
 
@@ -158,10 +158,45 @@ class FileScanner:
         When a later event is bad, the method returns a segment that ends before that event or its transaction.
         """
         with self._subjects.lock:
-            return self._scan(data, offset, at_end)
+            continues = self.in_transaction
+            found = self._scan(data, offset, at_end)
+            if found is None or isinstance(found, Segment):
+                return found
+            return self._segment(data, offset, *found, continues)
 
-    def _scan(self, data: npt.NDArray[np.uint8], offset: int, at_end: bool) -> Segment | None:
-        continues = self.in_transaction
+    def scan_events(
+        self, data: npt.NDArray[np.uint8], offset: int, *, at_end: bool = False
+    ) -> ScannedEvents | None:
+        """Scan the next bytes of the file as :meth:`scan` does, and return the events alone.
+
+        This method takes less time than :meth:`scan`. It reads no statements and no GTIDs, and does not find an error
+        in a tagged GTID or in a Gap event. The arrays of the result are valid until the next scan.
+        """
+        with self._subjects.lock:
+            found = self._scan(data, offset, at_end)
+        if found is None:
+            return None
+        if isinstance(found, Segment):
+            return ScannedEvents.of(found)
+        end, count = found
+        events = self._columns.events
+        return ScannedEvents(
+            offset,
+            offset + end,
+            events.offset[:count],
+            events.size[:count],
+            events.time[:count],
+            events.type[:count],
+            events.role[:count],
+        )
+
+    def _scan(
+        self, data: npt.NDArray[np.uint8], offset: int, at_end: bool
+    ) -> Segment | tuple[int, int] | None:
+        """Scan the next bytes, and return the place in ``data`` where the scanned events end and their number.
+
+        Return a segment for a second format description event, and None for the cases of :meth:`scan`.
+        """
         place_before = int(self._state["place"][0])
         columns = self._columns
         at = count = boundary = boundary_count = 0
@@ -213,7 +248,7 @@ class FileScanner:
         elif count == 0 or at_end:
             self._state["place"] = place_before
             return None
-        return self._segment(data, offset, at, count, continues)
+        return at, count
 
     def _segment(
         self, data: npt.NDArray[np.uint8], offset: int, end: int, count: int, continues: bool

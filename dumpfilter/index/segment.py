@@ -230,6 +230,36 @@ class Segment:
         return txn
 
 
+@dataclass(frozen=True)
+class ScannedEvents:
+    """Consecutive events of a binlog file, without their grouping into transactions.
+
+    The members are those of :class:`Segment` with the same names. The scanner may use the arrays again for its next
+    scan.
+    """
+
+    start: int
+    end: int
+    offset: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+    time: npt.NDArray[np.uint32]
+    type: npt.NDArray[np.uint8]
+    role: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, segment: Segment) -> ScannedEvents:
+        """Return the events of a segment."""
+        return cls(
+            segment.start,
+            segment.end,
+            segment.offset,
+            segment.size,
+            segment.time,
+            segment.type,
+            segment.role,
+        )
+
+
 class Columns:
     """The arrays that a scan writes into, used again for each segment. :class:`Segment` describes the arrays."""
 

@@ -218,8 +218,12 @@ class _Texts:
 
     def has_word(self, number: int, *words: bytes) -> bool:
         """Tell whether a statement has one of the words in its text, in any case."""
-        event = self.event(number).upper()
-        return any(word in event for word in words)
+        if EventType(int(self.segment.type[number])).kind.compressed:
+            query = self.query(number)
+            text = b"" if query is None else query.raw.upper()
+        else:
+            text = self.event(number).upper()
+        return any(word in text for word in words)
 
     def query(self, number: int) -> QueryEvent | None:
         """Return the decoded statement of an event; None when the statement cannot be decoded."""

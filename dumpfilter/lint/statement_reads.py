@@ -118,14 +118,13 @@ def statements_that_depend(rule_filter: ReplicationFilter, knowledge: SetKnowled
     if not rule_filter.is_on or not knowledge.is_ordered:
         return
     triggers = _Triggers()
-    made: set[Name] = set()
     temporary: set[Name] = set()
     for event in knowledge.events:
         statement = event.subject
         if isinstance(statement, TableSubject):
             continue
-        for table in event.effects.makes:
-            (temporary if event.effects.temporary else made).add(_resolved(table, statement))
+        if event.effects.temporary:
+            temporary.update(_resolved(table, statement) for table in event.effects.makes)
         triggers.follow(event, statement)
         for chain in triggers.fired_by(event, statement):
             yield from _fired(rule_filter, event, statement, chain)

@@ -24,10 +24,10 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from dumpfilter.errors import DumpfilterError, OptionError
+from dumpfilter.errors import DumpfilterError
 from dumpfilter.options.port_file import write_port
 from dumpfilter.security.exposure import Lack, check_listener, is_loopback
-from dumpfilter.security.listening import reason_not_to_listen
+from dumpfilter.security.listening import listening_error, reason_not_to_listen
 
 # At run time this import would load a large package that an endpoint without TLS does not need.
 if TYPE_CHECKING:
@@ -105,10 +105,11 @@ def serving_metrics(
     try:
         server = _Server(endpoint, collected)
     except (OSError, OverflowError) as error:
-        reason = reason_not_to_listen(error) if isinstance(error, OSError) else error
-        raise OptionError(
+        reason = reason_not_to_listen(error) if isinstance(error, OSError) else str(error)
+        raise listening_error(
             f"cannot serve metrics on {endpoint.host}:{endpoint.port}: {reason}; choose others with "
-            "--metrics-address and --metrics-port"
+            "--metrics-address and --metrics-port",
+            reason,
         ) from None
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()

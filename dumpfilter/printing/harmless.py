@@ -373,9 +373,9 @@ class Harmless:
                 for key in self._grants(found, query):
                     known.is_never_made(key)
             return
+        self._note_kept(found, query)
         if found.verb is Verb.ALTER and found.is_plain_table:
             self.drifted |= dict.fromkeys(key for key in self._keys(found, query) if known.is_present(key))
-        self._note_kept(found, query)
         for name in self._made_names(found):
             known.is_never_made(known.key(found.thing, name, current))
         if found.temporary and found.thing is Thing.TABLE:

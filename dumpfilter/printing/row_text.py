@@ -14,12 +14,11 @@ import numpy as np
 
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.compression import rows_data
-from dumpfilter.binlog.decimals import decimal_text
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.rows import RowsHeader, TableMap, is_pre_ga
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.printing.literals import quoted_name
-from dumpfilter.rows import Column, EventRows, Row, Value
+from dumpfilter.rows import Column, Printed, PrintedColumn, RowPrinter
 from dumpfilter.rows.json_binary import changes_expression, json_changes, json_value, sql_quoted
 from dumpfilter.rows.table import char_length
 
@@ -131,62 +130,40 @@ class RowText:
 
     def __init__(self, verbosity: int) -> None:
         self._verbosity = verbosity
-        self._events = EventRows()
-        self._printers: dict[tuple[Family, Column], tuple[ToSql, bytes]] = {}
+        self._printer = RowPrinter(self._column, _ESCAPES)
 
     def lines(
         self, table: TableMap, rows: RowsHeader, data: bytes | memoryview, family: Family
     ) -> Iterator[bytes]:
-        """Yield the lines for the rows of a rows event, each with its line end.
+        """Yield the lines for the rows of a rows event, in pieces of whole rows.
 
         ``table`` is the event's table map with the names to print. ``data`` are its uncompressed rows. Raises
         BinlogError for malformed rows.
         """
         name = _in_one_line(quoted_name(table.database) + b"." + quoted_name(table.table))
-        extra = _extra_line(rows)
-        for row in self._events.rows(table, rows, data, family):
-            yield extra
-            yield from self._row(rows, row, name, family)
+        head = _extra_line(rows) + _HEADS[rows.kind] % name
+        between = b"### SET\n" if rows.kind == "update" else b""
+        return self._printer.lines(table, rows, data, family, (head, between))
 
-    def _row(self, rows: RowsHeader, row: Row, name: bytes, family: Family) -> Iterator[bytes]:
-        if rows.kind == "insert":
-            yield b"### INSERT INTO %s\n### SET\n" % name
-        elif rows.kind == "delete":
-            yield b"### DELETE FROM %s\n### WHERE\n" % name
-        else:
-            yield b"### UPDATE %s\n### WHERE\n" % name
-        for value in row.before or ():
-            yield self._value(value, family)
-        if rows.kind == "update":
-            yield b"### SET\n"
-        for value in row.after or ():
-            yield self._value(value, family)
-
-    def _value(self, value: Value, family: Family) -> bytes:
-        key = (family, value.column)
-        known = self._printers.get(key)
-        if known is None:
-            if len(self._printers) >= _MOST_PRINTERS:
-                self._printers.clear()
-            known = self._printers[key] = (_printer(value.column, family), _type_text(value.column, family))
-        print_value, type_text = known
-        if value.data is None:
-            text = b"NULL"
-        elif value.is_changes:
-            changes = list(json_changes(value.data))
-            text = changes_expression(f"@{value.number}", changes, _CHANGES_LINE).encode()
-        else:
-            text = print_value(value.data)
-        types = b""
+    def _column(self, number: int, column: Column, family: Family) -> PrintedColumn:
+        types = not_null = null = b""
         if self._verbosity >= TYPES:
-            column = value.column
-            types = b" /* %s meta=%d nullable=%d is_null=%d */" % (
-                type_text,
+            types = b" /* %s meta=%d nullable=%d is_null=" % (
+                _type_text(column, family),
                 column.metadata,
                 column.nullable,
-                value.data is None,
             )
-        return b"###   @%d=%s%s\n" % (value.number, text, types)
+            not_null, null = b"%d */" % False, b"%d */" % True
+        form, parameter = _form(column)
+        return PrintedColumn(
+            form,
+            parameter,
+            b"###   @%d=" % number,
+            types + not_null + b"\n",
+            b"NULL" + types + null + b"\n",
+            _PENDING_PRINTERS.get(column.type, _unprintable),
+            lambda data: changes_expression(f"@{number}", list(json_changes(data)), _CHANGES_LINE).encode(),
+        )
 
 
 _ONE_LINE = bytes.maketrans(b"\n\r\0", b"   ")
@@ -197,8 +174,11 @@ def _in_one_line(name: bytes) -> bytes:
     return name.translate(_ONE_LINE)
 
 
-_MOST_PRINTERS = 1 << 14
-"""The most columns whose printing is remembered."""
+_HEADS = {
+    "insert": b"### INSERT INTO %s\n### SET\n",
+    "delete": b"### DELETE FROM %s\n### WHERE\n",
+    "update": b"### UPDATE %s\n### WHERE\n",
+}
 
 
 def _extra_line(rows: RowsHeader) -> bytes:
@@ -248,46 +228,15 @@ def _type_name(column: Column, family: Family) -> str:
     return f"{name} COMPRESSED" if kind in (T.VARCHAR_COMPRESSED, T.BLOB_COMPRESSED) else name
 
 
-def _printer(column: Column, family: Family) -> ToSql:
+def _form(column: Column) -> tuple[Printed, int]:
     kind, metadata = column.type, column.metadata
     if kind in _INTEGER_NAMES:
-        return _integer
-    if kind in (T.ENUM, T.SET, T.BIT):
-        return _bits_printer(column)
-    if kind == T.NEWDECIMAL:
-        return lambda data: decimal_text(data, metadata >> 8, metadata & 0xFF).encode()
-    if kind == T.JSON:
-        return _json
-    if kind in _FRACTION_PRINTERS:
-        print_fraction = _FRACTION_PRINTERS[kind]
-        return lambda data: print_fraction(data, metadata)
-    if kind in _PLAIN_PRINTERS:
-        return _PLAIN_PRINTERS[kind]
-    escapes = _ESCAPES[family]
-    return lambda data: _quoted(data, escapes)
-
-
-def _quoted(data: bytes, escapes: list[bytes]) -> bytes:
-    return b"'" + b"".join([escapes[byte] for byte in data]) + b"'"
-
-
-def _integer(data: bytes) -> bytes:
-    signed = int.from_bytes(data, "little", signed=True)
-    if signed >= 0:
-        return b"%d" % signed
-    # The programs do not know whether the column is UNSIGNED, and print both numbers.
-    return b"%d (%d)" % (signed, int.from_bytes(data, "little"))
-
-
-def _bits_printer(column: Column) -> ToSql:
-    metadata = column.metadata
-    if column.type == T.BIT:
-        count = 8 * (metadata >> 8) + (metadata & 0xFF)
-        return lambda data: f"b'{int.from_bytes(data, 'big') & ((1 << count) - 1):0{count}b}'".encode()
-    if column.type == T.ENUM:
-        return lambda data: b"%d" % int.from_bytes(data, "little")
-    # Like the programs, print the bytes of a SET in the order in which they are stored: the lowest byte is first.
-    return lambda data: f"b'{int.from_bytes(data, 'big'):0{8 * len(data)}b}'".encode()
+        return Printed.INTEGER, 0
+    if kind == T.BIT:
+        return Printed.BITS, 8 * (metadata >> 8) + (metadata & 0xFF)
+    if kind in _PENDING_PRINTERS:
+        return Printed.PENDING, 0
+    return _FORMS.get(kind, Printed.STRING), metadata
 
 
 def _json(data: bytes) -> bytes:
@@ -312,80 +261,28 @@ def _vector(data: bytes) -> bytes:
     return b"[" + b",".join(b"%.5e" % value for value in np.frombuffer(data, "<f4").tolist()) + b"]"
 
 
-def _date(data: bytes) -> bytes:
-    value = int.from_bytes(data, "little")
-    return b"'%04d:%02d:%02d'" % (value >> 9, value >> 5 & 15, value & 31)
+def _unprintable(data: bytes) -> bytes:
+    raise AssertionError("compiled code prints the values of this column")
 
 
-def _old_time(data: bytes) -> bytes:
-    value = int.from_bytes(data, "little", signed=True)
-    sign = b"-" if value < 0 else b""
-    value = abs(value)
-    return b"'%s%02d:%02d:%02d'" % (sign, value // 10000, value // 100 % 100, value % 100)
-
-
-def _old_datetime(data: bytes) -> bytes:
-    date, clock = divmod(int.from_bytes(data, "little"), 1_000_000)
-    return b"'%04d-%02d-%02d %02d:%02d:%02d'" % (
-        date // 10000,
-        date // 100 % 100,
-        date % 100,
-        clock // 10000,
-        clock // 100 % 100,
-        clock % 100,
-    )
-
-
-def _fraction(value: int, decimals: int) -> bytes:
-    # The fraction has two digits a byte, and the last digit of an odd number of decimals is not shown.
-    return b".%0*d" % (decimals, value // 10 if decimals & 1 else value) if decimals else b""
-
-
-def _time2(data: bytes, decimals: int) -> bytes:
-    shift = 8 * (len(data) - 3)
-    value = int.from_bytes(data, "big") - (0x800000 << shift)
-    sign = b"-" if value < 0 else b""
-    seconds, fraction = abs(value) >> shift, abs(value) & ((1 << shift) - 1)
-    clock = b"%02d:%02d:%02d" % (seconds >> 12 & 0x3FF, seconds >> 6 & 63, seconds & 63)
-    return b"'%s%s%s'" % (sign, clock, _fraction(fraction, decimals))
-
-
-def _datetime2(data: bytes, decimals: int) -> bytes:
-    value = int.from_bytes(data[:5], "big") - 0x8000000000
-    sign = b"-" if value < 0 else b""
-    days, clock = abs(value) >> 17, abs(value) & 0x1FFFF
-    text = b"%04d-%02d-%02d %02d:%02d:%02d" % (
-        (days >> 5) // 13,
-        (days >> 5) % 13,
-        days & 31,
-        clock >> 12,
-        clock >> 6 & 63,
-        clock & 63,
-    )
-    return b"'%s%s%s'" % (sign, text, _fraction(int.from_bytes(data[5:], "big"), decimals))
-
-
-def _timestamp2(data: bytes, decimals: int) -> bytes:
-    return b"%d%s" % (
-        int.from_bytes(data[:4], "big"),
-        _fraction(int.from_bytes(data[4:], "big"), decimals),
-    )
-
-
-_FRACTION_PRINTERS: dict[int, Callable[[bytes, int], bytes]] = {
-    T.TIME2: _time2,
-    T.DATETIME2: _datetime2,
-    T.TIMESTAMP2: _timestamp2,
+_FORMS = {
+    T.ENUM: Printed.NUMBER,
+    T.SET: Printed.SET,
+    T.YEAR: Printed.YEAR,
+    T.DATE: Printed.DATE,
+    T.NEWDATE: Printed.DATE,
+    T.TIME: Printed.OLD_TIME,
+    T.DATETIME: Printed.OLD_DATETIME,
+    T.TIMESTAMP: Printed.NUMBER,
+    T.TIME2: Printed.TIME,
+    T.DATETIME2: Printed.DATETIME,
+    T.TIMESTAMP2: Printed.TIMESTAMP,
+    T.NEWDECIMAL: Printed.DECIMAL,
 }
-_PLAIN_PRINTERS: dict[int, ToSql] = {
+_PENDING_PRINTERS: dict[int, ToSql] = {
     T.FLOAT: _float,
     T.DOUBLE: _double,
-    T.YEAR: lambda data: b"%04d" % (1900 + data[0]),
-    T.DATE: _date,
-    T.NEWDATE: _date,
-    T.TIME: _old_time,
-    T.DATETIME: _old_datetime,
-    T.TIMESTAMP: lambda data: b"%d" % int.from_bytes(data, "little"),
+    T.JSON: _json,
     T.VECTOR: _vector,
     T.NULL: lambda data: b"NULL",
 }

@@ -83,7 +83,8 @@ _HEX = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _little(data, at, width):
+def little(data, at, width):
+    """Return the little-endian number in ``width`` bytes, as uint64."""
     value = np.uint64(0)
     for k in range(width):
         value |= np.uint64(data[at + k]) << np.uint64(8 * k)
@@ -91,7 +92,8 @@ def _little(data, at, width):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _big(data, at, width):
+def big(data, at, width):
+    """Return the big-endian number in ``width`` bytes, as int64."""
     value = np.int64(0)
     for k in range(width):
         value = value << 8 | np.int64(data[at + k])
@@ -99,8 +101,8 @@ def _big(data, at, width):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _number(out, at, value, least):
-    # Write an unsigned number with at least ``least`` digits.
+def put_number(out, at, value, least):
+    """Write an unsigned number with at least ``least`` digits, and return the offset behind it."""
     digits = 1
     rest = value // np.uint64(10)
     while rest:
@@ -115,8 +117,9 @@ def _number(out, at, value, least):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _two(out, at, value, mark):
-    at = _number(out, at, np.uint64(value), 2)
+def two(out, at, value, mark):
+    """Write a number with at least two digits and ``mark`` (0: none), and return the offset behind them."""
+    at = put_number(out, at, np.uint64(value), 2)
     if mark:
         out[at] = mark
         at += 1
@@ -125,28 +128,28 @@ def _two(out, at, value, mark):
 
 @njit(cache=True, nogil=True, inline="always")
 def _date(out, at, year, month, day):
-    at = _number(out, at, np.uint64(year), 4)
+    at = put_number(out, at, np.uint64(year), 4)
     out[at] = 45
-    at = _two(out, at + 1, month, 45)
-    return _two(out, at, day, 0)
+    at = two(out, at + 1, month, 45)
+    return two(out, at, day, 0)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _clock(out, at, hour, minute, second):
-    at = _two(out, at, hour, 58)
-    at = _two(out, at, minute, 58)
-    return _two(out, at, second, 0)
+    at = two(out, at, hour, 58)
+    at = two(out, at, minute, 58)
+    return two(out, at, second, 0)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _fraction(out, at, value, decimals):
-    # Write ``decimals`` digits of a fraction, which is stored in (decimals + 1) // 2 bytes of two digits each.
+def put_fraction(out, at, value, decimals):
+    """Write ``decimals`` digits of a fraction, stored with two digits a byte, and return the offset behind them."""
     if decimals == 0:
         return at
     if decimals & 1:
         value //= 10
     out[at] = 46
-    return _number(out, at + 1, np.uint64(value), decimals)
+    return put_number(out, at + 1, np.uint64(value), decimals)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -172,9 +175,10 @@ def _unix_time(out, at, seconds):
 
 
 @njit(cache=True, nogil=True)
-def _time2(data, at, decimals, out, o):
+def time2(data, at, decimals, out, o):
+    """Write a TIME with fractions of a second, and return the offset behind it."""
     width = (decimals + 1) >> 1
-    whole = _big(data, at, 3 + width)
+    whole = big(data, at, 3 + width)
     # The number is biased, so that times sort as their bytes do.
     value = whole - (np.int64(0x800000) << (8 * width))
     if value < 0:
@@ -184,12 +188,13 @@ def _time2(data, at, decimals, out, o):
     seconds = value >> (8 * width)
     fraction = value & ((np.int64(1) << (8 * width)) - 1)
     o = _clock(out, o, seconds >> 12 & 0x3FF, seconds >> 6 & 63, seconds & 63)
-    return _fraction(out, o, fraction, decimals)
+    return put_fraction(out, o, fraction, decimals)
 
 
 @njit(cache=True, nogil=True)
-def _datetime2(data, at, decimals, out, o):
-    value = _big(data, at, 5) - 0x8000000000
+def datetime2(data, at, decimals, out, o):
+    """Write a DATETIME with fractions of a second, and return the offset behind it."""
+    value = big(data, at, 5) - 0x8000000000
     if value < 0:
         out[o] = 45
         o += 1
@@ -199,12 +204,13 @@ def _datetime2(data, at, decimals, out, o):
     o = _date(out, o, months // 13, months % 13, days & 31)
     out[o] = 32
     o = _clock(out, o + 1, clock >> 12, clock >> 6 & 63, clock & 63)
-    return _fraction(out, o, _big(data, at + 5, (decimals + 1) >> 1), decimals)
+    return put_fraction(out, o, big(data, at + 5, (decimals + 1) >> 1), decimals)
 
 
 @njit(cache=True, nogil=True)
-def _old_time(data, at, length, form, out, o):
-    value = np.int64(_little(data, at, length))
+def old_time(data, at, length, form, out, o):
+    """Write a value of a temporal type without fractions, and return the offset behind it."""
+    value = np.int64(little(data, at, length))
     if form == Form.OLD_TIME:
         if value >= 0x800000:
             value = 0x1000000 - value
@@ -222,7 +228,8 @@ def _old_time(data, at, length, form, out, o):
 
 
 @njit(cache=True, nogil=True)
-def _decimal(data, at, precision, scale, out, o):
+def decimal(data, at, precision, scale, out, o):
+    """Write a DECIMAL, and return the offset behind it."""
     # bin2decimal: big-endian groups of 9 digits in 4 bytes; the first bit is the sign, inverted, and a negative number
     # has all bits inverted.
     flip = np.int64(0) if data[at] & 0x80 else np.int64(0xFF)
@@ -250,10 +257,10 @@ def _decimal(data, at, precision, scale, out, o):
                 value = value << 8 | byte
                 here += 1
             if begun:
-                o = _number(out, o, np.uint64(value), digits)
+                o = put_number(out, o, np.uint64(value), digits)
             elif value:
                 begun = True
-                o = _number(out, o, np.uint64(value), 1)
+                o = put_number(out, o, np.uint64(value), 1)
             left -= digits
         if part == 0:
             if not begun:
@@ -268,7 +275,8 @@ def _decimal(data, at, precision, scale, out, o):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _bits(value, count, out, o):
+def bits(value, count, out, o):
+    """Write the lowest ``count`` bits of a number as ``b'101'``, and return the offset behind them."""
     out[o] = 98
     out[o + 1] = 39
     for k in range(count):
@@ -343,7 +351,8 @@ def _hexadecimal(data, at, end, out, o):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _copied(data, at, end, out, o):
+def copied(data, at, end, out, o):
+    """Copy bytes to ``out``, and return the offset behind them."""
     for k in range(at, end):
         out[o] = data[k]
         o += 1
@@ -353,15 +362,15 @@ def _copied(data, at, end, out, o):
 @njit(cache=True, nogil=True)
 def _named(data, at, length, form, parameter, labels, out, o):
     text, label_at = labels
-    value = _little(data, at, length)
+    value = little(data, at, length)
     label, names = parameter >> 16, parameter & 0xFFFF
     if form == Form.ENUM:
         if value == 0:
             return o  # the empty string that stands for an invalid value
         if value > np.uint64(names):
-            return _number(out, o, value, 1)
+            return put_number(out, o, value, 1)
         k = label + np.int64(value) - 1
-        return _copied(text, label_at[k], label_at[k + 1], out, o)
+        return copied(text, label_at[k], label_at[k + 1], out, o)
     begun = False
     for k in range(64):
         if value >> np.uint64(k) & np.uint64(1):
@@ -370,9 +379,9 @@ def _named(data, at, length, form, parameter, labels, out, o):
                 o += 1
             begun = True
             if k < names:
-                o = _copied(text, label_at[label + k], label_at[label + k + 1], out, o)
+                o = copied(text, label_at[label + k], label_at[label + k + 1], out, o)
             else:
-                o = _number(out, o, np.uint64(k + 1), 1)
+                o = put_number(out, o, np.uint64(k + 1), 1)
     return o
 
 
@@ -427,20 +436,20 @@ def write_texts(data, start, length, column, forms, parameters, labels, out, out
             pending[k] = True
         elif form == Form.UTF8:
             if is_utf8(data, at, at + size):
-                o = _copied(data, at, at + size, out, o)
+                o = copied(data, at, at + size, out, o)
             else:
                 o = _hexadecimal(data, at, at + size, out, o)
         elif form == Form.SIGNED:
-            value = _little(data, at, size)
+            value = little(data, at, size)
             if value >> np.uint64(8 * size - 1) & np.uint64(1):
                 out[o] = 45
                 o += 1
                 value = ~value + np.uint64(1)
                 if size < 8:
                     value &= (np.uint64(1) << np.uint64(8 * size)) - np.uint64(1)
-            o = _number(out, o, value, 1)
+            o = put_number(out, o, value, 1)
         elif form == Form.UNSIGNED:
-            o = _number(out, o, _little(data, at, size), 1)
+            o = put_number(out, o, little(data, at, size), 1)
         elif form == Form.LATIN1:
             o = _latin1(data, at, at + size, out, o)
         elif form == Form.HEX:
@@ -451,13 +460,13 @@ def write_texts(data, start, length, column, forms, parameters, labels, out, out
                 out[o] = 48
                 o += 1
         elif form == Form.DECIMAL:
-            o = _decimal(data, at, parameter >> 8, parameter & 255, out, o)
+            o = decimal(data, at, parameter >> 8, parameter & 255, out, o)
         elif form == Form.ENUM or form == Form.SET:
             o = _named(data, at, size, form, parameter, labels, out, o)
         elif form == Form.BITS:
-            o = _bits(np.uint64(_big(data, at, size)), parameter, out, o)
+            o = bits(np.uint64(big(data, at, size)), parameter, out, o)
         elif form == Form.SET_BITS:
-            o = _bits(_little(data, at, size), 8 * size, out, o)
+            o = bits(little(data, at, size), 8 * size, out, o)
         else:
             o = _moment(data, at, size, form, parameter, out, o)
     out_at[start.size] = o
@@ -467,19 +476,19 @@ def write_texts(data, start, length, column, forms, parameters, labels, out, out
 @njit(cache=True, nogil=True)
 def _moment(data, at, size, form, decimals, out, o):
     if form == Form.TIMESTAMP:
-        o = _unix_time(out, o, _big(data, at, 4))
-        return _fraction(out, o, _big(data, at + 4, (decimals + 1) >> 1), decimals)
+        o = _unix_time(out, o, big(data, at, 4))
+        return put_fraction(out, o, big(data, at + 4, (decimals + 1) >> 1), decimals)
     if form == Form.DATETIME:
-        return _datetime2(data, at, decimals, out, o)
+        return datetime2(data, at, decimals, out, o)
     if form == Form.TIME:
-        return _time2(data, at, decimals, out, o)
+        return time2(data, at, decimals, out, o)
     if form == Form.DATE:
-        value = np.int64(_little(data, at, 3))
+        value = np.int64(little(data, at, 3))
         return _date(out, o, value >> 9, value >> 5 & 15, value & 31)
     if form == Form.YEAR:
         # The year 0000 is stored as 0, and the others from 1901 on.
-        return _number(out, o, np.uint64(1900 + data[at] if data[at] else 0), 4)
-    return _old_time(data, at, size, form, out, o)
+        return put_number(out, o, np.uint64(1900 + data[at] if data[at] else 0), 4)
+    return old_time(data, at, size, form, out, o)
 
 
 @njit(cache=True, nogil=True)
@@ -493,10 +502,10 @@ def splice(texts, text_at, pending, more, more_at, out, out_at):
     for k in range(pending.size):
         out_at[k] = o
         if pending[k]:
-            o = _copied(more, more_at[n], more_at[n + 1], out, o)
+            o = copied(more, more_at[n], more_at[n + 1], out, o)
             n += 1
         else:
-            o = _copied(texts, text_at[k], text_at[k + 1], out, o)
+            o = copied(texts, text_at[k], text_at[k + 1], out, o)
     out_at[pending.size] = o
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from dumpfilter.rows._cell_kernels import Layouts
 from dumpfilter.rows._text_kernels import Form, Labels
 from dumpfilter.rows.charsets import BINARY, LATIN1, UTF8, codec_of, decode
 from dumpfilter.rows.table import INTEGERS, Column, Table, char_length, describe_table
+from dumpfilter.rows.typed import with_names
 from dumpfilter.rows.values import ToText, to_text
 
 BEFORE, AFTER = 1, 2
@@ -88,11 +90,15 @@ class LayoutTable:
     """The layouts met so far. Each has a number, by which the compiled code finds its columns.
 
     With ``fill_unchanged``, a JSON value that a partial update leaves unchanged is that of the before-image. Otherwise
-    the value is an empty list of changes.
+    the value is an empty list of changes. ``names`` name the columns of tables whose binlog does not
+    (:func:`dumpfilter.rows.typed.with_names`).
     """
 
-    def __init__(self, *, fill_unchanged: bool = True) -> None:
+    def __init__(self, *, fill_unchanged: bool = True, names: Sequence[str] = ()) -> None:
         self._fill_unchanged = fill_unchanged
+        self._names = names
+        self.described: list[tuple[Column, Family]] = []
+        """All columns, by number, and the family of the server of each."""
         self.tables: dict[TableKey, KnownTable] = {}
         self._columns: list[tuple[Form, int, int, str, ToText]] = []
         self._labels: list[bytes] = []
@@ -112,8 +118,10 @@ class LayoutTable:
     def add_table(self, key: TableKey, table: TableMap, family: Family) -> KnownTable:
         """Add and return the table of a Table_map event. Raises BinlogCorrupt."""
         plan = ColumnPlan.from_table_map(table)
-        known = KnownTable(describe_table(table, family), table, plan, len(self._columns))
+        described = with_names(describe_table(table, family), self._names)
+        known = KnownTable(described, table, plan, len(self._columns))
         for column in known.table.columns:
+            self.described.append((column, family))
             self._columns.append((*self._form(column, family), column.name, to_text(column, family)))
         self.tables[key] = known
         self._forms = None

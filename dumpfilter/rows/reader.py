@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from dumpfilter.errors import BinlogCorrupt, BinlogError
 from dumpfilter.rows._cell_kernels import columns_of_cells
 from dumpfilter.rows.cells import RowsError, documents_before, find_cells
 from dumpfilter.rows.layouts import AFTER, BEFORE, KnownTable, LayoutTable, TableKey
+from dumpfilter.rows.structs import Images, structs
 from dumpfilter.rows.texts import NO_DOCUMENTS, CellError, cell_texts
 
 MAP_TYPE = pa.map_(pa.string(), pa.string())
@@ -42,9 +44,9 @@ class ChangedRows(NamedTuple):
     event: Int64
     """The number of the rows event that each row belongs to, ascending."""
     before: pa.MapArray
-    """The rows before the change (:data:`MAP_TYPE`); null for inserted rows."""
+    """The rows before the change (:data:`MAP_TYPE`, or a struct); null for inserted rows."""
     after: pa.MapArray
-    """The rows after the change (:data:`MAP_TYPE`); null for deleted rows.
+    """The rows after the change (:data:`MAP_TYPE`, or a struct); null for deleted rows.
 
     With ``binlog_row_image=MINIMAL`` the after-image of an update has the changed columns only.
     """
@@ -102,11 +104,20 @@ class RowImageReader:
     """A reader of the row images in a stream of events, which begins between two transactions.
 
     From one call to the next, the reader remembers the Table_map events in force.
+
+    Parameters:
+        types: the struct types of the rows before and after the change; None: maps of texts. Only the rows of one table
+            should be wanted then (:func:`dumpfilter.rows.typed.struct_of`).
+        names: the names of the columns, in order, of tables whose binlog does not tell names.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, types: tuple[pa.StructType, pa.StructType] | None = None, *, names: Sequence[str] = ()
+    ) -> None:
         self._maps: dict[int, _Mapped] = {}
-        self._layouts = LayoutTable()
+        self._types = types
+        self._names = names
+        self._layouts = LayoutTable(names=names)
 
     def read(
         self,
@@ -127,7 +138,7 @@ class RowImageReader:
         the event's position when an event cannot be decoded.
         """
         if self._layouts.column_count > _MOST_COLUMNS:
-            self._layouts = LayoutTable()
+            self._layouts = LayoutTable(names=self._names)
         events = _RowsEvents(data)
         view = memoryview(np.ascontiguousarray(data))  # type: ignore[arg-type]
         id_length = _id_length(fd)
@@ -215,22 +226,28 @@ class RowImageReader:
         documents = {cell: (int(starts[place]), int(lengths[place])) for cell, place in places.items()}
         event = of_event[found.row_event]
         images = layouts.images[layout_of[found.row_event]]
-        maps = []
-        for bit, cells, layout_at, columns_of, changed in (
-            (BEFORE, found.before, layouts.before, columns.before, NO_DOCUMENTS),
-            (AFTER, found.after, layouts.after, columns.after, documents),
+        made = []
+        for number, (bit, cells, layout_at, columns_of, changed) in enumerate(
+            (
+                (BEFORE, found.before, layouts.before, columns.before, NO_DOCUMENTS),
+                (AFTER, found.after, layouts.after, columns.after, documents),
+            )
         ):
             column = np.empty(cells.start.size, np.int64)
             columns_of_cells(found.row_event, layout_of, layout_at, columns_of, cells.row, column)
             try:
-                items = cell_texts(data, cells, column, self._layouts.forms(), changed)
+                made.append(self._images(data, Images(images & bit != 0, cells, column, changed), number))
             except CellError as error:
                 row = int(np.searchsorted(cells.row, error.cell, "right")) - 1
                 raise _at(error.error, int(position[event[row]])) from error.error
-            maps.append(
-                _maps(images & bit != 0, cells.row, self._layouts.forms().names.take(pa.array(column)), items)
-            )
-        return ChangedRows(event, *maps)
+        return ChangedRows(event, *made)
+
+    def _images(self, data: Bytes, images: Images, number: int) -> pa.Array:
+        forms = self._layouts.forms()
+        if self._types is not None:
+            return structs(data, images, forms, self._layouts.described, self._types[number])
+        items = cell_texts(data, images.cells, images.column, forms, images.documents)
+        return _maps(images.has, images.cells.row, forms.names.take(pa.array(images.column)), items)
 
 
 def _id_length(fd: FormatDescription) -> int:

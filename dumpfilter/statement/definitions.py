@@ -213,13 +213,13 @@ def _merged(text: str, family: Family) -> tuple[TableName, ...]:
 
 
 def _without_foreign_keys(text: str) -> bool:
-    # Only InnoDB checks foreign keys. Other engines ignore them.
+    # Only InnoDB checks foreign keys. Other engines ignore them. The engine stands behind the list of columns, of which
+    # one may have the name engine, and before a query.
     reader = TokenReader(text, dialect=BINLOG["mariadb"], most=MOST_TOKENS)
-    while not reader.at_end:
-        if reader.advance().word == "ENGINE":
-            reader.accept("=")
-            return reader.token.value.upper() != _INNODB
-    return False
+    if reader.skip_to("ENGINE", "SELECT", "AS") != "ENGINE":
+        return False
+    reader.accept("=")
+    return reader.token.value.upper() != _INNODB
 
 
 def _trigger(text: str, family: Family) -> tuple[tuple[Change, ...], Mentions]:

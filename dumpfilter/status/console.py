@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,10 +15,14 @@ Rows = list[dict[str, Any]]
 
 _COMMENT = "SELECT @@version_comment AS comment"
 
+_VERSION = re.compile(r"dumpfilter (\d\S*), ")
+"""The beginning of a console's version_comment, such as ``dumpfilter 0.2.0, master``."""
+
 
 def ask(login: ConsoleLogin, role: str, statements: Sequence[str]) -> tuple[str, list[Rows]]:
-    """Return the version of the process behind a console, and the rows of each statement.
+    """Return the version of the dumpfilter behind a console, and the rows of each statement.
 
+    The version is empty for a slave of an early release, which does not tell its version.
     ``role`` is ``master`` or ``slave``. Raises ConnectionLost when nothing answers, NotOurs when another program
     answers, and StatusRefused when the console refuses the login or a statement.
     """
@@ -25,7 +30,8 @@ def ask(login: ConsoleLogin, role: str, statements: Sequence[str]) -> tuple[str,
     try:
         ((comment,),) = _run(login, [_COMMENT])
         _check_role(str(comment["comment"]), role, where)
-        return str(comment["comment"]), _run(login, statements)
+        told = _VERSION.match(str(comment["comment"]))
+        return told[1] if told else "", _run(login, statements)
     except StatementFailed as error:
         raise StatusRefused(
             f"the console {where} refuses: {error}; give the console's --user and --password-file"

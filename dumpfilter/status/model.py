@@ -28,6 +28,11 @@ class NotOurs(ConnectionLost):
     """The error for an address at which another program answers than the one that was asked for."""
 
 
+def no_lag(text: str) -> OptionError:
+    """Return the error about a text that names no lag."""
+    return OptionError(f"--max-lag: {text!r} is no lag: write seconds (30s) or bytes (64M)")
+
+
 @dataclass(frozen=True)
 class MaxLag:
     """The largest lag that is no problem, in bytes or in seconds. The default allows any lag."""
@@ -37,19 +42,23 @@ class MaxLag:
 
     @classmethod
     def parse(cls, text: str) -> MaxLag:
-        """Parse a lag such as ``64M`` (bytes) or ``30s`` (seconds). Raises OptionError.
+        """Parse a lag such as ``64M`` or ``64MB`` (bytes), or ``30s`` (seconds). Raises OptionError.
 
-        >>> MaxLag.parse("30s"), MaxLag.parse("1K")
-        (MaxLag(nbytes=inf, seconds=30.0), MaxLag(nbytes=1024, seconds=inf))
+        >>> MaxLag.parse("30s"), MaxLag.parse("1K"), MaxLag.parse("1KB")
+        (MaxLag(nbytes=inf, seconds=30.0), MaxLag(nbytes=1024, seconds=inf), MaxLag(nbytes=1024, seconds=inf))
         """
         if not text.endswith("s"):
-            return cls(nbytes=parse_size(text, option="--max-lag"))
+            size = text.upper().removesuffix("B").removesuffix("I")
+            try:
+                return cls(nbytes=parse_size(size, option="--max-lag"))
+            except OptionError:
+                raise no_lag(text) from None
         try:
             seconds = float(text[:-1])
         except ValueError:
             seconds = -1.0
         if not 0 <= seconds < math.inf:
-            raise OptionError(f"--max-lag: {text!r} is no lag: write bytes (64M) or seconds (30s)")
+            raise no_lag(text)
         return cls(seconds=seconds)
 
     def exceeded(self, nbytes: int | None, seconds: float | None) -> bool:

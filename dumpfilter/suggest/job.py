@@ -32,6 +32,11 @@ MOST_RULES = 3
 _MOST_SCHEMAS = 10
 """The most schemas for which the traffic of a replica of this schema alone is shown."""
 
+_NOT_WHOLE = (
+    "the set has more changes of definitions than lint looks at: a suggested rule may have a fault that only a later "
+    "event shows"
+)
+
 NOBODY = SlaveDefinition("", (), FilterSemantics.CLASSIC, 0)
 """A replica without rules, which takes the place of missing slaves."""
 
@@ -66,7 +71,8 @@ def suggest(
     traffic = Traffic(measured)
     slaves = _grouped(definitions or [NOBODY], traffic)
     kept, unmatched = _kept(traffic, indexed, options.keep)
-    check = None if gather is None else Check(gather())
+    knowledge = None if gather is None else gather()
+    check = None if knowledge is None else Check(knowledge)
     search = Search(traffic, indexed.names, kept, check)
     groups = [[one] for one in slaves] + ([slaves] if len(slaves) > 1 else [])
     found = run(
@@ -104,8 +110,13 @@ def suggest(
             )
             for schema, one in zip(schemas, alone, strict=True)
         ),
-        without_reader=sum(one.bytes for one in tables if not one.slaves),
-        warnings=(*unmatched, *indexed.warnings(), *indexed.told_of_xa("sent to every slave")),
+        without_reader=sum(one.bytes_with_parts for one in tables if not one.slaves),
+        warnings=(
+            *unmatched,
+            *indexed.warnings(),
+            *indexed.told_of_xa("sent to every slave"),
+            *([] if knowledge is None or knowledge.is_whole else [_NOT_WHOLE]),
+        ),
     )
 
 
@@ -244,16 +255,22 @@ def _plan(
 
 
 def _tables(traffic: Traffic, slaves: Sequence[Slave], search: Search) -> tuple[TableWeight, ...]:
-    everything = traffic.by_name(None, None)
+    whole = traffic.by_name(None, None)
+    with_parts = traffic.by_name_with_parts(None, None)
     readers: dict[str, int] = {}
     for one in slaves:
         flags = search.flags(one)
-        for name in traffic.by_name(flags, one.definition.origin):
+        for name in traffic.by_name_with_parts(flags, one.definition.origin):
             readers[name] = readers.get(name, 0) + len(one.names)
-    total = max(sum(everything.values()), 1)
-    return tuple(
+    total = max(sum(whole.values()), 1)
+    found = [
         TableWeight(
-            name=replace_invalid_utf8(name), bytes=nbytes, share=nbytes / total, slaves=readers.get(name, 0)
+            name=name,
+            bytes=whole.get(name, 0),
+            bytes_with_parts=with_parts.get(name, 0),
+            share=with_parts.get(name, 0) / total,
+            slaves=readers.get(name, 0),
         )
-        for name, nbytes in everything.items()
-    )
+        for name in dict.fromkeys([*whole, *with_parts])
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.bytes_with_parts, -one.bytes, one.name)))

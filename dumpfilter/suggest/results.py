@@ -15,8 +15,12 @@ class TableWeight(_Model):
     name: str
     """``schema.table``, ``schema (statements)``, ``(several tables)``, or ``(no table)``."""
     bytes: int
+    """The bytes as ``bandwidth`` counts them: a compressed transaction of several tables is ``(several tables)``."""
+    bytes_with_parts: int
+    """The bytes with the table's share of compressed transactions, an estimate. Without such transactions it is
+    ``bytes``."""
     share: float
-    """The share of all bytes, from 0 to 1."""
+    """The share of ``bytes_with_parts`` in all bytes, from 0 to 1."""
     slaves: int
     """The number of slaves whose filters let any event of the table pass. This tells nothing about SELECTs."""
 
@@ -89,8 +93,8 @@ class Suggestions(_Model):
     checked: bool
     """Whether lint checked the rules. Without the check no rule is rejected."""
     estimates: bool = False
-    """Whether the bytes of ``tables`` and of rejected rules are estimates: compressed transactions have several tables,
-    and each table has its share of the compressed bytes."""
+    """Whether ``bytes_with_parts``, ``without_reader`` and the bytes of rejected rules are estimates: compressed
+    transactions have several tables, and each table has its share of the compressed bytes."""
     tables: tuple[TableWeight, ...]
     """The tables by their bytes, the largest first."""
     plans: tuple[Plan, ...]
@@ -99,6 +103,6 @@ class Suggestions(_Model):
     only_schemas: tuple[OnlySchema, ...]
     """Without slaves: what a replica of one schema would be sent. Empty with slaves."""
     without_reader: int
-    """The bytes of tables that no slave is sent."""
+    """The sum of ``bytes_with_parts`` of the tables that no slave is sent."""
     warnings: tuple[str, ...] = ()
     """Warnings about the binlogs, such as skipped files."""

@@ -19,10 +19,10 @@ NO_CLAIM = (
 """The limit of all suggestions, which every output shows."""
 
 SHARED = (
-    "~ Each table has its share of compressed transactions with several tables, an estimate. bandwidth counts these "
-    "transactions as a whole under (several tables)."
+    "~ Each table has its share of compressed transactions with several tables, an estimate. Their exact bytes are "
+    "under (several tables), as in bandwidth."
 )
-"""The reason why tables have other bytes in the output of ``bandwidth``."""
+"""The meaning of the column of estimates."""
 
 _LONGEST_NAMES = 60
 _REJECTED_SHOWN = 2
@@ -50,11 +50,16 @@ def _print_tables(found: Suggestions, console: Console, top: int) -> None:
     table = Table(title="Heaviest tables", title_justify="left", title_style="bold")
     table.add_column("table", overflow="fold")
     table.add_column("bytes", justify="right", no_wrap=True)
+    if found.estimates:
+        table.add_column("~ with shares", justify="right", no_wrap=True)
     table.add_column("share", justify="right", no_wrap=True)
     if slaves:
         table.add_column("applied by", justify="right", no_wrap=True)
     for one in found.tables[:top]:
-        row = [escape(visible(one.name)), _about(found) + human_bytes(one.bytes), human_percent(one.share)]
+        row = [escape(visible(one.name)), human_bytes(one.bytes)]
+        if found.estimates:
+            row.append("~ " + human_bytes(one.bytes_with_parts))
+        row.append(human_percent(one.share))
         if slaves:
             row.append(f"{one.slaves:,} of {slaves:,}" if one.slaves else "[yellow]no slave[/]")
         table.add_row(*row)
@@ -71,7 +76,7 @@ def _print_tables(found: Suggestions, console: Console, top: int) -> None:
 
 
 def _about(found: Suggestions) -> str:
-    """Return the sign before bytes of tables and of rejected rules."""
+    """Return the sign before the bytes of rejected rules and of tables without a reader."""
     return "~ " if found.estimates else ""
 
 

@@ -12,16 +12,13 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
+from dumpfilter.spark_jobs.bandwidth.evaluate import SEVERAL, Tables, name_of
 from dumpfilter.suggest.measure import Measured, Mixes, for_any_filter
 
 Ints = npt.NDArray[np.int64]
 
 Place = tuple[str, str]
 """A schema and a table."""
-
-SEVERAL = "(several tables)"
-NO_TABLE = "(no table)"
-STATEMENTS = "(statements)"
 
 
 class Traffic:
@@ -45,8 +42,7 @@ class Traffic:
             [isinstance(subject, TableSubject) for subject in self.subjects], np.bool_
         )
         self._mixes = _MixColumns(measured.mixes, self.numbers)
-        self._names: dict[int, str] = {}
-        """The names of conditions of the tally, by the condition's number."""
+        self._names = Tables(self._tallied)
 
     @property
     def tables(self) -> list[TableSubject]:
@@ -112,36 +108,23 @@ class Traffic:
         return np.ceil(found).astype(np.int64)
 
     def by_name(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> dict[str, int]:
-        """Return the sent bytes by name, mostly ``schema.table``, the largest first.
+        """Return the sent bytes by name, mostly ``schema.table``, as the command ``bandwidth`` counts them.
 
-        A table of compressed transactions has its share of their bytes.
+        A compressed transaction with several tables counts as a whole for :data:`SEVERAL`.
         """
-        tallied = self._tallied
-        sent = tallied.sent(self._of_tally(flags), origin)
-        of_condition = np.bincount(
-            tallied.condition[sent], weights=tallied.bytes[sent], minlength=len(tallied.conditions)
-        )
-        found: dict[str, float] = {}
-        for condition in np.flatnonzero(of_condition).tolist():
-            name = self._name_of_condition(condition)
-            found[name] = found.get(name, 0) + float(of_condition[condition])
+        sent = self._tallied.sent(self._of_tally(flags), origin)
+        found = self._names.bytes(self._tallied, sent).tolist()
+        return {name: nbytes for name, nbytes in zip(self._names.names, found, strict=True) if nbytes}
+
+    def by_name_with_parts(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> dict[str, int]:
+        """Return the sent bytes by name. A table has its share of compressed transactions, which is an estimate."""
+        found: dict[str, float] = dict(self.by_name(flags, origin))
         for number, share in self._mixes.shares(self._sent(flags)):
-            name = name_of(self.subjects[number])
+            name, _ = name_of(self.subjects[number])
             found[name] = found.get(name, 0) + share
         if SEVERAL in found:
             found[SEVERAL] = max(0.0, found[SEVERAL] - self._mixes.all_shares(self._sent(flags)))
-        rounded = {name: round(nbytes) for name, nbytes in found.items() if round(nbytes)}
-        return dict(sorted(rounded.items(), key=lambda item: (-item[1], item[0])))
-
-    def _name_of_condition(self, condition: int) -> str:
-        if condition not in self._names:
-            subject = self._tallied.table_of(condition)
-            if subject is not None:
-                self._names[condition] = name_of(subject)
-            else:
-                several = len(self._tallied.conditions.members(condition)) > 0
-                self._names[condition] = SEVERAL if several else NO_TABLE
-        return self._names[condition]
+        return {name: round(nbytes) for name, nbytes in found.items() if round(nbytes)}
 
     def _of_tally(self, flags: SubjectFlags | None) -> SubjectFlags | None:
         return None if flags is None else flags[: len(self._tallied.subjects)]
@@ -189,16 +172,6 @@ class _MixColumns:
             return 0.0
         any_sent = np.logical_or.reduceat(sent[self._member], self._start)
         return float(self._share[any_sent[self._mix]].sum())
-
-
-def name_of(subject: Subject) -> str:
-    """Return the name under which the bytes of a subject are listed."""
-    if isinstance(subject, TableSubject):
-        return f"{subject.database}.{subject.table}"
-    schemas = schemas_of_statement(subject)
-    if not schemas:
-        return NO_TABLE
-    return f"{next(iter(schemas))} {STATEMENTS}" if len(schemas) == 1 else SEVERAL
 
 
 def schemas_of_statement(subject: Subject) -> frozenset[str]:

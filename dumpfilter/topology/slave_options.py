@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ _OPTIONS = OptionNames([*_KINDS, "server-id", "lower-case-table-names", *_IDS], 
 _FILE_OPTIONS = OptionNames(
     [*(kind.option for kind in RuleKind), "server-id", "lower-case-table-names", "report-host"], [_SAME_ID]
 )
+_OPTION_IN_NAME = re.compile(r"\s-")
 _NO_NAME = ("", "my")
 """The stems of option files that do not tell replicas apart. The directory's name is then the slave's name."""
 
@@ -57,11 +59,12 @@ def slaves_of_text(text: str) -> list[SlaveDefinition]:
     ('web', ('--replicate-do-db=shop', '--replicate-ignore-table=shop.log'))
     """
     name, _, options = text.partition(":")
+    how = "write NAME:OPTIONS, such as 'web:--replicate-do-db=shop'"
     if not name.strip() or name.startswith("-"):
-        raise OptionError(
-            f"--slave {text!r}: the slave's name is missing; write NAME:OPTIONS, such as "
-            "'web:--replicate-do-db=shop'"
-        )
+        raise OptionError(f"--slave {text!r}: the slave's name is missing; {how}")
+    if _OPTION_IN_NAME.search(name):
+        # The slave would have no filter, and figures that nobody asked for.
+        raise OptionError(f"--slave {text!r}: the colon behind the slave's name is missing; {how}")
     place = f"slave {name!r}"
     replica = _Replica()
     try:

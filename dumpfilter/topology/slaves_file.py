@@ -96,7 +96,7 @@ def check_names(slaves: Iterable[SlaveDefinition], place: str = "") -> None:
     """Raise OptionError if two slaves have the same name. ``place`` begins the error's text."""
     for name, times in Counter(one.name for one in slaves).items():
         if times > 1:
-            raise OptionError(f"{place}{name!r}: two slaves have this name")
+            raise OptionError(f"{place}{name!r}: two slaves have this name; give each its own")
 
 
 def _from_toml(path: Path) -> list[SlaveDefinition]:

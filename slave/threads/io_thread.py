@@ -29,6 +29,7 @@ from dumpfilter.errors import (
     ConnectionLost,
     DumpfilterError,
     DumpTakenOver,
+    IdentityTaken,
     NotAMaster,
     PositionError,
     ProtocolMismatch,
@@ -451,7 +452,7 @@ class IoThread:
             # The master's users changed during the dump. The next call Register tells whether the slave may go on.
             return f"the master ended the dump: {details}"
         if code == grpc.StatusCode.ALREADY_EXISTS:
-            raise RegistrationRefused(f"{where}: {details}") from error
+            raise IdentityTaken(f"{where}: {details}") from error
         if code == grpc.StatusCode.NOT_FOUND:
             # The master restarted after the call Register, or another filter is imposed. Registering again helps.
             return f"the master does not know this slave (any more): {details}"

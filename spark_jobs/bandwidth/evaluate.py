@@ -97,7 +97,7 @@ class Tables:
         for condition in range(bare):
             subject = tallied.table_of(condition)
             if subject is not None:
-                name, place = _name(subject)
+                name, place = name_of(subject)
             else:
                 several = len(tallied.conditions.members(condition)) > 0
                 name, place = (SEVERAL if several else NO_TABLE), (None, None)
@@ -133,7 +133,8 @@ class Tables:
         return tuple(sorted(found, key=lambda one: (-one.bytes, one.name)))
 
 
-def _name(subject: Subject) -> tuple[str, tuple[str | None, str | None]]:
+def name_of(subject: Subject) -> tuple[str, tuple[str | None, str | None]]:
+    """Return the name under which reports list the bytes of a table or statement, with its database and table."""
     if isinstance(subject, TableSubject):
         database, table = replace_invalid_utf8(subject.database), replace_invalid_utf8(subject.table)
         return f"{database}.{table}", (database, table)
@@ -192,8 +193,13 @@ class Evaluate:
         return self.tallied.sent(None)
 
     def series(self, mask: Mask) -> Ints:
-        """Return the bytes in each time bucket, over the units (entries of the tally) that ``mask`` selects."""
+        """Return the bytes in each time bucket, over the units (entries of the tally) that ``mask`` selects.
+
+        Events without a timestamp count in the first bucket, if there is one.
+        """
         tallied = self.tallied
+        if not len(self.buckets):
+            return np.zeros(0, np.int64)
         places = np.clip(np.searchsorted(self.buckets, tallied.bucket[mask]), 0, len(self.buckets) - 1)
         return _sums(places, tallied.bytes[mask], len(self.buckets))
 

@@ -23,7 +23,7 @@ from dumpfilter import __version__
 from dumpfilter.binlog.query import TableName
 from dumpfilter.dump.conditions import EXACTLY, Conditions
 from dumpfilter.dump.stand_ins import Stretches
-from dumpfilter.dump.tallied import Origin, Tallied, with_shared_numbers
+from dumpfilter.dump.tallied import Origin, Tallied, summed, with_shared_numbers
 from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.spark_jobs.bandwidth.measure import Measured, Timing
 from dumpfilter.spark_jobs.bandwidth.measured_set import MeasuredFile, MeasuredSet
@@ -59,7 +59,7 @@ _CONDITIONS = {"kind": np.uint8, "required": np.int32, "start": np.int64, "membe
 
 def write_measurements(measured: MeasuredSet, path: Path) -> None:
     """Write measurements to a file. Raises OSError."""
-    tallies = with_shared_numbers([one.measured.tallied for one in measured.files])
+    tallies = [summed(one) for one in with_shared_numbers([one.measured.tallied for one in measured.files])]
     shared = tallies[0]
     arrays: dict[str, npt.NDArray[Any]] = {
         f"unit_{name}": np.concatenate([getattr(one, name) for one in tallies]) for name in _UNITS

@@ -15,7 +15,7 @@ import zstandard
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import DumpThread, render
-from dumpfilter.dump.tallied import SubjectFlags, Tallied, merge
+from dumpfilter.dump.tallied import SubjectFlags, Tallied, side_by_side
 from dumpfilter.dump.tally import Tally
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.filter import Filter
@@ -99,7 +99,7 @@ class Measured:
 
 def merged(parts: Sequence[Measured]) -> Measured:
     """Add up the measurements of all parts of the binlogs."""
-    found = Measured(merge([part.tallied for part in parts]))
+    found = Measured(side_by_side([part.tallied for part in parts]))
     for part in parts:
         for name, nbytes in part.schema_bytes.items():
             found.schema_bytes[name] = found.schema_bytes.get(name, 0) + nbytes
@@ -123,8 +123,11 @@ class MeasureRanges:
     slaves: int
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()
+    nbytes: int = 0
+    """The number of bytes of all ranges, of which each task reads a part."""
     most_units: int = MOST_UNITS
-    """The number of units (entries of the tally) above which the task adds up counts that all filters treat alike.
+    """The number of units (entries of the tally) of all tasks together above which a task adds up counts that all
+    filters treat alike. A task has the share of its bytes.
 
     The results that travel to the driver stay small. But they hold for these filters only, and every thread must ask
     every filter."""
@@ -136,6 +139,8 @@ class MeasureRanges:
         position."""
         state = _thread_state(self)
         state.tally.take()
+        ranges = tuple(ranges)
+        nbytes = sum(one.end - one.start for one in ranges)
         by_file: dict[int, Measured] = {}
         for number, some in itertools.groupby(ranges, lambda one: one.file):
             samples = _Samples()
@@ -145,7 +150,8 @@ class MeasureRanges:
             by_file[number] = Measured(
                 state.tally.take(), samples.schema_bytes, samples.samples, samples.timing
             )
-        if sum(len(found.tallied.condition) for found in by_file.values()) > self.most_units:
+        units = sum(len(found.tallied.condition) for found in by_file.values())
+        if units * max(self.nbytes, nbytes) > self.most_units * nbytes:
             for found in by_file.values():
                 found.tallied = found.tallied.folded(state.flags_of(found.tallied))
         return by_file

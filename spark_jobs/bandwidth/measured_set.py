@@ -20,7 +20,7 @@ from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.spark_jobs.bandwidth.evaluate import ask
 from dumpfilter.spark_jobs.bandwidth.measure import MOST_UNITS, GivenFilter, Measured, MeasureRanges, merged
-from dumpfilter.spark_jobs.engines.runner import Amount, Runner
+from dumpfilter.spark_jobs.engines.runner import Amount, Runner, cores_of
 from dumpfilter.spark_jobs.ranges.file_versions import FileVersion, versions_of
 from dumpfilter.spark_jobs.ranges.files import file_name
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_paths, paths_of
@@ -223,7 +223,7 @@ def _measured(
     """Measure the files that have ranges, and join them with the known ones."""
     measured_at = int(time.time())
     asked, filters = ask(slaves, indexed.names)
-    groups = grouped(indexed.ranges, options.range_size)
+    groups = grouped(indexed.ranges, options.range_size, cores_of(run)) if indexed.ranges else []
     measure = MeasureRanges(
         uuid.uuid4().hex,
         indexed.files,
@@ -231,7 +231,8 @@ def _measured(
         len(asked),
         options.bucket_seconds or default_bucket_seconds(indexed),
         schemas_among(indexed.subjects),
-        options.most_units // max(len(groups), 1),
+        indexed.nbytes,
+        options.most_units,
         options.verify_ranges,
         options.block_size,
     )

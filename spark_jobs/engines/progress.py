@@ -1,4 +1,4 @@
-"""The progress bar of a job's tasks, which looks the same for all engines."""
+"""The progress of a job's tasks, which looks the same for all engines: a bar, or lines where there is no terminal."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from dumpfilter import logs
 from dumpfilter.spark_jobs.engines.runner import Amount
 
 if TYPE_CHECKING:
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 _REFRESH = 0.2
 """The seconds between two updates of the progress bar."""
+
+LINE_SECONDS = 10.0
+"""The seconds between two lines about the progress, where there is no terminal. A shorter job has no line."""
 
 
 class Reached(NamedTuple):
@@ -29,17 +33,21 @@ class Reached(NamedTuple):
 def progress_bar(
     console: Console | None, label: str, total: int, amount: Amount, reached: Callable[[], Reached]
 ) -> Iterator[None]:
-    """Show the progress of a job during the body of a ``with`` statement, if ``console`` is a terminal.
+    """Show the progress of a job during the body of a ``with`` statement.
 
+    A terminal shows a bar. Another ``console`` gets a line from time to time, unless the log has errors only.
     ``total`` is the number of tasks. A thread calls ``reached`` again and again. An error of ``reached`` leaves the bar
     as it is.
     """
-    if console is None or not console.is_terminal:
+    if console is None or not (console.is_terminal or logs.shows(logs.Level.WARNING)):
         yield
         return
     over = threading.Event()
     thread = threading.Thread(
-        target=_follow, args=(console, label, total, amount, reached, over), name="progress", daemon=True
+        target=_follow if console.is_terminal else _write_lines,
+        args=(console, label, total, amount, reached, over),
+        name="progress",
+        daemon=True,
     )
     thread.start()
     try:
@@ -75,6 +83,25 @@ def _follow(
                 now = reached()
                 done = _bytes_of(now, total, amount) if amount.nbytes else now.tasks
                 bar.update(task, completed=min(float(done), whole), told=told_of(now, total, amount))
+
+
+def _write_lines(
+    console: Console,
+    label: str,
+    total: int,
+    amount: Amount,
+    reached: Callable[[], Reached],
+    over: threading.Event,
+) -> None:
+    while not over.wait(LINE_SECONDS):
+        with suppress(Exception):
+            told = told_of(reached(), total, amount)
+            if logs.is_json():
+                import structlog
+
+                structlog.get_logger("dumpfilter").info("progress", job=label, reached=told)
+            else:
+                console.print(f"{label}: {told}", markup=False, highlight=False, soft_wrap=True)
 
 
 def told_of(reached: Reached, total: int, amount: Amount) -> str:

@@ -64,6 +64,11 @@ def run_here(
     return [translated(function, task) for task in tasks]
 
 
+def cores_of(run: Runner) -> int:
+    """Return how many tasks a runner runs at the same time, which its attribute ``cores`` tells (default 1)."""
+    return max(1, int(getattr(run, "cores", 1)))
+
+
 def slices_for(nbytes: int, each: int, tasks: int) -> int:
     """Return into how many Spark tasks to divide ``tasks`` pieces of work that together read ``nbytes`` bytes.
 

@@ -40,6 +40,11 @@ class ThreadRunner:
         self._threads = threads or len(os.sched_getaffinity(0))
         self._console = console
 
+    @property
+    def cores(self) -> int:
+        """The number of tasks that run at the same time."""
+        return self._threads
+
     def __call__(
         self,
         function: Callable[[T], R],

@@ -23,11 +23,11 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.errors import BinlogError, BinlogUnreadable, BinlogUnsupported
 from dumpfilter.index.fileset import BinlogFile, SegmentReader
-from dumpfilter.index.segment import Segment
+from dumpfilter.index.segment import ScannedEvents
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import TimeSpans, joined, spans_of
 from dumpfilter.spark_jobs.engines.steps import step
-from dumpfilter.spark_jobs.ranges.files import open_file
+from dumpfilter.spark_jobs.ranges.files import RemoteFile, open_file
 from dumpfilter.spark_jobs.ranges.ranges import (
     BLOCK_SIZE,
     NONE_HELD,
@@ -43,9 +43,13 @@ RANGE_SIZE = 32 << 20
 between two transactions, so a range with a larger transaction is larger."""
 
 
-INDEX_BLOCK_SIZE = 8 << 20
-"""The number of bytes that the index pass reads at a time. Smaller reads would fit better into a processor's cache. But
-each read of a file in an object store is a request, and the latency of small requests would dominate."""
+INDEX_BLOCK_SIZE = 2 << 20
+"""The number of bytes of a file on this machine that the index pass reads at a time. Larger blocks and the arrays of
+their events leave the processor's cache before the scan has read them."""
+
+REMOTE_BLOCK_SIZE = 8 << 20
+"""The number of bytes of a remote file that the index pass reads at a time. Each read of a file in an object store is a
+request, and the latency of small requests would dominate."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ def index_file(
         found = _Pass(file, range_size)
         damage = None
         try:
-            found.run(verify=verify, block_size=block_size, last=last)
+            found.run(verify=verify, block_size=block_size, last=last, whole=skip)
         except BinlogError as error:
             if not skip or isinstance(error, BinlogUnreadable):
                 raise
@@ -167,7 +171,8 @@ class _Pass:
         self.times: TimeSpans = ()
         self.has_xa = False
 
-    def run(self, *, verify: bool, block_size: int, last: bool) -> None:
+    def run(self, *, verify: bool, block_size: int, last: bool, whole: bool) -> None:
+        """Read the file. With ``whole``, the scan finds every damage that a later pass would find."""
         file, fd = self._file, self._file.format_description
         reader = SegmentReader(
             file,
@@ -175,22 +180,24 @@ class _Pass:
             SourceNumbers(),
             verify=verify,
             statements=False,
-            segment_size=min(block_size, INDEX_BLOCK_SIZE),
+            segment_size=min(
+                block_size, REMOTE_BLOCK_SIZE if isinstance(file, RemoteFile) else INDEX_BLOCK_SIZE
+            ),
         )
-        while (segment := reader.next()) is not None:
-            if segment.type[0] == EventType.FORMAT_DESCRIPTION:
-                _same_format(reader.scanner.format_description, fd, file.name, segment.start)
-            self._take(segment)
-            step(segment.end - segment.start)
+        while (events := _next(reader, whole=whole)) is not None:
+            if events.type[0] == EventType.FORMAT_DESCRIPTION:
+                _same_format(reader.scanner.format_description, fd, file.name, events.start)
+            self._take(events)
+            step(events.end - events.start)
         reader.check_end(last=last)
 
-    def _take(self, segment: Segment) -> None:
+    def _take(self, events: ScannedEvents) -> None:
         if not self._begun:
-            self._find_prolog(segment)
-        self.has_xa |= bool(((segment.role & 0x7F) == R.XA).any())
-        ends = segment.offset[segment.txn_event[1:-1]]
-        if not segment.open:
-            ends = np.append(ends, segment.end)
+            self._find_prolog(events)
+        role = events.role & R.ROLE_MASK
+        self.has_xa |= bool((role == R.XA).any())
+        last = np.flatnonzero(events.role & R.ENDS)
+        ends = events.offset[last] + events.size[last]
         start = self._bounds[-1]
         while (k := int(np.searchsorted(ends, start + self._range_size))) < len(ends):
             start = int(ends[k])
@@ -199,32 +206,39 @@ class _Pass:
             self.boundary = int(ends[-1])
         # A file's own events (Format_description, Rotate) have the time at which the file was written, which for
         # restored data is another one.
-        in_transactions = segment.time[(segment.role & R.ROLE_MASK) != R.FILE]
-        self.times = joined([self.times, spans_of(in_transactions)])
-        completed = segment.txn_source[: len(segment.txn_source) - int(segment.open)]
-        self.transactions += int(np.count_nonzero(completed != R.KEPT))
-        self.rotated = int(segment.time[-1]) if segment.type[-1] == EventType.ROTATE else None
+        self.times = joined([self.times, spans_of(events.time[role != R.FILE])])
+        # An event between two transactions ends there, too.
+        of_last = role[last]
+        self.transactions += int(np.count_nonzero((of_last != R.FILE) & (of_last != R.GAP)))
+        self.rotated = int(events.time[-1]) if events.type[-1] == EventType.ROTATE else None
 
-    def _find_prolog(self, segment: Segment) -> None:
+    def _find_prolog(self, events: ScannedEvents) -> None:
         """Find the event that records the GTIDs of earlier files (Previous_gtids, or MariaDB's Gtid_list).
 
         The event stands before the file's first transaction.
         """
-        for i, role in enumerate((segment.role & 0x7F).tolist()):
+        for i, role in enumerate((events.role & R.ROLE_MASK).tolist()):
             if role == R.GAP:
                 # The head of a relay log has an event that names the master.
                 continue
             if role != R.FILE:
                 self._begun = True
                 return
-            if segment.type[i] in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
-                self.prolog = self._file.read(int(segment.offset[i]), int(segment.size[i]))
+            if events.type[i] in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
+                self.prolog = self._file.read(int(events.offset[i]), int(events.size[i]))
 
     def all_bounds(self) -> tuple[int, ...]:
         """Return the offsets that divide the file into ranges, from the first event to the end of the last complete
         transaction. The result is empty for a file without a transaction."""
         bounds = self._bounds + ([self.boundary] if self.boundary > self._bounds[-1] else [])
         return tuple(bounds) if len(bounds) > 1 else ()
+
+
+def _next(reader: SegmentReader, *, whole: bool) -> ScannedEvents | None:
+    if not whole:
+        return reader.next_events()
+    segment = reader.next()
+    return None if segment is None else ScannedEvents.of(segment)
 
 
 def _same_format(found: FormatDescription, first: FormatDescription, file: str, position: int) -> None:

@@ -75,23 +75,36 @@ def amount_of(ranges: Sequence[Range]) -> Amount:
 MOST_GROUPS = 512
 """The largest number of groups of ranges. The driver must receive and hold the result of each group's task."""
 
+_LARGEST_GROUP = 8
+"""The size of a large group of ranges, in ranges of full size. A task of this size takes less than a second."""
 
-def grouped(ranges: Sequence[Range], range_size: int) -> list[tuple[Range, ...]]:
+_TASKS_AHEAD = 2
+"""The least number of tasks for each core into which the rest of the ranges could be divided when a group is made.
+
+With 2, all cores end at about the same time, even if one core is half as fast as the others."""
+
+
+def grouped(ranges: Sequence[Range], range_size: int, cores: int | None = None) -> list[tuple[Range, ...]]:
     """Join consecutive ranges into groups, one for each task. Short files give short ranges, and many small tasks cost
     too much.
 
-    A group has about ``range_size`` bytes, or more if there would be too many groups.
+    A group has about ``range_size`` bytes, or more if there would be too many groups. With ``cores``, the number of
+    tasks that run at the same time, the first groups are larger. The groups become smaller towards the end, so that no
+    core waits long for the last task.
     """
-    total = sum(one.end - one.start for one in ranges)
-    size = max(range_size, -(-total // MOST_GROUPS))
+    left = sum(one.end - one.start for one in ranges)
+    least = max(range_size, -(-left // MOST_GROUPS))
+    size = filled = least
     found: list[list[Range]] = []
-    filled = size
     for one in ranges:
         if filled >= size:
             found.append([])
             filled = 0
+            if cores is not None:
+                size = max(least, min(left // (_TASKS_AHEAD * cores), _LARGEST_GROUP * range_size))
         found[-1].append(one)
         filled += one.end - one.start
+        left -= one.end - one.start
     return [tuple(group) for group in found]
 
 

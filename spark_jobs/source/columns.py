@@ -278,6 +278,7 @@ class EventColumns:
         opened: whether each event inside a compressed transaction has a row of its own.
         sent: the decisions of filters about all events of the range; None if no column needs them.
         filters: the number of the filter, by the name of its column.
+        image_reader: the function that makes a reader of row images.
     """
 
     def __init__(
@@ -290,9 +291,10 @@ class EventColumns:
         opened: bool = True,
         sent: SentEvents | None = None,
         filters: Mapping[str, int] = NO_FILTERS,
+        image_reader: Callable[[], RowImageReader] = RowImageReader,
     ) -> None:
         self._sent, self._filters = sent, filters
-        self._image_readers = (RowImageReader(), RowImageReader())
+        self._image_readers = (image_reader(), image_reader())
         self._file = pa.array([_text(file)], pa.string())
         self._words = _SubjectWords(subjects)
         self._sources = sources

@@ -24,6 +24,7 @@ from dumpfilter.spark_jobs.ranges.files import file_name
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import plan_ranges
 from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
+from dumpfilter.spark_jobs.source.typed_table import with_types
 
 VERSION_KEY = "dumpfilter.events"
 """The key of a Parquet file's metadata that has the version of the columns."""
@@ -54,7 +55,7 @@ def export_events(options: Mapping[str, str], output: Path, run: Runner) -> list
     ``slave.web``. The Parquet files appear when all of them are complete, and replace older ones of their names.
     ``run`` runs the tasks. Raises OptionError, BinlogError, and OutputError for a file that cannot be written.
     """
-    asked = SourceOptions.parse(options)
+    asked = with_types(SourceOptions.parse(options))
     ranges = plan_ranges(asked)
     with writing(output):
         output.mkdir(parents=True, exist_ok=True)

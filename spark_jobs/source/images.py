@@ -67,8 +67,15 @@ class ExplodedRows(NamedTuple):
     """The number of the event that each row comes from, ascending."""
     row: pa.Array
     """The number of the changed row in its event, from 0, int32; null for an event without rows."""
-    before: pa.MapArray
-    after: pa.MapArray
+    before: pa.Array
+    """The row images, as maps or structs."""
+    after: pa.Array
+
+    def only_changed_rows(self) -> ExplodedRows:
+        """Return the rows without those of events that change no row."""
+        changed = self.row.is_valid()
+        rows, before, after = (one.filter(changed) for one in (self.row, self.before, self.after))
+        return ExplodedRows(self.event[np.asarray(changed)], rows, before, after)
 
 
 def exploded(images: ChangedRows, count: int) -> ExplodedRows:

@@ -14,7 +14,7 @@ from dumpfilter.options.sizes import parse_size
 from dumpfilter.spark_jobs.ranges.range_index import RANGE_SIZE
 from dumpfilter.spark_jobs.source.asked_filters import ONE_SLAVE, filter_of, sent_column, slaves_of
 from dumpfilter.spark_jobs.source.columns import TEXT_TYPES, TYPES
-from dumpfilter.spark_jobs.source.images import ROW_TYPES, image_types
+from dumpfilter.spark_jobs.source.images import IMAGES, ROW_TYPES, image_types
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 BYTES_PER_TRIGGER = 1 << 30
@@ -53,13 +53,25 @@ class SourceOptions:
     """The slaves that have a column, which tells whether the master sends them the event."""
     exploded: bool = False
     """Whether each changed row of a rows event is a row of the data source."""
+    table: tuple[str, str] | None = None
+    """The database and the table whose changed rows alone are rows of the data source; None: all events."""
+    names: tuple[str, ...] = ()
+    """The names of the table's columns, for a binlog that does not tell names."""
+    row_types: tuple[pa.StructType, pa.StructType] | None = None
+    """The types of ``before`` and ``after``; None: maps of texts.
+
+    :func:`~dumpfilter.spark_jobs.source.typed_table.with_types` finds the types of the table's columns.
+    """
 
     @cached_property
     def types(self) -> dict[str, pa.DataType]:
         """All columns that a query with these options can have, with their Arrow types."""
         sent = dict.fromkeys(self.slave_of_column, pa.bool_())
         rows = ROW_TYPES if self.exploded else {}
-        return {**TYPES, **TEXT_TYPES, **rows, **image_types(exploded=self.exploded), **sent}
+        images: dict[str, pa.DataType] = image_types(exploded=self.exploded)
+        if self.row_types is not None:
+            images = dict(zip(IMAGES, self.row_types, strict=True))
+        return {**TYPES, **TEXT_TYPES, **rows, **images, **sent}
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -114,7 +126,9 @@ class SourceOptions:
             bytes_per_trigger=_size(given, "maxBytesPerTrigger", BYTES_PER_TRIGGER),
             filter=filter_of(given),
             slaves=slaves_of(given),
-            exploded=_choice(given, "rows", ("events", "exploded")) == "exploded",
+            exploded="table" in given or _choice(given, "rows", ("events", "exploded")) == "exploded",
+            table=_table(given),
+            names=_columns(given.get("columnnames")) or (),
         )
         made._check_columns()
         return made
@@ -147,6 +161,8 @@ _NAMES = (
     "filter",
     "slaves",
     "rows",
+    "table",
+    "columnNames",
 )
 
 
@@ -163,6 +179,21 @@ def _sources(given: Mapping[str, str]) -> str | list[str]:
     if not found:
         raise OptionError("the data source binlog needs a path: load('/var/lib/mysql/binlog.index')")
     return found
+
+
+def _table(given: Mapping[str, str]) -> tuple[str, str] | None:
+    if "table" not in given:
+        if "columnnames" in given:
+            raise OptionError("option columnNames: it names the columns of one table; add the option table")
+        return None
+    database, _, table = given["table"].partition(".")
+    if not (database and table):
+        raise OptionError(
+            f"option table: {given['table']!r} has not the form database.table, such as shop.orders"
+        )
+    if given.get("rows", "exploded").lower() == "events":
+        raise OptionError("option table: it makes a row of each changed row; leave out rows=events")
+    return database, table
 
 
 def _columns(text: str | None) -> tuple[str, ...] | None:

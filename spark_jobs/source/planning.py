@@ -116,12 +116,12 @@ def plan_ranges(options: SourceOptions, predicates: Sequence[Predicate] = ()) ->
         paths = find_set(options.sources)
         tasks = [(number, path) for number, path in enumerate(paths) if _may_hold(of_file, path, 0, 1)]
         # Threads can index files in parallel, since the compiled scan and the reads release Python's global lock.
-        cuts = cuts_of(_in_threads(lambda task: _index(task, len(paths), options), tasks))
+        cuts = cuts_of(in_threads(lambda task: _index(task, len(paths), options), tasks))
         for damage in cuts.damages:
             _log.warning("%s is skipped from %s on: %s", damage.file, damage.position, damage.reason)
     found = cuts.ranges()
     if options.definitions and found:
-        looks = _in_threads(look_in, found) if any(one.has_xa for one in cuts.files) else []
+        looks = in_threads(look_in, found) if any(one.has_xa for one in cuts.files) else []
         found = for_filters(found, looks, newest=found[-1].path)
     return [one for one in found if _may_hold(predicates, one.path, one.start, one.end)]
 
@@ -166,7 +166,8 @@ def for_filters(
     return found
 
 
-def _in_threads(function: Callable[[_T], _R], tasks: Iterable[_T]) -> list[_R]:
+def in_threads(function: Callable[[_T], _R], tasks: Iterable[_T]) -> list[_R]:
+    """Return the results of a function for all tasks, in order. The calls run in a thread for each core."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return list(pool.map(function, tasks))
 

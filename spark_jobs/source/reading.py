@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.gtid_events import Xid
@@ -19,6 +20,7 @@ from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.rows import RowImageReader
 from dumpfilter.spark_jobs.ranges.files import open_file
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Held, Range, blocks_of
 from dumpfilter.spark_jobs.source.columns import OF_SUBJECTS, EventColumns, EventsOfSegment
@@ -54,7 +56,7 @@ def read_batches(
     wanted: FileRange,
     options: SourceOptions,
     columns: Sequence[str] | None = None,
-    predicates: Sequence[Predicate] = (),
+    predicates: Sequence[Predicate | _Equals] = (),
     *,
     block_size: int = BLOCK_SIZE,
     open_file: Callable[[str], BinlogFile] = open_file,
@@ -72,19 +74,28 @@ def read_batches(
     Raises BinlogError with file and position.
     """
     schema = pa.schema([(name, options.types[name]) for name in columns or options.columns])
+    if options.table is not None:
+        predicates = (*predicates, *map(_Equals, ("database", "table"), options.table))
     needed = {*schema.names, *(predicate.column for predicate in predicates)}
     filters = {name: k for name, k in options.slave_of_column.items() if name in needed}
     if options.filter is not None:
         filters[FILTER] = len(options.slaves)
     statements = options.opened or bool(needed & OF_SUBJECTS)
     subjects, sources = Subjects(), SourceNumbers()
-    batches = _Batches(schema, predicates, exploded=options.exploded, filtered=FILTER in filters)
+    batches = _Batches(schema, predicates, options, filtered=FILTER in filters)
     with open_file(wanted.path) as file:
         start = max(wanted.start, file.first_event)
         range = Range(0, 0, start, wanted.end, wanted.prepared)
         blocks = partial(blocks_of, file, range, subjects, sources, block_size=block_size)
         make = partial(
-            EventColumns, file.name, subjects, sources, wanted=needed, opened=options.opened, filters=filters
+            EventColumns,
+            file.name,
+            subjects,
+            sources,
+            wanted=needed,
+            opened=options.opened,
+            filters=filters,
+            image_reader=partial(RowImageReader, options.row_types, names=options.names),
         )
         if wanted.start <= FIRST:
             head = _head(file)
@@ -100,6 +111,18 @@ def read_batches(
         verify = options.verify and sent is None
         for block in blocks(verify=verify, statements=statements, payloads=options.opened):
             yield from batches.of(made.of(block.segment, block.data))
+
+
+@dataclass(frozen=True)
+class _Equals:
+    """The condition that a column has a value. It needs no Spark, unlike a predicate of a WHERE clause."""
+
+    column: str
+    value: str
+
+    def __call__(self, values: pa.Array) -> pa.Array:
+        """Return for each value of the column whether it is the wanted one."""
+        return pc.equal(values, self.value)
 
 
 FILTER = "the filter"
@@ -136,18 +159,24 @@ class _Batches:
     Parameters:
         schema: the columns of the batches.
         predicates: the conditions that each event must pass.
-        exploded: whether each changed row of a rows event is a row of its own.
+        options: the options of the query.
         filtered: whether the option ``filter`` must let each event pass.
     """
 
     def __init__(
-        self, schema: pa.Schema, predicates: Sequence[Predicate], *, exploded: bool, filtered: bool
+        self,
+        schema: pa.Schema,
+        predicates: Sequence[Predicate | _Equals],
+        options: SourceOptions,
+        *,
+        filtered: bool,
     ) -> None:
         self._schema = schema
         self._predicates = predicates
-        self._is_exploded = exploded
+        self._is_exploded = options.exploded
+        self._only_changed_rows = options.table is not None
         self._filtered = filtered
-        self._has_images = exploded or not set(IMAGES).isdisjoint(schema.names)
+        self._has_images = options.exploded or not set(IMAGES).isdisjoint(schema.names)
 
     def of(self, events: EventsOfSegment) -> Iterator[pa.RecordBatch]:
         """Yield the wanted events of a segment as a batch, or no batch if no event is wanted."""
@@ -159,6 +188,8 @@ class _Batches:
         found: dict[str, pa.Array] = {}
         if images is not None and self._is_exploded:
             rows = exploded(images, count)
+            if self._only_changed_rows:
+                rows = rows.only_changed_rows()
             keep = rows.event if keep is None else keep[rows.event]
             found = {"row": rows.row, "before": rows.before, "after": rows.after}
         elif images is not None:

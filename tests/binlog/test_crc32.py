@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit
 
 from dumpfilter.binlog import crc32 as _crc32
+from dumpfilter.compiler.kernels import njit
 
 
 def _by_tables() -> Callable[[int, int], int]:

@@ -136,7 +136,7 @@ def test_an_error_cannot_command_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # A master's error text may come from a stranger.
-    def app() -> None:
+    def app(**_: object) -> None:
         raise DumpfilterError("master 10.0.0.1: bad \x1b]0;title\x07\x9b2J")
 
     monkeypatch.setattr(cli, "app", app)

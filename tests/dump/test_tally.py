@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from dumpfilter.dump import Counts, DumpThread
 from dumpfilter.dump.chunk import WHOLE_SEGMENT
 from dumpfilter.dump.conditions import ANY, EXACTLY, ONE
 from dumpfilter.dump.stand_ins import StandIns
-from dumpfilter.dump.tallied import Tallied, merge
+from dumpfilter.dump.tallied import Tallied, merge, side_by_side
 from dumpfilter.dump.tally import Tally
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
@@ -163,9 +163,13 @@ class Both:
 
     def check(self) -> Tallied:
         """Check that the tally's sums are those of the dump threads, and return the merged result."""
-        found = merge([*self.found, self.tally.take()])
+        parts = [*self.found, self.tally.take()]
+        found = merge(parts)
+        together = side_by_side(parts)
+        check_equal(merge([together]), found)
         expected = list(map(Figures.of_counts, self.counts, self.stand_ins))
         check_sums(self.sums(found), expected, found)
+        check_sums(self.sums(together), expected, together)
         folded = found.folded([found.flags(flags) for flags, _ in self.filters])
         check_sums(self.sums(folded), expected, folded)
         if not found.given_only:
@@ -394,6 +398,16 @@ def test_an_origin_is_where_and_by_whom() -> None:
     assert [figures.transactions for figures in both.sums(found)] == [1, 2, 2]
 
 
+def check_equal(one: Tallied, other: Tallied) -> None:
+    """Check that two tallies have the same units, conditions, tables and origins, with the same numbers."""
+    for field in fields(Tallied):
+        found, expected = getattr(one, field.name), getattr(other, field.name)
+        if field.name == "conditions":
+            assert all(map(np.array_equal, vars(found).values(), vars(expected).values()))
+        else:
+            assert np.array_equal(found, expected) if isinstance(found, np.ndarray) else found == expected
+
+
 def _from_servers(*servers: int) -> bytes:
     builder = _Builder(DIALECTS[0])
     for server in servers:
@@ -408,7 +422,8 @@ def test_nothing_is_no_tally() -> None:
     empty = tally.take()
     assert not len(merge([empty, empty]).bytes)
     assert not empty.sent(None).any()
-    with pytest.raises(ValueError, match="one length"):
-        merge([])
+    for join in (merge, side_by_side):
+        with pytest.raises(ValueError, match="one length"):
+            join([])
     with pytest.raises(ValueError, match="one length"):
         merge([empty, Tally(Subjects(), SourceNumbers(), filters=[], bucket_seconds=1).take()])

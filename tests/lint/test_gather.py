@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.binlog.compression import compress
+from dumpfilter.binlog.events import MAGIC, EventType
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.writer import make_event
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.lint import gather as module
 from dumpfilter.lint.gather import gather
 from dumpfilter.statement import StatementKind
 from tests.oracle.recordings import DATA
+from tests.strategies import query_body
 
 ROW = DATA / "oracle" / "mariadb-row"
 COMPRESSED = DATA / "oracle" / "mysql-mixed"
@@ -65,3 +70,16 @@ def test_the_number_of_events_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     known = gather(BinlogSet.open(ROW))
     assert len(known.events) == 5
     assert not known.is_whole
+
+
+@pytest.mark.parametrize("kind", [EventType.QUERY, EventType.QUERY_COMPRESSED])
+def test_a_statement_that_mariadb_compressed_is_known_to_read(tmp_path: Path, kind: EventType) -> None:
+    with BinlogSet.open(ROW).file("bin.000001") as recorded:
+        fd = recorded.format_description
+    text = b"INSERT INTO shop.a SELECT * FROM logs.audit WHERE name = 'a long text that is worth it'"
+    body = query_body(compress(text) if kind == EventType.QUERY_COMPRESSED else text, "shop")
+    head = MAGIC + fd.raw
+    event = make_event(kind, body, timestamp=1, server_id=1, checksum=fd.checksum)
+    (tmp_path / "bin.000001").write_bytes(head + event)
+    (event_of,) = gather(BinlogSet.open([tmp_path / "bin.000001"])).events
+    assert event_of.effects.reads == (TableName("logs", "audit"),)

@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dumpfilter.dump import many
+from dumpfilter.dump import _chunk_kernels, _many_kernels
 from dumpfilter.master.preparation import load_compiled_code
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.packets import _empties_kernels, _framing_kernels
+from dumpfilter.statement import _shape
 from tests.support import DATA
 
 ROW = DATA / "oracle" / "mysql-row"
 
 
-def test_it_runs_the_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    called: list[int] = []
-    plan = many.K.plan_slaves
+KERNELS = ((_many_kernels, "plan_slaves"), (_chunk_kernels, "gather"), (_shape, "shape"))
+FOR_REPLICAS = (
+    (_framing_kernels, "frame"),
+    (_empties_kernels, "find_dropped"),
+    (_empties_kernels, "write_mysql"),
+)
 
-    def counted(*arguments: object) -> object:
-        called.append(1)
-        return plan(*arguments)
 
-    monkeypatch.setattr(many.K, "plan_slaves", counted)
+@pytest.mark.parametrize("replicas", [False, True])
+def test_it_runs_the_compiled_code(monkeypatch: pytest.MonkeyPatch, replicas: bool) -> None:
+    called = set()
+
+    def count(module: Any, name: str) -> None:
+        kernel = getattr(module, name)
+
+        def counted(*arguments: object) -> object:
+            called.add((module, name))
+            return kernel(*arguments)
+
+        monkeypatch.setattr(module, name, counted)
+
+    for module, name in (*KERNELS, *FOR_REPLICAS):
+        count(module, name)
     store = BinlogStore(ROW)
-    load_compiled_code(store)
+    load_compiled_code(store, replicas=replicas)
     store.close()
-    assert called
+    assert called == {*KERNELS, *(FOR_REPLICAS if replicas else ())}
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff" * 40], ids=["empty", "damaged"])

@@ -209,6 +209,30 @@ def all_cases() -> list[tuple[Recording, str]]:
     return [(recording, case) for recording in all_recordings() for case in recording.oracle["cases"]]
 
 
+def covering_cases() -> list[tuple[Recording, str]]:
+    """Return every recording paired with the few of its cases that use each of its replicas' filter options once.
+
+    These cases are for tests whose judge is this project's own code or a program that only reads. The decisions of all
+    cases are compared with the recorded replicas in ``test_recordings_slow.py`` and ``test_statements.py``.
+    """
+    return [(recording, case) for recording in all_recordings() for case in _covering(recording)]
+
+
+def _covering(recording: Recording) -> list[str]:
+    options = {case: set(_kinds(found["options"])) for case, found in recording.oracle["cases"].items()}
+    missing = set().union(*options.values())
+    chosen = []
+    while missing:
+        chosen.append(max(options, key=lambda case: len(options[case] & missing)))
+        missing -= options[chosen[-1]]
+    return chosen or list(options)[:1]
+
+
+def _kinds(options: list[str]) -> list[str]:
+    """Return the names of the options, without their values."""
+    return [option.partition("=")[0] for option in options]
+
+
 def filter_of(recording: Recording, case: str) -> Filter:
     """Return the filter of a case's replica."""
     replica = recording.replica(case)

@@ -1,4 +1,4 @@
-"""Filtered streams of every recorded case, written as files and read by the servers' own programs."""
+"""Filtered streams of every recording, written as files and read by the servers' own programs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 
 from tests.binlog_tools import complaints
 from tests.oracle.dumping import dump
-from tests.oracle.recordings import Recording, all_cases, filter_of
+from tests.oracle.recordings import Recording, covering_cases, filter_of
 
-CASES = [pytest.param(recording, case, id=f"{recording.name}-{case}") for recording, case in all_cases()]
+CASES = [pytest.param(recording, case, id=f"{recording.name}-{case}") for recording, case in covering_cases()]
 
 
 @pytest.mark.parametrize(("recording", "case"), CASES)

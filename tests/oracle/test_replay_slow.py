@@ -1,4 +1,4 @@
-"""Filtered sets of all recorded cases, replayed into an empty server with the server's own programs.
+"""Filtered sets of all recordings, replayed into an empty server with the server's own programs.
 
 The server then has the tables and rows of the recorded replica. MariaDB's recordings go through ``mariadb-binlog … |
 mariadb``. MySQL's go through ``mysqlbinlog … | mysql`` where $DUMPFILTER_MYSQL names a running, empty MySQL
@@ -17,7 +17,7 @@ import pytest
 
 from tests.binlog_tools import MYSQLBINLOG
 from tests.mariadb import MariaDb
-from tests.oracle.recordings import Recording, all_cases
+from tests.oracle.recordings import Recording, covering_cases
 from tests.oracle.replaying import MariaDbServer, Server, check, replayable
 
 MYSQL = shlex.split(os.environ.get("DUMPFILTER_MYSQL", ""))
@@ -44,7 +44,7 @@ NOT_AS_A_REPLICA = {
 
 def _cases(family: str, *, lower: bool = False) -> list[Any]:
     chosen = []
-    for recording, case in all_cases():
+    for recording, case in covering_cases():
         ended = recording.oracle["cases"][case]
         reached = ended.get("reached_the_end", ended["gtid"] == recording.oracle["gtid"])
         whole = not ended["stopped"] and reached

@@ -204,16 +204,6 @@ def test_foreign_keys() -> None:
     text.runs("CREATE TABLE m (i INT REFERENCES p (i)) ENGINE=MyISAM")
 
 
-def test_tables_whose_columns_may_differ() -> None:
-    text = Text()
-    text.runs("CREATE TABLE t (i INT)", "CREATE TABLE u (i INT)")
-    text.drops(
-        "ALTER TABLE shop.t ADD n INT", "ALTER TABLE older ADD n INT", "CREATE TABLE later (i INT, n INT)"
-    )
-    text.runs("ALTER TABLE u ADD n INT", "CREATE TABLE IF NOT EXISTS later (i INT)")
-    assert [name for _, _, name in text.harmless.drifted] == ["t", "later"]
-
-
 def test_a_statement_of_an_unknown_syntax_can_be_a_comment() -> None:
     assert Text(mode=MayFail.COMMENT).form("FROBNICATE x", undecided=True).reason
 
@@ -277,3 +267,13 @@ def test_a_database_is_made_with_the_options_behind_its_name() -> None:
         "CREATE DATABASE IF NOT EXISTS `hr` CHARSET latin1 -- why\n",
         "CREATE DATABASE IF NOT EXISTS `é` CHARSET latin1",
     ]
+
+
+def test_tables_whose_columns_may_differ() -> None:
+    text = Text()
+    text.runs("CREATE TABLE t (i INT)", "CREATE TABLE u (i INT)")
+    text.drops(
+        "ALTER TABLE shop.t ADD n INT", "ALTER TABLE older ADD n INT", "CREATE TABLE later (i INT, n INT)"
+    )
+    text.runs("ALTER TABLE u ADD n INT", "CREATE TABLE IF NOT EXISTS later (i INT)")
+    assert [name for _, _, name in text.harmless.drifted] == ["t", "later"]

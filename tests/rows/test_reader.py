@@ -13,7 +13,8 @@ from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, EventType
 from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
 from dumpfilter.errors import BinlogCorrupt, BinlogError
-from dumpfilter.rows import EventRows, RowImageReader
+from dumpfilter.rows import Column, Printed, PrintedColumn, RowImageReader, RowPrinter, describe_table
+from dumpfilter.rows.typed import struct_of
 from tests.rows.recorded import NAMES, RecordedEvent, all_pairs, events, pairs, path_of, read
 
 FULL = ["mariadb1011-full", "mysql97-full"]
@@ -188,9 +189,14 @@ def test_a_table_map_is_in_force_to_the_end_of_its_statement_or_transaction() ->
         read(RowImageReader(), [table, more, end, rows])
 
 
+def printed_column(number: int, column: Column, family: str) -> PrintedColumn:
+    return PrintedColumn(Printed.STRING, 0, b"", b"", b"", bytes, bytes)
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_values_one_by_one_are_those_of_the_maps(name: str) -> None:
-    single, maps, counts = EventRows(), {}, 0
+def test_as_many_rows_are_printed_as_read(name: str) -> None:
+    plain = [bytes((byte,)) for byte in range(256)]
+    single, maps, counts = RowPrinter(printed_column, {"mysql": plain, "mariadb": plain}), {}, 0
     for event in events(name):
         body = event.fd.body(event.raw)
         if event.type == EventType.TABLE_MAP:
@@ -198,8 +204,9 @@ def test_values_one_by_one_are_those_of_the_maps(name: str) -> None:
             maps[table.table_id] = table
         elif event.type in ROWS:
             rows = decode_rows_header(event.type, body, event.fd.post_header_length(event.type))
-            found = single.rows(maps[rows.table_id], rows, rows_data(rows, body), event.fd.family)
-            counts += len(list(found))
+            data = rows_data(rows, body)
+            lines = single.lines(maps[rows.table_id], rows, data, event.fd.family, (b"\0row\0", b""))
+            counts += b"".join(lines).count(b"\0row\0")
     assert counts == len(all_pairs(name)) > 0
 
 
@@ -243,15 +250,19 @@ def test_malformed_events_give_rows_or_an_error(
 ) -> None:
     found = list(statement)
     found[which] = with_bytes(found[which], changes, cut)
-    changed, place = None, found[0].position
-    try:
-        changed = read(RowImageReader(), found)
-    except BinlogError as error:
-        place = error.position or 0
-    assert place in [event.position for event in found]
-    if changed is not None:
-        changed.before.validate(full=True)
-        changed.after.validate(full=True)
+    body, fd = statement[0].fd.body(statement[0].raw), statement[0].fd
+    table = decode_table_map(body, fd.post_header_length(EventType.TABLE_MAP))
+    struct = struct_of([(describe_table(table, fd.family), fd.family)])
+    for reader in (RowImageReader(), RowImageReader((struct, struct))):
+        changed, place = None, found[0].position
+        try:
+            changed = read(reader, found)
+        except BinlogError as error:
+            place = error.position or 0
+        assert place in [event.position for event in found]
+        if changed is not None:
+            changed.before.validate(full=True)
+            changed.after.validate(full=True)
 
 
 def test_an_error_names_the_event() -> None:

@@ -35,6 +35,19 @@ def test_another_machines_address() -> None:
     assert why_not("192.0.2.1", 0) == "the address is not this machine's"
 
 
+def test_a_name_of_which_this_machine_has_one_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name localhost often has the address ::1, also where IPv6 is off. gRPC then listens on 127.0.0.1 alone."""
+    resolve = socket.getaddrinfo
+
+    def both(host: str, port: int, **kinds: int) -> list[object]:
+        return [found for each in ("192.0.2.1", "127.0.0.1") for found in resolve(each, port, **kinds)]
+
+    with monkeypatch.context() as changed, socket.create_server(("127.0.0.1", 0)) as other:
+        changed.setattr(socket, "getaddrinfo", both)
+        assert why_not("both", 0) is None
+        assert why_not("both", other.getsockname()[1]) == PORT_TAKEN
+
+
 def test_a_name_without_an_address() -> None:
     assert "ame" in str(why_not("no-such-host.invalid", 0))
 

@@ -1,4 +1,4 @@
-"""A master and slaves are killed (SIGKILL) a hundred times, and the slaves end as without the kills."""
+"""A master and slaves are killed (SIGKILL) fifty times, and the slaves end as without the kills."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.slave.driven import wait_until
 from tests.slave.growing import EndlessBinlog
 from tests.slave.processes import Launcher
 
-KILLS = 100
+KILLS = 50
 SEED = int(os.environ.get("KILL_SEED", "20261121"))
 """The seed of the victims and the moments. The environment variable sets another one."""
 
@@ -65,7 +65,7 @@ class Killings:
         self.start_slave(name)
 
 
-def test_a_hundred_kills(launcher: Launcher, masters: Any, tmp_path: Path) -> None:
+def test_fifty_kills(launcher: Launcher, masters: Any, tmp_path: Path) -> None:
     """Relay logs end with the same events as without the kills, and so do summary, position and GTID set.
 
     The binlog grows until the last kill, so that no stream comes to its end before.
@@ -96,8 +96,8 @@ def test_a_hundred_kills(launcher: Launcher, masters: Any, tmp_path: Path) -> No
     counted = killings.counted
     assert counted["slave"] + counted["master"] == KILLS
     assert counted["mid_stream"] >= 0.7 * KILLS, counted
-    assert counted["master"] >= 10
-    assert counted["beyond_the_record"] >= 5, counted
+    assert counted["master"] >= 5
+    assert counted["beyond_the_record"] >= 1, counted
     expect_as_without_kills(launcher, binlog)
     names = [str(tmp_path / "some" / file) for file in launcher.relay_logs("some") if file[-1].isdigit()]
     run = subprocess.run(

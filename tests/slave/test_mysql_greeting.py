@@ -107,3 +107,25 @@ def test_a_slave_at_a_mysql_server_is_told() -> None:
         with pytest.raises(NotAMaster, match=rf"{address}: this is a MySQL server \(8\.4\.3\), or a console"):
             explain_failure(options, Failed(), lambda: False)
         thread.join()
+
+
+def test_a_server_of_another_protocol_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dumpfilter.slave.mysql_greeting._SECONDS", 600.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        hung_up: list[bytes] = []
+
+        def greet() -> None:
+            with server.accept()[0] as connection:
+                connection.sendall(b"\x00\x00\x24\x04\x00\x00\x00\x00\x00" + bytes(36))
+                connection.settimeout(60)
+                try:
+                    hung_up.append(connection.recv(1))
+                except ConnectionError:
+                    # The client has not read all bytes.
+                    hung_up.append(b"")
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        assert mysql_version("127.0.0.1", server.getsockname()[1]) is None
+        thread.join()
+        assert hung_up == [b""]

@@ -84,3 +84,17 @@ def test_foreign_keys_of_other_engines_are_ignored() -> None:
     assert without is not None
     assert with_keys.body.parents == (TableName(None, "p"),)
     assert without.body.parents == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE c (engine INT, i INT, FOREIGN KEY (i) REFERENCES p (i))",
+        "CREATE TABLE c (i INT, FOREIGN KEY (i) REFERENCES p (i)) SELECT engine FROM q",
+        "ALTER TABLE c ADD FOREIGN KEY (i) REFERENCES p (i)",
+    ],
+)
+def test_foreign_keys_of_the_default_engine_count(text: str) -> None:
+    found = read_definition(text)
+    assert found is not None
+    assert found.body.parents == (TableName(None, "p"),)

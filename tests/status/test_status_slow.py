@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import signal
 import socket
@@ -126,6 +127,7 @@ def test_a_drain_shows(running: Running) -> None:
 
 def test_a_slave(running: Running, tmp_path: Path) -> None:
     known = told(GOOD, "--slave", running.slave, *running.admin, "--max-lag", "0")
+    assert known["version"] == importlib.metadata.version("dumpfilter")
     (channel,) = known["channels"]
     assert (channel["io_running"], channel["sql_running"]) == ("Yes", "Yes")
     assert (channel["applied_file"], channel["applied_position"]) == ("bin.000003", 198)

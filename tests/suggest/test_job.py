@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.lint.gather import gather
+from dumpfilter.lint.knowledge import SetKnowledge
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.suggest.job import NOBODY, SuggestOptions, suggest
 from dumpfilter.suggest.results import Plan, Suggestions
@@ -160,8 +162,9 @@ def test_one_replica_that_takes_everything() -> None:
 def test_tables_of_compressed_transactions_have_their_share() -> None:
     """The shares of the tables add up to the bytes of the set, and the largest table comes first."""
     found = _without_slaves(DATA / "recordings" / "mysql-payloads")
-    assert abs(sum(one.bytes for one in found.tables) - found.bytes) <= len(found.tables)
-    assert found.tables[0].bytes == max(one.bytes for one in found.tables)
+    assert abs(sum(one.bytes_with_parts for one in found.tables) - found.bytes) <= len(found.tables)
+    assert found.tables[0].bytes_with_parts == max(one.bytes_with_parts for one in found.tables)
+    assert sum(one.bytes for one in found.tables) == found.bytes
     assert found.estimates
 
 
@@ -197,4 +200,14 @@ def test_tables_without_a_reader() -> None:
     readers = {one.name: one.slaves for one in found.tables}
     assert readers["hr.emp"] == 0
     assert readers["shop.orders"] == 1
-    assert found.without_reader == sum(one.bytes for one in found.tables if not one.slaves)
+    assert found.without_reader == sum(one.bytes_with_parts for one in found.tables if not one.slaves)
+
+
+def test_a_set_of_which_lint_sees_a_part_has_a_warning() -> None:
+    path = DATA / "oracle" / "mysql-mixed"
+
+    def part() -> SetKnowledge:
+        return replace(gather(BinlogSet.open(path)), is_whole=False)
+
+    (warning,) = suggest(path, [], ThreadRunner(1), None, part).warnings
+    assert "more changes of definitions than lint looks at" in warning

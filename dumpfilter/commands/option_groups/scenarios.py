@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from dumpfilter.commands.completion import complete_variant
 from dumpfilter.commands.option_groups.group import OptionGroup
 from dumpfilter.errors import OptionError
 
@@ -32,6 +33,7 @@ class ScenarioOptions(OptionGroup):
             metavar="NAME",
             show_default=False,
             rich_help_panel=PANEL,
+            autocompletion=complete_variant,
         ),
     ] = None
     sweep: Annotated[

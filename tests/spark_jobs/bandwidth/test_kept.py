@@ -245,6 +245,29 @@ def test_xa_transactions_reach_across_files(tmp_path: Path) -> None:
     assert set(folder.names) <= set(read)
 
 
+def test_a_new_file_with_xa_transactions_needs_all_files(tmp_path: Path) -> None:
+    """The kept files have no XA COMMIT. Only the new one tells that the whole set must be followed."""
+    folder = Folder(MYSQL, tmp_path)
+    without = [*folder.files(0, 1), *folder.files(2, 3)]
+    options = replace(OPTIONS, range_size=500)
+    _, measured = measure_and_evaluate(without, [SHOP], run_here, options)
+    assert not measured.indexed.has_xa
+    read, _ = read_by(folder.files(0, 3), measured, options)
+    assert set(folder.names) <= set(read)
+
+
+def test_folded_measurements_are_not_joined_with_those_of_new_files(tmp_path: Path) -> None:
+    """Counts that one filter treats alike are no counts for another filter."""
+    folder = Folder(PLAIN, tmp_path)
+    options = BandwidthOptions(most_units=0)
+    _, measured = measure_and_evaluate(folder.files(0, 2), [SHOP], run_here, options)
+    assert measured.tallied.given_only
+    other = [slave("hr", "--replicate-do-db=hr")]
+    results, _ = measure_and_evaluate(folder.files(0, 3), other, run_here, options, measured)
+    fresh = bandwidth(folder.files(0, 3), other, run_here, options)
+    assert exact(results, estimates=False) == exact(fresh, estimates=False)
+
+
 def test_an_unfinished_file_that_is_no_longer_the_last_is_an_error_again(tmp_path: Path) -> None:
     folder = Folder(PLAIN, tmp_path)
     first = folder.folder / folder.names[0]

@@ -57,6 +57,18 @@ def test_equal_slaves_are_one_group() -> None:
     assert {row.count for row in bars.rows} == {3}
 
 
+def test_slaves_with_traffic_at_other_times_are_no_group() -> None:
+    results = WITH_GROUPS["groups"]
+    (first, *_) = groups_of(results)
+    name = first.members[-1].name
+    series = results.series.slaves | {name: results.series.slaves[name][::-1]}
+    assert series != results.series.slaves
+    moved = results.model_copy(
+        update={"series": results.series.model_copy(update={"slaves": series})},
+    )
+    assert sorted(group.count for group in groups_of(moved)) == [1, 2] + [3] * 4
+
+
 @pytest.mark.parametrize(
     ("names", "wanted"),
     [
@@ -187,7 +199,18 @@ def test_tables_add_up_to_all(results: Results) -> None:
     assert so_far == pytest.approx([sum(shares[: i + 1]) for i in range(len(shares))])
 
 
-@pytest.mark.parametrize("results", WITH_GROUPS.values(), ids=WITH_GROUPS)
+def with_a_tiny_cell(results: Results) -> Results:
+    """Return the results with a table of which the first slave is sent a single byte."""
+    first, *others = results.slaves
+    largest, *tables = first.tables
+    changed = first.model_copy(update={"tables": (largest.model_copy(update={"bytes": 1}), *tables)})
+    return results.model_copy(update={"slaves": (changed, *others)})
+
+
+OF_HEAT = WITH_GROUPS | {"tiny": with_a_tiny_cell(CASES["usual"])}
+
+
+@pytest.mark.parametrize("results", OF_HEAT.values(), ids=OF_HEAT)
 def test_heat_map_cells(results: Results) -> None:
     found = heat.heat_map(results)
     if not any(s.tables for s in results.slaves):

@@ -10,7 +10,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from dumpfilter import logs
 from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.spark_jobs.engines import progress
 from dumpfilter.spark_jobs.engines.runner import Amount
 from dumpfilter.spark_jobs.engines.steps import step
 from dumpfilter.spark_jobs.engines.threads import MemoryShort, ThreadRunner
@@ -104,3 +106,27 @@ def test_no_bar_without_a_terminal() -> None:
     shown = StringIO()
     ThreadRunner(2, Console(file=shown))(step, [1, 2], "reading")
     assert shown.getvalue() == ""
+
+
+def test_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.001)
+    shown = StringIO()
+
+    def task(number: int) -> None:
+        step(1 << 20)
+        while number == 2 and "exporting: 2 of 3 files, 3.0 of 3.0 MiB\n" not in shown.getvalue():
+            step(0)
+
+    ThreadRunner(1, Console(file=shown))(task, range(3), "exporting", amount=Amount("files", 3 << 20))
+    assert "\x1b" not in shown.getvalue()
+
+
+def test_a_log_of_errors_only_has_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[object] = []
+    monkeypatch.setattr(progress, "_write_lines", lambda *given: written.append(given))
+    logs.configure(level=logs.Level.ERROR)
+    try:
+        ThreadRunner(1, Console(file=StringIO()))(step, [1], "exporting")
+    finally:
+        logs.reset()
+    assert not written

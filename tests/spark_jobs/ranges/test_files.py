@@ -13,7 +13,7 @@ from dumpfilter.binlog.events import GTID_INDEX_MAGIC
 from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated, ConnectionLost, OptionError
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.spark_jobs.ranges.files import file_name, find_set, open_file
-from dumpfilter.spark_jobs.ranges.range_index import INDEX_BLOCK_SIZE, index_file
+from dumpfilter.spark_jobs.ranges.range_index import REMOTE_BLOCK_SIZE, index_file
 from dumpfilter.workload.generate import generate
 from tests.spark_jobs.s3_server import ObjectStore, object_store
 from tests.support import DATA
@@ -151,7 +151,7 @@ def test_the_index_pass_reads_whole_blocks(store: ObjectStore, query: str, tmp_p
     here = index_file(0, str(path), last=True)
     assert there.bounds == here.bounds
     assert there.end == here.end == path.stat().st_size
-    blocks = -(-path.stat().st_size // INDEX_BLOCK_SIZE)
+    blocks = -(-path.stat().st_size // REMOTE_BLOCK_SIZE)
     # A transaction that a block cuts is read again with the next block.
     assert len(store.reads) <= blocks + 3, store.reads
     assert sum(last - first + 1 for _, first, last in store.reads) < 1.2 * path.stat().st_size

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ from dumpfilter.spark_jobs.ranges.range_index import XaLook, follow_xa, index_fi
 from dumpfilter.spark_jobs.ranges.ranges import Range
 from tests.spark_jobs.walking import FILE_LEVEL, ORACLE
 from tests.strategies import MadeBinlog, binlogs
+from tests.support import RECORDED_SETS, binlogs_in, recording_id
 
 
 @settings(max_examples=60, deadline=None)
@@ -29,6 +31,7 @@ def test_ranges_are_whole_transactions(made: MadeBinlog, range_size: int, block_
         path = Path(folder) / "made.000001"
         path.write_bytes(made.data)
         found = index_file(3, str(path), last=False, range_size=range_size, block_size=block_size)
+        assert found == index_file(3, str(path), last=False, range_size=range_size, skip=True)
     bounds = found.bounds
     assert set(bounds) <= set(made.boundaries)
     assert (found.end, found.damage) == (len(made.data), None)
@@ -60,6 +63,14 @@ def test_times_need_not_rise(made: MadeBinlog, clocks: list[int], block_size: in
         path.write_bytes(data)
         found = index_file(0, str(path), last=False, block_size=block_size)
     assert found.times == spans_of(np.array(times, np.uint32))
+
+
+@pytest.mark.parametrize("recording", RECORDED_SETS[3::12], ids=recording_id)
+def test_the_quick_pass_finds_what_a_whole_scan_finds(recording: Path) -> None:
+    for path in binlogs_in(recording):
+        quick = index_file(0, str(path), last=True, range_size=2000, block_size=5000)
+        assert quick.damage is None
+        assert quick == index_file(0, str(path), last=True, range_size=2000, skip=True)
 
 
 ONE, OTHER = Xid(1, b"a", b""), Xid(1, b"b", b"")

@@ -191,3 +191,12 @@ def test_what_is_not_understood_is_left_to_spark(asked: D.Filter) -> None:
 def test_costly_columns_are_asked_last() -> None:
     predicates = [Predicate(name, D.IsNotNull((name,))) for name in ("rows", "size", "gtid", "type")]
     assert [predicate.column for predicate in cheap_first(predicates)] == ["size", "type", "rows", "gtid"]
+
+
+@pytest.mark.parametrize("column", ["before", "after", "row"])
+def test_spark_evaluates_conditions_on_row_images(column: str) -> None:
+    exploded = SourceOptions.parse({"path": "x", "rows": "exploded"})
+    assert column in exploded.types
+    for condition in (D.IsNull((column,)), D.IsNotNull((column,)), D.Not(D.IsNull((column,)))):
+        assert predicate_of(condition, exploded.types) is None
+    assert predicate_of(D.EqualTo(("row",), 0), exploded.types) is None

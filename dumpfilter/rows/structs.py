@@ -1,0 +1,122 @@
+"""Row images of one table as an Arrow array of structs, a field for each column."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dumpfilter.binlog import row_image as T
+from dumpfilter.binlog.format import Family
+from dumpfilter.errors import BinlogError, BinlogUnsupported
+from dumpfilter.rows._cell_kernels import Cells
+from dumpfilter.rows.layouts import ColumnForms
+from dumpfilter.rows.table import Column
+from dumpfilter.rows.texts import NO_DOCUMENTS, CellError, Documents, cell_texts
+from dumpfilter.rows.typed import column_type, typed_values
+
+Int64 = npt.NDArray[np.int64]
+
+
+class Images(NamedTuple):
+    """The cells of row images of one kind (before or after), to be made Arrow arrays."""
+
+    has: npt.NDArray[np.bool_]
+    """Whether each row has the image."""
+    cells: Cells
+    column: Int64
+    """The number of each cell's column in :class:`ColumnForms`."""
+    documents: Documents = NO_DOCUMENTS
+
+
+def structs(
+    data: npt.NDArray[np.uint8],
+    images: Images,
+    forms: ColumnForms,
+    described: list[tuple[Column, Family]],
+    wanted: pa.StructType,
+) -> pa.StructArray:
+    """Return the row images as structs of the type ``wanted``, null for rows without the image.
+
+    ``described`` has each column of ``forms`` and the family of its server. A field is null where the row image lacks
+    the column, and columns without a field are left out. Raises CellError for a malformed value, and for a value that
+    the type of its field cannot have.
+    """
+    count = images.has.size
+    row = np.repeat(np.arange(count), np.diff(images.cells.row))
+    number_of = {field.name.lower(): number for number, field in enumerate(wanted)}
+    field_of = np.array([number_of.get(column.name.lower(), -1) for column, _ in described], np.int64)
+    field = field_of[images.column]
+    arrays = []
+    for number in range(wanted.num_fields):
+        cells = np.flatnonzero(field == number)
+        arrays.append(_field(data, images, cells, row[cells], forms, described, wanted.field(number)))
+    if not arrays:
+        return pa.array([{} if has else None for has in images.has.tolist()], wanted)
+    valid = None if images.has.all() else pa.py_buffer(np.packbits(images.has, bitorder="little"))
+    return pa.Array.from_buffers(wanted, count, [valid], children=arrays, null_count=int((~images.has).sum()))
+
+
+def _field(
+    data: npt.NDArray[np.uint8],
+    images: Images,
+    cells: Int64,
+    row: Int64,
+    forms: ColumnForms,
+    described: list[tuple[Column, Family]],
+    wanted: pa.Field,
+) -> pa.Array:
+    """Return the values of one field for all rows. ``cells`` are the field's cells, and ``row`` their rows."""
+    count = images.has.size
+    column = images.column[cells]
+    parts, order = [], []
+    # A table that was altered has several columns of one name.
+    for one in np.unique(column).tolist():
+        chosen = np.flatnonzero(column == one)
+        parts.append(_values(data, images, cells[chosen], one, forms, described[one], wanted))
+        order.append(row[chosen])
+    if not parts:
+        return pa.nulls(count, wanted.type)
+    if len(parts) == 1 and row.size == count:
+        return parts[0]
+    place = np.full(count, -1, np.int64)
+    place[np.concatenate(order)] = np.arange(cells.size)
+    return pa.concat_arrays(parts).take(pa.array(place, mask=place < 0))
+
+
+def _values(
+    data: npt.NDArray[np.uint8],
+    images: Images,
+    cells: Int64,
+    number: int,
+    forms: ColumnForms,
+    described: tuple[Column, Family],
+    wanted: pa.Field,
+) -> pa.Array:
+    column, family = described
+    kind = column_type(column, family)
+    start, length = images.cells.start[cells], images.cells.length[cells]
+    try:
+        is_decimal = column.type == T.NEWDECIMAL
+        if wanted.type == pa.string() or kind == pa.string() or is_decimal:
+            documents = {
+                place: images.documents[cell]
+                for place, cell in enumerate(cells.tolist() if images.documents else ())
+                if cell in images.documents
+            }
+            some = Cells(images.cells.row[:1], start, length)
+            found = cell_texts(data, some, np.full(cells.size, number), forms, documents)
+            if is_decimal and wanted.type != pa.string():
+                found = found.cast(kind)
+        else:
+            found = typed_values(data, start, length, column)
+        return found if found.type == wanted.type else found.cast(wanted.type)
+    except CellError as error:
+        raise CellError(int(cells[error.cell]), error.error) from error
+    except BinlogError as error:
+        raise CellError(int(cells[0]), error) from error
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        what = f"a value of the column {column.name} ({kind}) does not fit the type {wanted.type}"
+        raise CellError(int(cells[0]), BinlogUnsupported(f"{what}; give the column another type")) from error

@@ -1,0 +1,74 @@
+"""The completion of a shell: its script, and the values of options and arguments."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from dumpfilter.cli import main
+from dumpfilter.commands import completion
+from dumpfilter.testbed import control
+from dumpfilter.testbed.errors import NotUp
+from tests.commands.in_process import run
+
+
+def completed(*words: str) -> list[str]:
+    """Return the values with which bash completes the last word."""
+    asked = {
+        "_DUMPFILTER_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(("dumpfilter", *words)),
+        "COMP_CWORD": str(len(words)),
+    }
+    with mock.patch.dict(os.environ, asked):
+        done = run()
+    assert not done.stderr
+    return done.stdout.split()
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """A topology that is up in each directory but "down". Return the directories that are asked."""
+    asked: list[Path] = []
+
+    def ask(self: control.Control, do: str) -> dict[str, object]:
+        asked.append(self.directory)
+        if self.directory.name == "down":
+            raise NotUp("no topology is up")
+        return {"nodes": {"web": {}, "m": {}, "warehouse": {}}}
+
+    monkeypatch.setattr(control.Control, "ask", ask)
+    return asked
+
+
+@pytest.mark.parametrize("name", ["dumpfilter", "/tree/dumpfilter/__main__.py"])
+def test_the_script_completes_the_command(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", [name, "--show-completion"])
+    # The shell is the parent process otherwise.
+    monkeypatch.setattr("typer.completion._get_shell_name", lambda: "bash")
+    with pytest.raises(SystemExit):
+        main()
+    script = capsys.readouterr().out
+    assert "_DUMPFILTER_COMPLETE=complete_bash" in script
+    assert "_dumpfilter_completion dumpfilter\n" in script
+
+
+def test_variants() -> None:
+    assert completed("simulate", "x", "--variant", "no") == ["no-filter", "no-filter-zstd"]
+    assert len(completion.complete_variant("")) == 7
+
+
+@pytest.mark.parametrize("verb", ["kill", "sql", "wait", "logs"])
+def test_nodes(verb: str, nodes: list[Path]) -> None:
+    assert completed("topology", verb, "w") == ["warehouse", "web"]
+    assert completed("topology", verb, "--directory", "there", "m") == ["m"]
+    assert nodes == [Path("dumpfilter-topology"), Path("there")]
+
+
+def test_no_nodes_without_a_topology(nodes: list[Path]) -> None:
+    assert completed("topology", "kill", "--directory", "down", "w") == []
+    assert nodes == [Path("down")]

@@ -1,0 +1,61 @@
+"""The start of a master process, and what it says on the terminal."""
+
+from __future__ import annotations
+
+import io
+import socket
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+
+from dumpfilter import logs
+from dumpfilter.errors import OptionError, PortTaken
+from dumpfilter.master import process
+from dumpfilter.master.listen import ListenAddress
+from tests.support import DATA
+
+ROW = DATA / "oracle" / "mysql-row"
+
+
+@pytest.fixture
+def quiet_at_the_end() -> Iterator[None]:
+    yield
+    logs.reset()
+
+
+@pytest.mark.parametrize(
+    ("level", "said"), [("info", "serving bin.000001\n"), ("warning", ""), ("error", "")]
+)
+@pytest.mark.usefixtures("quiet_at_the_end")
+def test_announcements_have_the_level_info(level: str, said: str) -> None:
+    logs.configure(level=logs.Level(level))
+    out = io.StringIO()
+    process._Announcer(Console(file=out))("serving bin.000001", "serving", first="bin.000001")
+    assert out.getvalue() == said
+
+
+def test_a_master_loads_the_code_before_it_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slave that connects to a master which compiles would wait until its deadline."""
+    steps: list[str] = []
+
+    def refuse(*_: object, **__: object) -> None:
+        steps.append("listens")
+        raise OptionError("enough")
+
+    monkeypatch.setattr(process, "load_compiled_code", lambda *_, **__: steps.append("loads"))
+    monkeypatch.setattr(process, "MasterServer", refuse)
+    monkeypatch.setattr(process, "_Signals", object)
+    with pytest.raises(OptionError, match="enough"):
+        process.run_master(process.MasterOptions(ROW), Console())
+    assert steps == ["loads", "listens"]
+
+
+def test_a_master_on_a_taken_port_loads_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "load_compiled_code", lambda *_, **__: pytest.fail("loaded"))
+    monkeypatch.setattr(process, "_Signals", object)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        listen = ListenAddress(port=other.getsockname()[1])
+        with pytest.raises(OptionError, match="another program listens on the port already") as caught:
+            process.run_master(process.MasterOptions(ROW, listen=listen), Console())
+    assert isinstance(caught.value, PortTaken)

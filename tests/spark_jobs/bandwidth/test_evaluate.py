@@ -1,0 +1,47 @@
+"""The figures of slaves from measurements of unusual binlogs."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
+from dumpfilter.filter import FilterSemantics
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.spark_jobs.bandwidth.job import bandwidth
+from dumpfilter.spark_jobs.bandwidth.report import render_report
+from dumpfilter.spark_jobs.bandwidth.tables import tables
+from dumpfilter.spark_jobs.engines.runner import run_here
+from dumpfilter.topology.slaves_file import SlaveDefinition
+from tests.spark_jobs.walking import RECORDINGS
+
+SHOP = SlaveDefinition("shop", ("--replicate-do-db=shop",), FilterSemantics.CLASSIC, 0)
+
+
+def without_times(data: bytes) -> bytes:
+    """Return a binlog with checksums whose events have no timestamp, but for its format description event."""
+    found = bytearray(data)
+    at = 4
+    while at < len(found):
+        header = EventHeader.unpack(bytes(found[at : at + HEADER_LENGTH]))
+        if header.type != EventType.FORMAT_DESCRIPTION:
+            found[at : at + 4] = bytes(4)
+            end = at + header.size - 4
+            found[end : end + 4] = zlib.crc32(bytes(found[at:end])).to_bytes(4, "little")
+        at += header.size
+    return bytes(found)
+
+
+def test_events_without_a_timestamp_have_bytes_and_no_buckets(tmp_path: Path) -> None:
+    source = BinlogSet.open(RECORDINGS["oracle/mysql-row"])
+    name = source.names[0]
+    made = tmp_path / name
+    made.write_bytes(without_times(source.path(name).read_bytes()))
+    with_times = bandwidth(source.path(name), [SHOP], run_here)
+    results = bandwidth(made, [SHOP], run_here)
+    assert results.slaves[0].no_filter == with_times.slaves[0].no_filter
+    assert results.slaves[0].master_side == with_times.slaves[0].master_side
+    assert results.slaves[0].peak is None
+    assert results.bucket_starts == results.series.no_filter == results.series.slaves["shop"] == ()
+    assert tables(results)["traffic"].num_rows == 0
+    assert "There is no traffic with a time." in render_report(results)
