@@ -314,8 +314,9 @@ class Live:
         ``DROP TABLE`` in another writer's domain, so that parallel replicas run the statements in another order.
 
         A prepared XA transaction whose rows the replica's own filter ignored is gone after a kill. The replica stops
-        with error 1397 at its XA COMMIT. A source that is killed soon after XA ROLLBACK has logged the statement and may
-        still have the transaction. The next XA ROLLBACK is logged, too, and replicas without do-db rules stop with error 1397.
+        with error 1397 at its XA COMMIT. A source that is killed soon after XA ROLLBACK has logged the statement and
+        may still have the transaction. The next XA ROLLBACK is logged, too, and replicas without do-db rules stop
+        with error 1397.
         """
         with contextlib.ExitStack() as held:
             for writer in self.writers if self.plan.family == "mariadb" else ():
