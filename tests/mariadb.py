@@ -7,11 +7,11 @@ import getpass
 import os
 import re
 import shutil
-import socket
 import subprocess
 import time
 from pathlib import Path
 
+from dumpfilter.servers import free_port
 from tests.binlog_tools import local_load_directory
 
 USER = getpass.getuser()
@@ -45,14 +45,12 @@ class MariaDb:
     def __init__(self, root: Path, *options: str) -> None:
         self.root = root
         self.socket = root / "s"
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
         install(root)
         command = [shutil.which("mariadbd") or "/usr/sbin/mariadbd", "--no-defaults", f"--datadir={root}/d"]
         command += [
             f"--socket={self.socket}",
-            f"--port={port}",
+            # Another process may take a port between its choice and the server's start.
+            f"--port={free_port()}",
             "--bind-address=127.0.0.1",
             f"--user={USER}",
         ]

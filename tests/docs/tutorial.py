@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from dumpfilter.servers import free_port
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"
@@ -27,7 +28,7 @@ def run_page(text: str, directory: Path) -> str:
         [line[2:] for line in found[1].splitlines() if line.startswith("$ ")]
         for found in _SESSION.finditer(text)
     ]
-    port = _free_port()
+    port = str(free_port())
     lines = [f"cd {directory}", f"ln -s {ROOT}/dumpfilter dumpfilter"]
     for commands in sessions:
         for command in commands:
@@ -64,12 +65,6 @@ def run_page(text: str, directory: Path) -> str:
 
 def _plain(output: str) -> str:
     return "".join(line.rstrip() + "\n" for line in output.splitlines())
-
-
-def _free_port() -> str:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return str(one.getsockname()[1])
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from dumpfilter.servers import free_port
 from tests.real.behind import PASSWORD
-from tests.real.server import free_port
 from tests.slave.driven import wait_until
 from tests.slave.processes import Launcher
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import pymysql
 
+from dumpfilter.servers import free_port
 from tests.mariadb import USER, install
 
 MYSQL_ROOT = Path(os.environ["DUMPFILTER_MYSQL_ROOT"]) if os.environ.get("DUMPFILTER_MYSQL_ROOT") else None
@@ -73,13 +74,6 @@ class ReplicaStatus:
     """``Retrieved_Gtid_Set`` of MySQL, ``Gtid_IO_Pos`` of MariaDB."""
     behind: str
     raw: dict[str, Any]
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def ports_from(first: int) -> Callable[[], int]:

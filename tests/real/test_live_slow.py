@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dumpfilter.servers import free_port
 from tests.real.live import Live, Plan
-from tests.real.server import Servers, free_port
+from tests.real.server import Servers
 from tests.slave.processes import Launcher
 
 BREAKS = (
@@ -18,7 +19,19 @@ BREAKS = (
     "plan",
     [
         pytest.param(
-            Plan("mariadb", 12, 7, filters=2, writers=2, round=6, pause=0.5, parts=BREAKS, large=False),
+            # A killed MariaDB server may run the end of an XA transaction again. The other plan has XA.
+            Plan(
+                "mariadb",
+                12,
+                7,
+                filters=2,
+                writers=2,
+                round=6,
+                pause=0.5,
+                parts=BREAKS,
+                large=False,
+                left_out=("xa",),
+            ),
             id="breaks",
         ),
         pytest.param(

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,10 @@ DEFINITIONS = ("ddl", "select", "account", "call")
 """Operations that create, alter or drop objects."""
 
 XA = "xa"
-"""The operation that runs an XA transaction."""
+"""The operation that runs an XA transaction, or rolls one back that a lost connection has left."""
+
+_PAUSE = 0.01
+"""The time between two attempts to log in, seconds."""
 
 
 def prepare_replica(replica: RealServer, writers: int) -> None:
@@ -88,7 +91,14 @@ class Writer:
     """One connection to the source that runs random operations in a thread of its own."""
 
     def __init__(
-        self, source: RealServer, number: int, seed: int, *, large: bool = True, xa_everywhere: bool = True
+        self,
+        source: RealServer,
+        number: int,
+        seed: int,
+        *,
+        large: bool = True,
+        xa_everywhere: bool = True,
+        left_out: Sequence[str] = (),
     ) -> None:
         self.number = number
         self._xa_everywhere = xa_everywhere and source.family == "mariadb"
@@ -99,6 +109,7 @@ class Writer:
         self._key = 0
         self._columns = 0
         self._large = large
+        self._left_out = left_out
         self._last_large = time.monotonic()
         self._go = threading.Event()
         self._idle = threading.Event()
@@ -160,9 +171,10 @@ class Writer:
                 self._go.wait()
                 continue
             try:
-                if self._connection is None:
-                    self._login()
-                self._step()
+                if self._connection is not None:
+                    self._step()
+                elif not self._run_operation(XA, self._login):
+                    time.sleep(_PAUSE)
             except (pymysql.Error, OSError) as error:
                 self.errors[str(error.args[0] if error.args else error)] += 1
                 self._recover()
@@ -224,18 +236,24 @@ class Writer:
             ),
             (20, 10, 10, 12, 8, 6, 6, 4, 4, 2, 2, 1, 3, 6, 1),
         )[0]
+        if name in self._left_out or not self._run_operation(name, getattr(self, f"_do_{name}")):
+            return
+        self.done[name] += 1
+        time.sleep(chance.random() * 0.02)
+
+    def _run_operation(self, name: str, run: Callable[[], None]) -> bool:
+        """Run an operation unless the operations of its name are held. Return whether it ran."""
         with self._step_changed:
             if name in self._held:
-                return
+                return False
             self._running = name
         try:
-            getattr(self, f"_do_{name}")()
+            run()
         finally:
             with self._step_changed:
                 self._running = ""
                 self._step_changed.notify_all()
-        self.done[name] += 1
-        time.sleep(chance.random() * 0.02)
+        return True
 
     def _database(self) -> str:
         return self._random.choice(DATABASES)
@@ -383,7 +401,13 @@ class Writer:
         self._use(database)
         path = Path(self._files.name) / "rows"
         path.write_text("".join(f"{self._next()}\t{self._text()}\n" for _ in range(50)))
-        self._sql(f"LOAD DATA LOCAL INFILE '{path}' INTO TABLE t{self.number} (id, v)")
+        try:
+            self._sql(f"LOAD DATA LOCAL INFILE '{path}' INTO TABLE t{self.number} (id, v)")
+        except AttributeError as error:
+            if self._connection.open:
+                raise
+            # PyMySQL uses its socket once more after the server has gone, and has none then.
+            raise ConnectionError("the source has gone") from error
 
     def _do_account(self) -> None:
         self._use(self._database())
