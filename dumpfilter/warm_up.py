@@ -28,6 +28,7 @@ from dumpfilter.dump import share_kernels
 from dumpfilter.dump.by_transaction import TransactionTally, TransactionTraffic
 from dumpfilter.dump.chunk import ChunkPlan, gtid_runs, render
 from dumpfilter.dump.many import plan_many
+from dumpfilter.dump.tallied import merge
 from dumpfilter.dump.tally import Tally
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
@@ -99,7 +100,7 @@ def warm_up(directory: Path) -> None:
             segment.subject,
             segment.format_description,
         )
-    tallied = tally.take()
+    tallied = merge([tally.take(), tally.take()])
     tallied.sent(tallied.flags(flags), number=0)
     _simulate(by_transaction.take())
     subjects.grow()
