@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -84,6 +85,36 @@ def test_an_interrupted_export_leaves_nothing(tmp_path: Path, monkeypatch: pytes
         assert done.stderr.endswith(told) is (number == signal.SIGINT)
         assert [path.name for path in (tmp_path / "events").iterdir()] == ["bin.000001.parquet"]
         assert (tmp_path / "events" / "bin.000001.parquet").read_text() == "of an earlier export"
+
+
+def test_files_of_a_killed_export_are_removed(tmp_path: Path) -> None:
+    left = tmp_path / f".bin.000001.parquet.{'0f' * 16}.tmp"
+    others = [tmp_path / ".bin.000001.parquet.tmp", tmp_path / f"bin.parquet.{'0f' * 16}.tmp"]
+    for path in (left, *others):
+        path.write_text("half")
+    handle = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_SH)  # Another export is at work.
+    export_events({"path": str(MIXED / "bin.000001")}, tmp_path, run_here)
+    assert left.exists()
+    os.close(handle)
+    export_events({"path": str(MIXED / "bin.000001")}, tmp_path, run_here)
+    assert sorted(tmp_path.iterdir()) == sorted([*others, tmp_path / "bin.000001.parquet"])
+
+
+def test_a_running_export_holds_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An export that begins meanwhile must not remove the files of this one."""
+
+    def rows(task: object) -> Iterator[object]:
+        handle = os.open(tmp_path, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(handle)
+        yield from ()
+
+    monkeypatch.setattr("dumpfilter.spark_jobs.source.export._row_groups", rows)
+    assert [each.rows for each in export_events({"path": str(MIXED)}, tmp_path, run_here)] == [0] * len(
+        list(MIXED.glob("bin.0*"))
+    )
 
 
 def test_a_damaged_file_is_skipped_on_request(tmp_path: Path) -> None:
