@@ -171,3 +171,20 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     assert "rows in 3 files" in done.stdout
     names = pq.read_schema(tmp_path / "rows" / "bin.000001.parquet").names
     assert names[-4:] == ["row", "before", "after", "sent_web"]
+
+
+def test_slaves_are_named_as_for_other_commands(tmp_path: Path) -> None:
+    """Several files, and a slave without rules, which is sent everything."""
+    for name, rule in (("web", "do-db=shop"), ("hr", "do-db=hr")):
+        (tmp_path / f"{name}.cnf").write_text(f"[mysqld]\nreplicate-{rule}\n")
+    files = ["--slaves", tmp_path / "web.cnf", "--slaves", tmp_path / "hr.cnf"]
+    output = ["--output", tmp_path / "events", "--columns", "sent_web,sent_hr,sent_all"]
+    done = run("export", MIXED / "bin.000001", *output, *files, "--slave", "all")
+    assert done.returncode == 0, done.stderr
+    found = pq.read_table(tmp_path / "events" / "bin.000001.parquet").to_pylist()
+    assert {row["sent_all"] for row in found} == {True}
+    assert {(row["sent_web"], row["sent_hr"]) for row in found} >= {(True, False), (False, True)}
+    for wrong in ("--replicate-do-db=shop", "web --replicate-do-db=shop"):
+        refused = run("export", MIXED, "--output", tmp_path / "events", "--slave", wrong)
+        assert refused.returncode == 2
+        assert "write NAME:OPTIONS" in refused.stderr
