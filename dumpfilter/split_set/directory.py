@@ -277,7 +277,8 @@ def read_stretches(
 
 
 def _ints(column: pa.ChunkedArray) -> Ints:
-    return np.asarray(column.fill_null(0).to_numpy(), np.int64)
+    # numba would compile kernels again for Arrow's arrays, which are read-only.
+    return np.array(column.fill_null(0).to_numpy(), np.int64)
 
 
 def _directory(path: Path) -> tuple[int, int]:
