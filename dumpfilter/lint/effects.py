@@ -94,7 +94,7 @@ def _trigger(parsed: StatementText, shape: str, family: Family) -> Trigger | Non
     definition = read_definition(shape, family)
     if definition is None or not (parsed.updated and parsed.objects):
         return None
-    return Trigger(parsed.objects[0], parsed.updated[0][0], definition.changes, definition.body.writes)
+    return Trigger(parsed.objects[0], parsed.updated[0][0], definition.changes, definition.body.changed)
 
 
 def _table(found: re.Match[str]) -> TableName:

@@ -236,6 +236,13 @@ def test_rules_beyond_the_most_comparisons_are_named(monkeypatch: pytest.MonkeyP
     )
 
 
+@pytest.mark.parametrize(("columns", "fires"), [("a.i = b.i", False), ("b.i = a.i", True), ("i = 1", True)])
+def test_a_trigger_that_only_reads_a_joined_table(columns: str, fires: bool) -> None:
+    made = f"shop: CREATE TRIGGER tr AFTER INSERT ON orders FOR EACH ROW UPDATE a JOIN logs.b SET {columns}"
+    known = knowledge(made, "shop: INSERT INTO orders VALUES (1)", "rows of shop.orders", "rows of logs.b")
+    assert ("trigger" in codes(known, "ignore-table=logs.b")) is fires
+
+
 @pytest.mark.parametrize(
     ("change", "statement", "fires"),
     [
