@@ -38,8 +38,8 @@ def filter_warnings(
 ) -> dict[str, list[str]]:
     """Return the warnings about the filters of slaves, each with the names of the slaves.
 
-    The first warning about each filter comes before the second one about any filter. Among these, the gravest come
-    first. The terminal shows only a few warnings.
+    The first warning about each filter comes before the second one about any filter, since the terminal shows only a
+    few. Filters to which nothing passes come first. A misspelled name comes before the fault that it causes.
 
     ``is_whole`` tells whether the subjects (tables and statements) are those of a whole binlog set. The warnings have
     no places, since the measurements of a job have none.
@@ -50,23 +50,24 @@ def filter_warnings(
     for name, one in slaves:
         alike.setdefault((type(one), one.rules, one.names), (one, []))[1].append(name)
     found: dict[str, list[str]] = {}
-    order: dict[str, tuple[int, int]] = {}
+    order: dict[str, tuple[int, bool, int]] = {}
     most = max(1, _MOST_DECISIONS // (len(subjects) + 1))
     for one, names in list(alike.values())[:most]:
         warnings = [warning for warning in lint(one, known) if warning.level is Level.WARNING]
+        something_passes = all(warning.code is not Code.NOTHING_PASSES for warning in warnings)
         for place, warning in enumerate(sorted(warnings, key=_rank)):
             text = warning_line(warning)
             found.setdefault(text, []).extend(names)
-            here = (place, _rank(warning))
+            here = (place, something_passes, _rank(warning))
             order[text] = min(order.get(text, here), here)
     return {replace_invalid_utf8(visible(text)): found[text] for text in sorted(found, key=order.__getitem__)}
 
 
 def _rank(warning: FilterWarning) -> int:
     """Return the rank of a warning by its gravity. The gravest warning has rank 0."""
-    if warning.code is Code.NOTHING_PASSES:
+    if warning.code in _WRONG_NAMES:
         return 0
-    return 1 if warning.code in _WRONG_NAMES else 2
+    return 1 if warning.code is Code.NOTHING_PASSES else 2
 
 
 def lines_of(warnings: Mapping[str, list[str]]) -> tuple[str, ...]:
