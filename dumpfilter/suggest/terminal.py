@@ -105,11 +105,11 @@ def _print_plan(plan: Plan, console: Console, title: str, about: str) -> None:
     console.print()
     console.print(f"[bold]{escape(visible(title))}[/], sent {human_bytes(plan.bytes)} now", soft_wrap=True)
     if plan.nothing_passes:
-        their = "their" if len(plan.slaves) > 1 else "its"
+        whose = "their" if len(plan.slaves) > 1 else "its"
+        told = f"no row and no statement on a table passes {whose} rules. Check the names in them:"
+        console.print(Padding(Text(told, style="yellow"), (0, 0, 0, 2)), highlight=False)
         for rule in plan.rules:
-            console.print(f"  {escape(visible(rule))}", soft_wrap=True, highlight=False)
-        text = f"{their} rules let no row and no statement on a table pass. Check the names in the rules."
-        console.print(Padding(Text(text, style="yellow"), (0, 0, 0, 6)), highlight=False)
+            console.print(f"      {escape(visible(rule))}", soft_wrap=True, highlight=False)
     elif not plan.steps:
         console.print("  no further rule saves 1 % without dropping everything, or breaking something")
     for step, line in zip(plan.steps, plan.option_lines, strict=True):
