@@ -351,6 +351,15 @@ def test_alike_tables_share_a_warning() -> None:
     assert [each.position for each in warning.evidence] == [100, 101]
 
 
+def test_tables_of_one_wild_rule_share_a_warning() -> None:
+    lines = [f"shop: CREATE TABLE tmp{number} (i INT)" for number in range(6)]
+    lines += [f"shop: CREATE TABLE t{number} LIKE tmp{number}" for number in range(6)]
+    found = lint(Filter.from_options(["--replicate-wild-ignore-table=shop.tmp%"]), knowledge(*lines))
+    (warning,) = [one for one in found if one.code is Code.MISSING_TABLE]
+    assert "shop.tmp0, shop.tmp1, shop.tmp2 and 3 more" in warning.what
+    assert "matches shop.tmp%" in warning.what
+
+
 def test_names_are_not_judged_by_a_part_of_a_set() -> None:
     known = knowledge_of([TableSubject("shop", "orders")], is_whole=False)
     assert codes(known, "do-db=shop", "do-db=hr") == []
