@@ -7,6 +7,7 @@ start at the same time would each compile it.
 from __future__ import annotations
 
 import socket
+import sys
 import tempfile
 from itertools import chain
 from pathlib import Path
@@ -24,6 +25,7 @@ from dumpfilter.binlog.row_counts import RowCounter
 from dumpfilter.binlog.row_image import row_images
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
 from dumpfilter.binlog.writer import BinlogSetWriter, make_event, rebase_array, with_body
+from dumpfilter.compiler.progress import compilations_told
 from dumpfilter.dump import share_kernels
 from dumpfilter.dump.by_transaction import TransactionTally, TransactionTraffic
 from dumpfilter.dump.chunk import ChunkPlan, gtid_runs, render
@@ -295,7 +297,14 @@ def warm_up_row_images(directory: Path) -> None:
     list(text)
 
 
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as directory:
+def _main() -> None:
+    def tell(line: str) -> None:
+        print(f"dumpfilter: {line}", file=sys.stderr, flush=True)
+
+    with tempfile.TemporaryDirectory() as directory, compilations_told(tell):
         warm_up(Path(directory) / "all")
         warm_up_row_images(Path(directory) / "rows")
+
+
+if __name__ == "__main__":
+    _main()

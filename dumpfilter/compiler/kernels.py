@@ -11,9 +11,9 @@ from numba.core import event
 
 from dumpfilter.compiler.notice import told_once
 
-__all__ = ["njit"]
+__all__ = ["COMPILATION", "njit"]
 
-_COMPILATION = "numba:compile"
+COMPILATION = "numba:compile"
 """The name of numba's event for a compilation. Code that comes from the cache makes no such event."""
 
 
@@ -25,4 +25,4 @@ class _Announcer(event.Listener):
         pass
 
 
-event.register(_COMPILATION, _Announcer())  # type: ignore[no-untyped-call]  # numba has no types
+event.register(COMPILATION, _Announcer())  # type: ignore[no-untyped-call]  # numba has no types
