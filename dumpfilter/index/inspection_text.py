@@ -172,10 +172,14 @@ def _print_rates(console: Console, found: Inspection) -> None:
         f"highest: {busiest.bytes / width:,.0f} bytes a second from {_time(busiest.start)} "
         f"on, for {_span(width)}"
     )
-    stray = sum(one.transactions for one in (*found.rates[:first], *found.rates[end:]))
+    stray = [*found.rates[:first], *found.rates[end:]]
     if stray:
+        earliest, latest = _time(stray[0].start), _time(stray[-1].start)
+        when = f"at {earliest}" if earliest == latest else f"from {earliest} to {latest}"
+        number = sum(one.transactions for one in stray)
         console.print(
-            f"{stray:,} transactions with timestamps far from all others are left out of the lines (--json has them)"
+            f"transactions with timestamps far from all others, left out of the lines: {number:,}, {when} "
+            "(--json has them)"
         )
 
 
