@@ -125,6 +125,17 @@ class Harmless:
         self._run(found, query)
         return form
 
+    def decides(self, query: QueryEvent) -> bool:
+        """Tell whether the set decides about a statement about which the filter cannot decide.
+
+        DROP TRIGGER names no table, so that the filter cannot ask its rules. The set's CREATE TRIGGER names the table,
+        and the filter has passed or dropped the CREATE TRIGGER.
+        """
+        found = self._definition(query)
+        if found is None or found.thing is not Thing.TRIGGER or found.verb is not Verb.DROP:
+            return False
+        return all(self.known.tells_table_of(key) for key in self._keys(found, query))
+
     def missing_table(self, database: str, table: str) -> Key | None:
         """Return the table of row events, under its name on the target, if the target is known to lack it."""
         key = self.known.key(Thing.TABLE, TableName(database, table), "")

@@ -79,6 +79,10 @@ class KnownObjects:
         """Tell whether the target is known to lack an object."""
         return self.is_present(key, session) is False
 
+    def tells_table_of(self, trigger: Key) -> bool:
+        """Tell whether the table of a trigger is known, or the target is known to lack the trigger."""
+        return trigger in self._triggers or self.lacks(trigger)
+
     def is_temporary(self, key: Key, session: int) -> bool:
         """Tell whether a session is known to have a temporary table of this name."""
         return bool(self._temporary.get(session, {}).get(key))

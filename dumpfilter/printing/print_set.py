@@ -136,7 +136,7 @@ def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log:
                 printer.end()
         finally:
             buffered.flush()
-    work.report(counts)
+    work.report(counts, decided=printer.decided)
     if printer.comments:
         work.warn(
             f"{printer.comments} statements are comments in the text (# dumpfilter: not run), because they would fail "
@@ -237,10 +237,11 @@ class _Work:
     def warn(self, text: str) -> None:
         self._log.print(f"dumpfilter: warning: {text}", markup=False, highlight=False, soft_wrap=True)
 
-    def report(self, counts: Counts) -> None:
-        if counts.events_undecided:
+    def report(self, counts: Counts, *, decided: int = 0) -> None:
+        undecided = counts.events_undecided - decided
+        if undecided:
             self.warn(
-                f"{counts.events_undecided} events could not be decided and are in the output "
+                f"{undecided} events could not be decided and are in the output "
                 "(dumpfilter explain tells which and why)"
             )
 

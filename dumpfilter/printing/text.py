@@ -112,6 +112,8 @@ class TextPrinter:
         """The first table that the target lacks of those that the row events' statement maps."""
         self.comments = 0
         """The number of statements, and of rows events, that are comments since they would fail."""
+        self.decided = 0
+        """The number of statements about which the filter cannot decide, but the statements before them can."""
         self._load_files = load_files
         self._rewrite_db = rewrite_db
         self._skip_gtids = skip_gtids
@@ -374,7 +376,11 @@ class TextPrinter:
             )
         form = AS_IT_IS
         if self._harmless is not None and not frame and not keyword.startswith(b"XA "):
-            form = self._harmless.form(query, header.flags, undecided=self._undecided)
+            undecided = self._undecided
+            if undecided and self._harmless.decides(query):
+                undecided = False
+                self.decided += 1
+            form = self._harmless.form(query, header.flags, undecided=undecided)
             if form.reason:
                 self._not_run(query, form.reason)
                 return
