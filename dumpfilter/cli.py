@@ -15,6 +15,7 @@ import typer
 from dumpfilter import __version__, logs
 from dumpfilter.commands.bandwidth import bandwidth_command
 from dumpfilter.commands.binlog import binlog_command
+from dumpfilter.commands.completion import join_bash_values
 from dumpfilter.commands.demo import demo_command
 from dumpfilter.commands.explain import explain_command
 from dumpfilter.commands.export import export_command
@@ -121,6 +122,8 @@ def main() -> None:
 
 def _run() -> None:
     """Run a sub-command. Raises BrokenPipeError when the reader of the output went away, and SystemExit otherwise."""
+    if os.environ.get("_DUMPFILTER_COMPLETE") == "complete_bash":
+        join_bash_values(os.environ)
     try:
         # A shell's completion calls this name. It would be wrong for python -m dumpfilter otherwise.
         app(prog_name="dumpfilter")
