@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-import typer
-
 from dumpfilter.commands.option_groups.binlog_filter import BinlogFilterOptions
 from dumpfilter.commands.option_groups.binlog_output import BinlogOutputOptions
 from dumpfilter.commands.option_groups.binlog_rows import BinlogRowOptions

@@ -6,7 +6,7 @@ from collections.abc import MutableMapping
 
 
 def join_bash_values(asked: MutableMapping[str, str]) -> None:
-    """Let Typer complete a value that is typed after ``=``. ``asked`` is the environment that bash's script made.
+    r"""Let Typer complete a value that is typed after ``=``. ``asked`` is the environment that bash's script made.
 
     Bash gives ``--log-format=j`` as three words, of which Typer would take ``=`` for the option's value.
 
