@@ -5,6 +5,8 @@ A sub-command imports its part only when it runs, so that ``--help`` answers at 
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from typing import Annotated
 
@@ -13,6 +15,7 @@ import typer
 from dumpfilter import __version__, logs
 from dumpfilter.commands.bandwidth import bandwidth_command
 from dumpfilter.commands.binlog import binlog_command
+from dumpfilter.commands.completion import join_bash_values
 from dumpfilter.commands.demo import demo_command
 from dumpfilter.commands.explain import explain_command
 from dumpfilter.commands.export import export_command
@@ -102,20 +105,45 @@ def _options(
 def main() -> None:
     """Run a sub-command. An error of the product becomes one line on standard error and an exit code."""
     try:
-        # A shell's completion calls this name. It would be wrong for python -m dumpfilter otherwise.
-        app(prog_name="dumpfilter")
+        _run()
     except DumpfilterError as error:
         _say(str(error), error.exit_code)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        sys.stderr.close()
+        _discard_output()
         sys.exit(READER_GONE)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _say(f"{where}{error.strerror or error}", 1)
         sys.exit(1)
+
+
+def _run() -> None:
+    """Run a sub-command. Raises BrokenPipeError when the reader of the output went away, and SystemExit otherwise."""
+    if os.environ.get("_DUMPFILTER_COMPLETE") == "complete_bash":
+        join_bash_values(os.environ)
+    try:
+        # A shell's completion calls this name. It would be wrong for python -m dumpfilter otherwise.
+        app(prog_name="dumpfilter")
+    except SystemExit as ended:
+        # Typer and Rich turn this error into the exit code 1.
+        if isinstance(ended.__context__, BrokenPipeError):
+            raise ended.__context__ from None
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        raise
+
+
+def _discard_output() -> None:
+    """Let no later write to standard output or standard error fail, such as that of the interpreter's end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        # A closed stream is None, and a stream that is no file of the system has no number.
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _say(text: str, exit_code: int) -> None:

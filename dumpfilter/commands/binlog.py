@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-import typer
-
 from dumpfilter.commands.option_groups.binlog_filter import BinlogFilterOptions
 from dumpfilter.commands.option_groups.binlog_output import BinlogOutputOptions
 from dumpfilter.commands.option_groups.binlog_rows import BinlogRowOptions
@@ -83,9 +81,4 @@ def binlog_command(
             tables_info=output.binlog_with_tables_info,
         )
         return
-    try:
-        print_binlog(files, options, sys.stdout.buffer, log)
-    except BrokenPipeError:
-        # The program that reads the output, such as ``head``, has closed the pipe. The exit code is 141, which shells
-        # report for a program that the signal SIGPIPE ended.
-        raise typer.Exit(141) from None
+    print_binlog(files, options, sys.stdout.buffer, log)

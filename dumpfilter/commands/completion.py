@@ -2,6 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
+
+
+def join_bash_values(asked: MutableMapping[str, str]) -> None:
+    r"""Let Typer complete a value that is typed after ``=``. ``asked`` is the environment that bash's script made.
+
+    Bash gives ``--log-format=j`` as three words, of which Typer would take ``=`` for the option's value.
+
+    >>> asked = {"COMP_WORDS": "dumpfilter\\n--log-format\\n=\\nj", "COMP_CWORD": "3"}
+    >>> join_bash_values(asked)
+    >>> asked
+    {'COMP_WORDS': 'dumpfilter\\n--log-format\\nj', 'COMP_CWORD': '2'}
+    """
+    words = asked.get("COMP_WORDS", "").split("\n")
+    number = asked.get("COMP_CWORD", "")
+    if not number.isdecimal():
+        return
+    typed = int(number)
+    signs = {
+        place
+        for place in range(1, min(typed, len(words)))
+        if words[place] == "=" and words[place - 1].startswith("--")
+    }
+    if signs:
+        asked["COMP_WORDS"] = "\n".join(word for place, word in enumerate(words) if place not in signs)
+        asked["COMP_CWORD"] = str(typed - len(signs))
+
 
 def complete_variant(incomplete: str) -> list[str]:
     """Return the names of a simulation's variants that begin with the typed text."""

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dumpfilter.commands.option_groups.console import PANEL, ConsoleOptions
+from dumpfilter.commands.option_groups.distinct_ports import Listener, check_distinct
 from dumpfilter.commands.option_groups.followed import FollowedBinlogs
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.limits import LimitOptions
@@ -70,6 +71,15 @@ def master_command(
     from dumpfilter.filter.rules import make_rules
     from dumpfilter.master.process import MasterOptions, run_master
 
+    replica_host = listen.host if replicas.replica_host is None else replicas.replica_host
+    check_distinct(
+        (
+            Listener("--port", listen.host, listen.port),
+            Listener("--console-port", listen.host, console.console_port),
+            Listener("--replica-port", replica_host, replicas.replica_port),
+            Listener("--metrics-port", monitoring.metrics_address, monitoring.metrics_port),
+        )
+    )
     tls = protection.tls(for_grpc=True)
     options = MasterOptions(
         source=binlogs.source,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dumpfilter.commands.option_groups.console import ConsoleOptions, SlaveConsoleOptions
+from dumpfilter.commands.option_groups.distinct_ports import Listener, check_distinct
 from dumpfilter.commands.option_groups.edge import EdgeOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
@@ -67,6 +68,13 @@ def slave_command(
     from dumpfilter.slave.slave import SlaveOptions, Watching
 
     source.check()
+    check_distinct(
+        (
+            Listener("--console-port", console_address.console_host, console.console_port),
+            *replicas.listeners(),
+            Listener("--metrics-port", monitoring.metrics_address, monitoring.metrics_port),
+        )
+    )
     tls = protection.tls(for_grpc=bool(replicas.serve_port))
     endpoint = console.endpoint(console_address.console_host, console_address.console_user, protection, tls)
     options = SlaveOptions(

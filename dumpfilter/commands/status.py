@@ -26,7 +26,8 @@ def status_command(
     max_lag: Annotated[
         str,
         typer.Option(
-            help="The largest lag that is no problem: seconds (30s) or bytes (64M, 500). Without it no lag is one.",
+            help="The largest lag that is no problem: a time (30s, 5min, 1h) or bytes (64M, 500). Without it no lag "
+            "is one.",
             metavar="LAG",
         ),
     ] = "",

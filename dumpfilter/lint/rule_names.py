@@ -171,9 +171,9 @@ def _comma(
     rule_filter: Filter, rule: Rule, value: str, known: dict[str, SetEvent], names: RuleNames
 ) -> _Found:
     parts = [part.strip(_QUOTES) for part in value.split(",")]
-    if len(parts) < 2 or not any(_is_known(rule_filter, rule, part, known, names) for part in parts):
-        return None
     options = " ".join(_option(rule, part) for part in parts if part)
+    if len(parts) < 2 or not options:
+        return None
     event = next((known[part] for part in parts if part in known), None)
     return Code.COMMA, "a comma does not separate names", f"Did you mean {options}?", event
 

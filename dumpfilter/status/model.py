@@ -32,9 +32,27 @@ _FEW_BYTES = 1024
 """The size below which a lag in bytes is most probably meant in seconds."""
 
 
+_TIMES = {"min": 60.0, "h": 3600.0, "s": 1.0}
+"""The seconds in each unit of time."""
+
+
 def no_lag(text: str) -> OptionError:
     """Return the error about a text that names no lag."""
-    return OptionError(f"--max-lag: {text!r} is no lag: write seconds (30s) or bytes (64M)")
+    if text[-1:] == "m" and text[:-1].isdecimal():
+        minutes = int(text[:-1])
+        return OptionError(
+            f"--max-lag: {text!r} could be minutes or bytes: write {minutes}min or {minutes * 60}s, or {minutes}M"
+        )
+    return OptionError(f"--max-lag: {text!r} is no lag: write a time (30s, 5min, 1h) or bytes (64M)")
+
+
+def _seconds_in(text: str) -> tuple[str, float | None]:
+    """Return the number of a time and the seconds in the time's unit. The seconds are None for all other texts."""
+    lower = text.lower()
+    return next(
+        ((lower.removesuffix(unit), factor) for unit, factor in _TIMES.items() if lower.endswith(unit)),
+        (text, None),
+    )
 
 
 @dataclass(frozen=True)
@@ -46,19 +64,24 @@ class MaxLag:
 
     @classmethod
     def parse(cls, text: str) -> MaxLag:
-        """Parse a lag such as ``64M`` or ``64MB`` (bytes), or ``30s`` (seconds). Raises OptionError.
+        """Parse a lag such as ``64M`` or ``64MB`` (bytes), or ``30s``, ``5min`` or ``1h`` (times). Raises OptionError.
+
+        A lower-case ``m`` is refused, since people write it for minutes and for mebibytes.
 
         >>> MaxLag.parse("30s"), MaxLag.parse("1K"), MaxLag.parse("1KB")
         (MaxLag(nbytes=inf, seconds=30.0), MaxLag(nbytes=1024, seconds=inf), MaxLag(nbytes=1024, seconds=inf))
         """
-        if not text.endswith("s"):
+        number, factor = _seconds_in(text)
+        if factor is None:
+            if text.endswith("m"):
+                raise no_lag(text)
             size = text.upper().removesuffix("B").removesuffix("I")
             try:
                 return cls(nbytes=parse_size(size, option="--max-lag"))
             except OptionError:
                 raise no_lag(text) from None
         try:
-            seconds = float(text[:-1])
+            seconds = float(number) * factor
         except ValueError:
             seconds = -1.0
         if not 0 <= seconds < math.inf:

@@ -373,6 +373,8 @@ class IoThread:
             text = f"master {options.address}: {error.details()}"
             if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
                 raise ProtocolMismatch(text) from error
+            if error.code() is grpc.StatusCode.ALREADY_EXISTS:
+                raise IdentityTaken(text) from error
             raise RegistrationRefused(text) from error
         try:
             check_answer(answer.protocol, Programs(__version__, printable(answer.program_version)))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from dumpfilter import logs
@@ -17,7 +19,27 @@ _REFRESH = 0.2
 """The seconds between two updates of the progress bar."""
 
 LINE_SECONDS = 10.0
-"""The seconds between two lines about the progress, where there is no terminal. A shorter job has no line."""
+"""The seconds between two lines about the progress, where there is no terminal. A shorter command has no line."""
+
+
+class LineClock:
+    """The time at which the next line about the progress is due. The jobs of a command share it.
+
+    A command may run many jobs, each of which is shorter than the time between two lines.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._due = now() + LINE_SECONDS
+
+    @property
+    def seconds(self) -> float:
+        """The seconds until the next line is due."""
+        return max(self._due - self._now(), 0.0)
+
+    def told(self) -> None:
+        """Note that a line has been written."""
+        self._due = self._now() + LINE_SECONDS
 
 
 class Reached(NamedTuple):
@@ -31,23 +53,26 @@ class Reached(NamedTuple):
 
 @contextmanager
 def progress_bar(
-    console: Console | None, label: str, total: int, amount: Amount, reached: Callable[[], Reached]
+    console: Console | None,
+    label: str,
+    total: int,
+    amount: Amount,
+    reached: Callable[[], Reached],
+    clock: LineClock,
 ) -> Iterator[None]:
     """Show the progress of a job during the body of a ``with`` statement.
 
     A terminal shows a bar. Another ``console`` gets a line from time to time, unless the log has errors only.
     ``total`` is the number of tasks. A thread calls ``reached`` again and again. An error of ``reached`` leaves the bar
-    as it is.
+    as it is. ``clock`` tells when the next line is due.
     """
     if console is None or not (console.is_terminal or logs.shows(logs.Level.WARNING)):
         yield
         return
     over = threading.Event()
+    show = _follow if console.is_terminal else partial(_write_lines, clock=clock)
     thread = threading.Thread(
-        target=_follow if console.is_terminal else _write_lines,
-        args=(console, label, total, amount, reached, over),
-        name="progress",
-        daemon=True,
+        target=show, args=(console, label, total, amount, reached, over), name="progress", daemon=True
     )
     thread.start()
     try:
@@ -92,8 +117,10 @@ def _write_lines(
     amount: Amount,
     reached: Callable[[], Reached],
     over: threading.Event,
+    clock: LineClock,
 ) -> None:
-    while not over.wait(LINE_SECONDS):
+    while not over.wait(clock.seconds):
+        clock.told()
         with suppress(Exception):
             told = told_of(reached(), total, amount)
             if logs.is_json():

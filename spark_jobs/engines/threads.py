@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dumpfilter.errors import DumpfilterError
-from dumpfilter.spark_jobs.engines.progress import Reached, progress_bar
+from dumpfilter.spark_jobs.engines.progress import LineClock, Reached, progress_bar
 from dumpfilter.spark_jobs.engines.runner import TASKS, Amount, translated
 from dumpfilter.spark_jobs.engines.steps import Stopped, Work, steps_of
 
@@ -39,6 +39,7 @@ class ThreadRunner:
     def __init__(self, threads: int | None = None, console: Console | None = None) -> None:
         self._threads = threads or len(os.sched_getaffinity(0))
         self._console = console
+        self._clock = LineClock()
 
     @property
     def cores(self) -> int:
@@ -63,7 +64,7 @@ class ThreadRunner:
         job = _Job(function, tasks)
         threads = min(self._threads, len(tasks))
         with (
-            progress_bar(self._console, label, len(tasks), amount, job.reached),
+            progress_bar(self._console, label, len(tasks), amount, job.reached, self._clock),
             ThreadPoolExecutor(threads, "task") as pool,
         ):
             try:

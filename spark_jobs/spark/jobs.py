@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from dumpfilter.errors import DumpfilterError
-from dumpfilter.spark_jobs.engines.progress import Reached, progress_bar
+from dumpfilter.spark_jobs.engines.progress import LineClock, Reached, progress_bar
 from dumpfilter.spark_jobs.engines.runner import TASKS, Amount, translated
 from dumpfilter.spark_jobs.spark.context import SparkSettings, check_java, spark_context
 from dumpfilter.spark_jobs.spark.reasons import reason
@@ -50,6 +50,7 @@ class SparkRunner:
     def __init__(self, get_context: Callable[[], SparkContext], console: Console | None = None) -> None:
         self._get_context = functools.cache(get_context)
         self._console = console
+        self._clock = LineClock()
 
     def __call__(
         self,
@@ -72,7 +73,7 @@ class SparkRunner:
         def reached() -> Reached:
             return Reached(min(done + _completed(context), slices) * len(tasks) // slices)
 
-        with progress_bar(self._console, label, len(tasks), amount, reached):
+        with progress_bar(self._console, label, len(tasks), amount, reached, self._clock):
             for begin in range(0, len(tasks), wave):
                 some = tasks[begin : begin + wave]
                 slices_of_wave = -(-len(some) // tasks_in_slice)

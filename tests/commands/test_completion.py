@@ -19,7 +19,7 @@ def completed(*words: str) -> list[str]:
     """Return the values with which bash completes the last word."""
     asked = {
         "_DUMPFILTER_COMPLETE": "complete_bash",
-        "COMP_WORDS": " ".join(("dumpfilter", *words)),
+        "COMP_WORDS": "\n".join(("dumpfilter", *words)),
         "COMP_CWORD": str(len(words)),
     }
     with mock.patch.dict(os.environ, asked):
@@ -60,6 +60,13 @@ def test_the_script_completes_the_command(
 def test_variants() -> None:
     assert completed("simulate", "x", "--variant", "no") == ["no-filter", "no-filter-zstd"]
     assert len(completion.complete_variant("")) == 7
+
+
+def test_a_value_after_an_equals_sign() -> None:
+    # Bash gives the sign as a word of its own.
+    assert completed("--log-format", "=", "j") == ["json"]
+    assert completed("--log-format", "=", "json", "--log-level", "=", "w") == ["warning"]
+    assert set(completed("--log-format", "=")) == {"text", "json"}
 
 
 @pytest.mark.parametrize("verb", ["kill", "sql", "wait", "logs"])

@@ -85,6 +85,19 @@ def test_binlogs_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert process.wait(timeout=240) == 141
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["inspect", str(ORACLE / "mysql-row"), "--json"]], ids=str)
+def test_a_reader_that_goes_away_has_one_exit_code(arguments: list[str]) -> None:
+    unread, output = os.pipe()
+    os.close(unread)
+    done = subprocess.run(
+        [sys.executable, "-m", "dumpfilter", *arguments], stdout=output, stderr=subprocess.PIPE, text=True
+    )
+    os.close(output)
+    assert done.returncode == 141, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "rror" not in done.stderr
+
+
 def test_an_interrupt_ends_binlog_quietly(tmp_path: Path) -> None:
     made = generate(tmp_path / "in", 3_000_000)
     process = subprocess.Popen(

@@ -390,6 +390,11 @@ def test_tables_of_one_wild_rule_share_a_warning() -> None:
     assert "matches shop.tmp%" in warning.what
 
 
+def test_a_comma_comes_before_its_effect_although_the_set_has_none_of_the_names() -> None:
+    assert codes(knowledge(*SHOP), "do-db=no,nobody") == ["comma", "nothing-passes"]
+    assert "comma" not in codes(knowledge(*SHOP), "do-db=,")
+
+
 def test_names_are_not_judged_by_a_part_of_a_set() -> None:
     known = knowledge_of([TableSubject("shop", "orders")], is_whole=False)
     assert codes(known, "do-db=shop", "do-db=hr") == []

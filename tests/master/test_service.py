@@ -21,7 +21,9 @@ from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.slave.state.server_uuid import server_uuid
 from dumpfilter.v1 import dumpfilter_pb2 as pb
+from tests.commands.in_process import run
 from tests.master.client import Client, dropped_gtids
 from tests.master.inline import InlineReader
 from tests.oracle.dumping import dump
@@ -240,6 +242,26 @@ def test_two_slaves_with_one_server_id(client: Client) -> None:
     stream.cancel()
     wait_for(lambda: not dumping(client, first.slave_id))
     client.register(server_id=9)
+
+
+def test_the_command_slave_ends_with_1_where_its_identity_is_in_use(
+    server: MasterServer, client: Client, tmp_path: Path
+) -> None:
+    arguments = ("slave", f"--master=127.0.0.1:{server.port}", f"--relay-dir={tmp_path / 's'}", "--once")
+    assert run(*arguments, "--server-id=9").returncode == 0
+    uuid_of_slave = server_uuid(tmp_path / "s")
+    for server_id, identity, told in (
+        (9, str(uuid.uuid4()), "server id 9"),
+        (8, uuid_of_slave, "server uuid"),
+    ):
+        other = client.register(server_id=server_id, uuid=identity)
+        stream = client.dump(other.slave_id, once=False)
+        next(stream)
+        done = run(*arguments, "--server-id=9")
+        assert f"the {told}" in done.stderr
+        assert done.returncode == 1, done.stderr
+        stream.cancel()
+        wait_for(lambda slave_id=other.slave_id: not dumping(client, slave_id))
 
 
 def test_registering_again_takes_over(server: MasterServer, client: Client) -> None:

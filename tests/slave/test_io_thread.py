@@ -14,6 +14,7 @@ from dumpfilter.errors import (
     BinlogCorrupt,
     ConnectionLost,
     DumpTakenOver,
+    IdentityTaken,
     OutputError,
     PositionError,
     ProtocolMismatch,
@@ -198,6 +199,10 @@ def test_a_refused_registration(served, tmp_path):
     with pytest.raises(RegistrationRefused, match="rule 'x' has no dot") as caught:
         make_thread(tmp_path / "s", servicer.port).run()
     assert caught.value.exit_code == 2
+    servicer.refuse = [(grpc.StatusCode.ALREADY_EXISTS, "the server id 101 is in use")]
+    with pytest.raises(IdentityTaken, match="the server id 101 is in use") as taken:
+        make_thread(tmp_path / "s", servicer.port).run()
+    assert taken.value.exit_code == 1
 
 
 @pytest.mark.parametrize("protocol", [0, 1, 3])

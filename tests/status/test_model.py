@@ -115,6 +115,26 @@ def test_bad_lags(lag: str) -> None:
         MaxLag.parse(lag)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("5m", "'5m' could be minutes or bytes: write 5min or 300s, or 5M"),
+        ("1.5m", "write a time"),
+        ("m", "write a time"),
+    ],
+)
+def test_a_lower_case_m_is_ambiguous(text: str, told: str) -> None:
+    with pytest.raises(OptionError, match=told):
+        MaxLag.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30S", 30), ("5min", 300), ("1h", 3600), ("1.5H", 5400), ("0.5s", 0.5)]
+)
+def test_times(text: str, seconds: float) -> None:
+    assert MaxLag.parse(text) == MaxLag(seconds=seconds)
+
+
 @pytest.mark.parametrize("text", ["30", "30B", "30b"])
 def test_a_number_alone_is_bytes(text: str) -> None:
     assert MaxLag.parse(text) == MaxLag(nbytes=30)

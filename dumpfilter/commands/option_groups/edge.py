@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dumpfilter.commands.option_groups.channel_ports import parse_ports
+from dumpfilter.commands.option_groups.distinct_ports import Listener
 from dumpfilter.commands.option_groups.group import OptionGroup
 from dumpfilter.commands.option_groups.replicas import PANEL
 
@@ -71,6 +72,17 @@ class EdgeOptions(OptionGroup):
             rich_help_panel=PANEL,
         ),
     ] = None
+
+    def listeners(self) -> list[Listener]:
+        """Return the addresses of all ports. Raises OptionError."""
+        return [
+            Listener(option, host, port)
+            for option, host, texts in (
+                ("--serve-port", self.serve_host, self.serve_port),
+                ("--replica-port", self.replica_host, self.replica_port),
+            )
+            for port in parse_ports(texts or [], option).values()
+        ]
 
     def edge(
         self, protection: ProtectionOptions, tls: TlsSource | None, lower_case_table_names: int

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
+from contextlib import AbstractContextManager
 from io import StringIO
 
 import pytest
@@ -125,9 +127,32 @@ def test_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b" not in shown.getvalue()
 
 
+def test_short_jobs_of_a_long_command_have_lines() -> None:
+    shown = StringIO()
+    now = 0.0
+    clock = progress.LineClock(lambda: now)
+
+    def job(label: str) -> AbstractContextManager[None]:
+        console = Console(file=shown)
+        return progress.progress_bar(console, label, 5, Amount(), lambda: progress.Reached(3), clock)
+
+    with job("indexing"):
+        now = 9.0
+    assert shown.getvalue() == ""
+    assert clock.seconds == 1.0
+    now = 18.0
+    with job("measuring"):
+        deadline = time.monotonic() + DEADLINE
+        while not shown.getvalue().endswith("\n"):
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+    assert shown.getvalue() == "measuring: 3 of 5 tasks\n"
+    assert clock.seconds == 10.0
+
+
 def test_a_log_of_errors_only_has_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[object] = []
-    monkeypatch.setattr(progress, "_write_lines", lambda *given: written.append(given))
+    monkeypatch.setattr(progress, "_write_lines", lambda *given, **_: written.append(given))
     logs.configure(level=logs.Level.ERROR)
     try:
         ThreadRunner(1, Console(file=StringIO()))(step, [1], "exporting")
