@@ -62,7 +62,9 @@ def test_two_registrations_before_the_first_dump_count_together() -> None:
 def test_buffered_events_count_once_they_are_sent_or_dropped() -> None:
     book = CounterBook()
     slave = registered(book, "a")
-    half = Counts(events_read=9, events_sent=2, events_dropped=3, bytes_read=900, bytes_sent=200, bytes_dropped=300)
+    half = Counts(
+        events_read=9, events_sent=2, events_dropped=3, bytes_read=900, bytes_sent=200, bytes_dropped=300
+    )
     book.add(slave, half)
     # The stream breaks, and the next dump reads the four buffered events again.
     assert (slave.counts.events_read, slave.counts.bytes_read) == (5, 500)
