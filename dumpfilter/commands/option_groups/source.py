@@ -65,10 +65,7 @@ class SourceOptions(OptionGroup):
     ] = CONNECT_RETRY
     retry_count: Annotated[
         int,
-        source_option(
-            "Give up after so many failed attempts to connect in a row, also with --once; 0: never.",
-            min=0,
-        ),
+        source_option("Give up after so many failed attempts in a row, also with --once; 0: never.", min=0),
     ] = 86_400
     replica_net_timeout: Annotated[
         float, source_option("Seconds of silence after which the connection counts as lost.", min=0.1)
