@@ -71,15 +71,20 @@ def bandwidth_command(
         dumpfilter bandwidth binlog.index --slaves web.cnf --slaves hr.cnf
         dumpfilter bandwidth s3a://backup/binlog.index --slaves slaves.toml
     """
+    import math
+
     from rich.console import Console
 
     from dumpfilter.commands.interruption import telling_interruption
     from dumpfilter.commands.measuring import measured_results
+    from dumpfilter.errors import OptionError
     from dumpfilter.report.output import REPORT
     from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
     from dumpfilter.spark_jobs.bandwidth.output import write_results
     from dumpfilter.spark_jobs.bandwidth.terminal import print_results, print_warnings
 
+    if price is not None and not math.isfinite(price):
+        raise OptionError(f"--price {price}: the price of a GB is a number, such as 0.09")
     definitions = slaves.definitions()
     options = BandwidthOptions(
         on_corrupt=read.on_corrupt,

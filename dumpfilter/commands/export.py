@@ -10,6 +10,7 @@ import typer
 from dumpfilter.commands.option_groups.engine import JobReadOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import JobBinlogArguments
+from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
 
 if TYPE_CHECKING:
     from dumpfilter.spark_jobs.ranges.range_index import Damage
@@ -52,21 +53,13 @@ def export_command(
             metavar="OPTIONS",
         ),
     ] = None,
-    slave: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A column sent_NAME: whether the slave is sent the event. Repeatable.",
-            metavar="NAME:OPTIONS",
-            show_default=False,
-        ),
-    ] = None,
-    slaves: Annotated[
-        Path | None, typer.Option(help="The same for the slaves of a file (TOML or my.cnf).", metavar="FILE")
-    ] = None,
+    *,
+    slaves: SlaveSetOptions,
 ) -> None:
     """Write the events of a binlog set as Parquet, for DuckDB, pandas and others.
 
-    Each binlog file becomes a Parquet file with a row for each event. Needs neither Spark nor Java.
+    Each binlog file becomes a Parquet file with a row for each event. Needs neither Spark nor Java. A slave of --slave
+    or --slaves adds a column sent_NAME, which tells whether the slave is sent the event.
 
     Examples:
 
@@ -84,6 +77,7 @@ def export_command(
     from dumpfilter.spark_jobs.ranges.indexing import skipped_part
     from dumpfilter.spark_jobs.source.export import export_events
 
+    slaves.definitions()  # A wrong slave is the same error here as in other commands.
     source = binlogs.source()
     options = {"files": "\n".join(map(str, source if isinstance(source, list) else [source]))}
     options |= {"verify": str(read.verify_checksum).lower(), "onCorrupt": read.on_corrupt}
@@ -93,13 +87,11 @@ def export_command(
         "table": table,
         "columnNames": column_names,
         "filter": filter,
-        "slaves": None if slaves is None else str(slaves),
+        "slaves": "\n".join(map(str, slaves.slaves or [])) or None,
     }
     options |= {name: value for name, value in given.items() if value is not None}
-    for one in slave or []:
-        name, colon, text = one.partition(":")
-        if not colon:
-            raise OptionError(f"--slave {one}: write NAME:OPTIONS, such as 'web:--replicate-do-db=shop'")
+    for one in slaves.slave or []:
+        name, _, text = one.partition(":")
         # The data source ignores the case of its options, as Spark does.
         option = f"slave.{name.strip()}".lower()
         if option in options:

@@ -97,6 +97,7 @@ class LargeObject:
     position: int
     gtid: str
     time: int
+    """The timestamp; 0 for none."""
     bytes: int
     """The bytes in the files."""
     uncompressed: int
@@ -133,6 +134,8 @@ class Inspection:
     bucket_seconds: int = 1
     rates: list[Bucket] = field(default_factory=list)
     """The transactions by the time of their last events, in buckets of ``bucket_seconds``. Empty buckets are left out.
+
+    The bucket that starts at 0 has the transactions without a timestamp that come before all timestamps.
     """
     steps_back: int = 0
     """The number of transactions whose timestamp is lower than the timestamp of the transaction before."""
@@ -174,7 +177,7 @@ class Inspection:
             "largest_statements": [_large_as_dict(one) for one in self.largest_statements],
             "rates": {
                 "bucket_seconds": self.bucket_seconds,
-                "buckets": [one._asdict() for one in self.rates],
+                "buckets": [{**one._asdict(), "start": one.start or None} for one in self.rates],
             },
             "timestamps_back": {"transactions": self.steps_back, "largest_seconds": self.largest_step_back},
             "gtids": self.gtids,
@@ -199,6 +202,7 @@ def _as_dict(volume: Volume) -> dict[str, int]:
 def _large_as_dict(one: LargeObject) -> dict[str, Any]:
     made = asdict(one)
     made["bytes_uncompressed"] = made.pop("uncompressed")
+    made["time"] = one.time or None
     return {**made, "tables": one.tables[:_MOST_TABLES], "tables_number": len(one.tables)}
 
 

@@ -43,6 +43,8 @@ def render_inspection(found: Inspection, console: Console, *, top: int = TOP) ->
     console.print(f"[bold]{_files(found)}, {total:,} bytes, written by {found.server_version}")
     if found.first_time is not None and found.last_time is not None:
         console.print(f"time: {_time(found.first_time)} to {_time(found.last_time)}")
+    else:
+        console.print("time: –")
     if found.largest_step_back >= _NOTED_STEP:
         console.print(
             f"timestamps: {found.steps_back:,} transactions are older than the one before, by up to "
@@ -150,10 +152,11 @@ def _print_large(console: Console, title: str, rows: list[LargeObject], *, compr
 
 
 def _print_rates(console: Console, found: Inspection) -> None:
-    first, end = main_span(found.rates)
+    timed = [one for one in found.rates if one.start]
+    first, end = main_span(timed)
     if not end:
         return
-    shown = found.rates[first:end]
+    shown = timed[first:end]
     width = found.bucket_seconds
     begin, until = shown[0].start, shown[-1].start + width
     needed = max(width, -(-(until - begin) // _WIDTH))
@@ -172,7 +175,10 @@ def _print_rates(console: Console, found: Inspection) -> None:
         f"highest: {busiest.bytes / width:,.0f} bytes a second from {_time(busiest.start)} "
         f"on, for {_span(width)}"
     )
-    stray = sum(one.transactions for one in (*found.rates[:first], *found.rates[end:]))
+    untimed = sum(one.transactions for one in found.rates if not one.start)
+    if untimed:
+        console.print(f"{untimed:,} transactions without a timestamp are left out of the lines")
+    stray = sum(one.transactions for one in (*timed[:first], *timed[end:]))
     if stray:
         console.print(
             f"{stray:,} transactions with timestamps far from all others are left out of the lines (--json has them)"

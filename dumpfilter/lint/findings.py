@@ -46,6 +46,7 @@ class Code(enum.Enum):
     TEMPORARY_TABLE = ("temporary-table", Level.WARNING)
     FOREIGN_KEY = ("foreign-key", Level.WARNING)
     XA_DROPPED = ("xa-dropped", Level.NOTE)
+    NOT_COMPARED = ("not-compared", Level.NOTE)
 
     def __init__(self, label: str, level: Level) -> None:
         self.label = label

@@ -89,6 +89,7 @@ def odd_names(
     a fault only if its value is no likely name.
     """
     unused = [rule for rule in rule_filter.rules if rule not in deciding]
+    yield from not_compared(unused, names)
     for rule in compared(unused, names):
         if not RuleAlone(rule_filter, rule).matches_any(names):
             if knowledge.is_whole and names.databases:
@@ -98,6 +99,7 @@ def odd_names(
     wild = [
         rule for rule in rule_filter.rules if rule.kind.form is ValueForm.WILD_TABLE and "_" in rule.value
     ]
+    yield from not_compared(wild, names)
     for rule in compared(wild, names):
         yield from _underscores(rule_filter, rule, names)
 
@@ -352,6 +354,19 @@ def _option(rule: Rule, value: str) -> str:
 def compared(rules: list[Rule], names: RuleNames) -> list[Rule]:
     """Return as many of the rules as lint compares with all names of the set, to bound its time."""
     return rules[: max(1, _MOST_COMPARISONS // (len(names.tables) + len(names.databases) + 1))]
+
+
+def not_compared(rules: list[Rule], names: RuleNames) -> Iterator[Item]:
+    """Yield a note for each rule that :func:`compared` leaves out. They are alike, so that they become one note."""
+    for rule in rules[len(compared(rules, names)) :]:
+        yield Item(
+            Code.NOT_COMPARED,
+            (),
+            "lint has not compared all rules with all names of the set, since there are too many. Other faults of "
+            "these rules may be missing: {names}",
+            "Run lint with these rules alone",
+            str(rule),
+        )
 
 
 def merged_tables(rule_filter: Filter, knowledge: SetKnowledge) -> Iterator[Item]:

@@ -11,7 +11,7 @@ from dumpfilter.lint.findings import Code
 from dumpfilter.lint.items import Item, few, listed
 from dumpfilter.lint.knowledge import SetEvent, SetKnowledge
 from dumpfilter.lint.reasons import escaped
-from dumpfilter.lint.rule_names import Name, RuleAlone, RuleNames, compared
+from dumpfilter.lint.rule_names import Name, RuleAlone, RuleNames, compared, not_compared
 
 _MOST_DECISIONS = 300_000
 """The most decisions for the search of rules without an effect. No search is made where more are needed."""
@@ -42,6 +42,7 @@ def void_rules(
     undecided = [
         rule for rule in rule_filter.rules if rule.kind.form in _TABLE_FORMS and rule not in deciding
     ]
+    yield from not_compared(undecided, names)
     for rule in compared(undecided, names):
         yield from _preceded(rule_filter, rule, names)
     yield from _without_effect(rule_filter, decisions, deciding)

@@ -7,10 +7,13 @@ threads, without Spark.
 
 from __future__ import annotations
 
+import fcntl
+import os
+import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -40,6 +43,9 @@ ROW_GROUP_BYTES = 64 << 20
 """The bytes of values at which a row group ends, even with fewer rows. Row images can have many bytes, and each thread
 holds a row group in memory."""
 
+_UNFINISHED = re.compile(r"\..+\.parquet\.[0-9a-f]{32}\.tmp")
+"""The names of files that an export has not finished yet (:attr:`_Export.beside`)."""
+
 
 @dataclass(frozen=True)
 class ExportedFile:
@@ -61,8 +67,8 @@ def export_events(
     ``options`` are options of the data source (docs/spark-source.md), for example ``path``, ``columns`` and
     ``slave.web``. The Parquet files appear when all of them are complete, and replace older ones of their names.
     ``run`` runs the tasks. ``on_damage`` is called with each damaged file that ``onCorrupt=skip`` skips. An export that
-    fails leaves the directory as before. Raises OptionError, BinlogError, and OutputError for a file that cannot be
-    written.
+    fails leaves the directory as before. Unfinished files of an export that was killed are removed. Raises OptionError,
+    BinlogError, and OutputError for a file that cannot be written.
     """
     asked = with_types(SourceOptions.parse(options))
     ranges = plan_ranges(asked, on_damage=on_damage)
@@ -75,6 +81,13 @@ def export_events(
     is_new = not output.exists()
     with writing(output):
         output.mkdir(parents=True, exist_ok=True)
+    with _unfinished_removed(output):
+        return _write(asked, ranges, output, run, is_new=is_new)
+
+
+def _write(
+    asked: SourceOptions, ranges: Sequence[FileRange], output: Path, run: Runner, *, is_new: bool
+) -> list[ExportedFile]:
     job = uuid.uuid4().hex
     tasks = [_Export(tuple(parts), asked, output, job) for _, parts in groupby(ranges, lambda one: one.path)]
     # With filters a range is read twice: first for the decisions, then for the rows.
@@ -94,6 +107,29 @@ def export_events(
             with suppress(OSError):
                 output.rmdir()
     return written
+
+
+@contextmanager
+def _unfinished_removed(output: Path) -> Iterator[None]:
+    """Remove the unfinished files of killed exports, unless another export writes into the directory now.
+
+    Each export holds a shared lock of the directory. The kernel releases the lock of a killed process. An export that
+    gets the exclusive lock is therefore alone, and all unfinished files are remainders. On a file system without such
+    locks nothing is removed.
+    """
+    with writing(output):
+        handle = os.open(output, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for path in output.iterdir():
+                if _UNFINISHED.fullmatch(path.name):
+                    path.unlink()
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(handle)
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,7 @@ def _sources(given: Mapping[str, str]) -> str | list[str]:
         found = [line.strip() for line in given["files"].splitlines() if line.strip()]
     elif "paths" in given:
         # Spark passes the list of paths in load([…]) as the option ``paths``, in JSON.
-        found = [str(path) for path in json.loads(given["paths"])]
+        found = _paths(given["paths"])
     elif "path" in given:
         return given["path"]
     else:
@@ -179,6 +179,18 @@ def _sources(given: Mapping[str, str]) -> str | list[str]:
     if not found:
         raise OptionError("the data source binlog needs a path: load('/var/lib/mysql/binlog.index')")
     return found
+
+
+def _paths(text: str) -> list[str]:
+    try:
+        paths = json.loads(text)
+    except ValueError:
+        paths = None
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise OptionError(
+            f"option paths: {text!r} is no list of paths in JSON; use load(['FILE', 'FILE']), or the option files"
+        )
+    return paths
 
 
 def _table(given: Mapping[str, str]) -> tuple[str, str] | None:

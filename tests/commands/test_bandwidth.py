@@ -50,6 +50,14 @@ def test_a_second_run_answers_from_the_first(tmp_path: Path) -> None:
     assert results(output) == results(fresh)
 
 
+def test_a_price_is_a_finite_number(tmp_path: Path) -> None:
+    for price in ("inf", "nan", "-1"):
+        refused = run("bandwidth", PLAIN, "--slave", WEB, "--output", tmp_path / "out", "--price", price)
+        assert refused.returncode == 2
+        assert "--price" in refused.stderr
+        assert not (tmp_path / "out").exists()
+
+
 def test_results_of_other_binlogs_are_not_replaced(tmp_path: Path) -> None:
     bandwidth(PLAIN, tmp_path, "--slave", WEB)
     refused = run("bandwidth", COMPRESSED, "--slave", WEB, "--output", tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from io import StringIO
 from itertools import accumulate, pairwise
@@ -177,6 +178,28 @@ def test_a_binlog_without_events(tmp_path: Path) -> None:
     out = StringIO()
     render_inspection(found, Console(file=out, width=80))
     assert "transactions: 0" in out.getvalue()
+
+
+def test_events_without_timestamps(tmp_path: Path) -> None:
+    """A set without any timestamp has no time, rather than the year 1970."""
+    path = tmp_path / "bin.000001"
+    data = bytearray((DATA / "oracle" / "mysql-row" / "bin.000001").read_bytes())
+    at = 4
+    while at < len(data):
+        end = at + int.from_bytes(data[at + 9 : at + 13], "little")
+        data[at : at + 4] = bytes(4)
+        data[end - 4 : end] = zlib.crc32(data[at : end - 4]).to_bytes(4, "little")
+        at = end
+    path.write_bytes(data)
+    found = inspect_set(BinlogSet.open(path))
+    made = found.as_dict()
+    assert (made["first_time"], made["last_time"]) == (None, None)
+    assert {one["time"] for one in (*made["largest_transactions"], *made["largest_statements"])} == {None}
+    assert [one["start"] for one in made["rates"]["buckets"]] == [None]
+    out = StringIO()
+    render_inspection(found, Console(file=out, width=80))
+    assert "time: –" in out.getvalue()
+    assert "1970" not in out.getvalue()
 
 
 def test_statements_are_found_as_in_plain_python() -> None:

@@ -222,6 +222,20 @@ def test_a_sound_filter_has_no_warning(events: tuple[str, ...], rules: str) -> N
     assert set(codes(knowledge(*events), *rules.split())) <= quiet
 
 
+def test_rules_beyond_the_most_comparisons_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = knowledge(*SHOP)
+    rule_filter = Filter.from_options([f"--replicate-wild-ignore-table=x{k}.y_%" for k in range(6)])
+    assert Code.NOT_COMPARED not in {each.code for each in lint(rule_filter, known)}
+    monkeypatch.setattr("dumpfilter.lint.rule_names._MOST_COMPARISONS", 12)
+    compared = [each for each in lint(rule_filter, known) if each.code is Code.NO_MATCH]
+    [told] = [each for each in lint(rule_filter, known) if each.code is Code.NOT_COMPARED]
+    assert len(compared) == 2
+    assert str(told).endswith(
+        "may be missing: --replicate-wild-ignore-table=x2.y_%, --replicate-wild-ignore-table=x3.y_%, "
+        "--replicate-wild-ignore-table=x4.y_%, --replicate-wild-ignore-table=x5.y_%. Run lint with these rules alone."
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "statement", "fires"),
     [

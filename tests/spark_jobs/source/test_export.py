@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -86,6 +87,36 @@ def test_an_interrupted_export_leaves_nothing(tmp_path: Path, monkeypatch: pytes
         assert (tmp_path / "events" / "bin.000001.parquet").read_text() == "of an earlier export"
 
 
+def test_files_of_a_killed_export_are_removed(tmp_path: Path) -> None:
+    left = tmp_path / f".bin.000001.parquet.{'0f' * 16}.tmp"
+    others = [tmp_path / ".bin.000001.parquet.tmp", tmp_path / f"bin.parquet.{'0f' * 16}.tmp"]
+    for path in (left, *others):
+        path.write_text("half")
+    handle = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_SH)  # Another export is at work.
+    export_events({"path": str(MIXED / "bin.000001")}, tmp_path, run_here)
+    assert left.exists()
+    os.close(handle)
+    export_events({"path": str(MIXED / "bin.000001")}, tmp_path, run_here)
+    assert sorted(tmp_path.iterdir()) == sorted([*others, tmp_path / "bin.000001.parquet"])
+
+
+def test_a_running_export_holds_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An export that begins meanwhile must not remove the files of this one."""
+
+    def rows(task: object) -> Iterator[object]:
+        handle = os.open(tmp_path, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(handle)
+        yield from ()
+
+    monkeypatch.setattr("dumpfilter.spark_jobs.source.export._row_groups", rows)
+    assert [each.rows for each in export_events({"path": str(MIXED)}, tmp_path, run_here)] == [0] * len(
+        list(MIXED.glob("bin.0*"))
+    )
+
+
 def test_a_damaged_file_is_skipped_on_request(tmp_path: Path) -> None:
     copied = tmp_path / "set"
     shutil.copytree(DATA / "oracle" / "mysql-row", copied)
@@ -140,3 +171,20 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     assert "rows in 3 files" in done.stdout
     names = pq.read_schema(tmp_path / "rows" / "bin.000001.parquet").names
     assert names[-4:] == ["row", "before", "after", "sent_web"]
+
+
+def test_slaves_are_named_as_for_other_commands(tmp_path: Path) -> None:
+    """Several files, and a slave without rules, which is sent everything."""
+    for name, rule in (("web", "do-db=shop"), ("hr", "do-db=hr")):
+        (tmp_path / f"{name}.cnf").write_text(f"[mysqld]\nreplicate-{rule}\n")
+    files = ["--slaves", tmp_path / "web.cnf", "--slaves", tmp_path / "hr.cnf"]
+    output = ["--output", tmp_path / "events", "--columns", "sent_web,sent_hr,sent_all"]
+    done = run("export", MIXED / "bin.000001", *output, *files, "--slave", "all")
+    assert done.returncode == 0, done.stderr
+    found = pq.read_table(tmp_path / "events" / "bin.000001.parquet").to_pylist()
+    assert {row["sent_all"] for row in found} == {True}
+    assert {(row["sent_web"], row["sent_hr"]) for row in found} >= {(True, False), (False, True)}
+    for wrong in ("--replicate-do-db=shop", "web --replicate-do-db=shop"):
+        refused = run("export", MIXED, "--output", tmp_path / "events", "--slave", wrong)
+        assert refused.returncode == 2
+        assert "write NAME:OPTIONS" in refused.stderr

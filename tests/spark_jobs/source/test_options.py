@@ -41,6 +41,13 @@ def test_options_that_cannot_be_are_refused() -> None:
         SourceOptions.parse({})
 
 
+@pytest.mark.parametrize("text", ["/var/lib/mysql/bin.000001", '"/a"', '{"/a": 1}', "[1]", "7", ""])
+def test_wrong_paths_are_named(text: str) -> None:
+    with pytest.raises(OptionError, match="option paths: "):
+        SourceOptions.parse({"paths": text})
+    assert SourceOptions.parse({"paths": '["/a", "/b"]'}).sources == ["/a", "/b"]
+
+
 def test_options_are_read() -> None:
     options = SourceOptions.parse(
         {
