@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from dumpfilter.binlog.writer import writing
+from dumpfilter.byte_bar import byte_bar
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.event_stream import kept_events
 from dumpfilter.dump.filter_set import filter_set
@@ -238,16 +238,7 @@ class _Work:
 
         The context's value is a function that takes the number of bytes just read.
         """
-        bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TimeRemainingColumn(),
-            console=self._log,
-            transient=True,
-            disable=quiet or not self._log.is_terminal,
-        )
-        with bar:
+        with byte_bar(self._log, shown=not quiet) as bar:
             total = sum(self._binlogs.path(name).stat().st_size for name in self._binlogs.names)
             task = bar.add_task(what, total=total)
             yield lambda read: bar.advance(task, read)
