@@ -84,12 +84,17 @@ class CounterBook:
             self.generation += 1
 
     def add(self, slave: CountedSlave, counts: Counts) -> None:
-        """Add the counts of a chunk to the slave's counts."""
+        """Add the counts of a chunk to the slave's counts, without the events that the dump thread has buffered."""
         with self._lock:
             record = slave.record
             if record is None or record.is_forgotten:
                 record = self._record_of(slave)
-            record.counts.add(counts)
+            total = record.counts
+            total.add(counts)
+            # Buffered events count as read once they are sent or dropped. If the stream breaks before, the next dump
+            # reads these events again.
+            total.events_read = total.events_sent + total.events_dropped
+            total.bytes_read = total.bytes_sent + total.bytes_dropped
             record.last_seen_at = time.time()
             self.generation += 1
 

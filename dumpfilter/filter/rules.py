@@ -7,6 +7,7 @@ contract, the status tables and the documentation take them from there.
 
 from __future__ import annotations
 
+import difflib
 import enum
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -213,9 +214,7 @@ class FilterSemantics(enum.StrEnum):
         return kind
 
     def _unknown(self, name: str) -> OptionError:
-        return OptionError(
-            f"unknown option {name!r} in {self} filter semantics; the filters are: {option_list(self.kinds)}"
-        )
+        return OptionError(f"unknown option {name!r} in {self} filter semantics{_nearest(name, self.kinds)}")
 
 
 class WriteSemantics(enum.StrEnum):
@@ -253,6 +252,17 @@ class FilterOn(enum.StrEnum):
 def option_list(kinds: Iterable[BaseRuleKind]) -> str:
     """Return the options of these rule kinds for an error message, such as ``--do, --ignore, --rewrite``."""
     return ", ".join(f"--{kind.option}" for kind in kinds)
+
+
+_NEAR = 0.8
+"""The least likeness, of 1, of an option that was probably meant. The options of the other semantics are less alike."""
+
+
+def _nearest(name: str, kinds: Iterable[BaseRuleKind]) -> str:
+    """Return the end of an error about an unknown option: the option that was probably meant, or all options."""
+    known = [f"--{kind.option}" for kind in kinds]
+    near = difflib.get_close_matches(f"--{name.lstrip('-').replace('_', '-')}", known, n=1, cutoff=_NEAR)
+    return f"; did you mean {near[0]}?" if near else f"; the filters are: {', '.join(known)}"
 
 
 class Rule(NamedTuple):
@@ -438,8 +448,7 @@ def parse_write_option(option: str) -> Rule:
     name, equals, value = option.partition("=")
     kind = WriteRuleKind.of_option(name)
     if kind is None:
-        known = option_list(WriteRuleKind)
-        raise OptionError(f"unknown option {name!r}; the write side's are: {known}")
+        raise OptionError(f"unknown option {name!r} of the write side{_nearest(name, WriteRuleKind)}")
     if not equals:
         raise OptionError(f"{name}: a value is missing; write {name}=VALUE")
     return make_rule(kind, value)

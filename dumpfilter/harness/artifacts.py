@@ -91,6 +91,9 @@ def _save_status(testbed: Testbed, directory: Path) -> Iterator[str]:
 
 def _line(node: NodeStatus) -> str:
     name = f"{node.name} ({node.kind}): {node.state}"
+    if node.kind in ("server", "running") and not node.channels and not node.place.file:
+        # Only a server that runs tells the end of its binlog.
+        return f"{name}, place unknown"
     if not node.channels:
         return f"{name}, at {node.place}"
     # The end of a replica's own binlog says nothing about its source's.

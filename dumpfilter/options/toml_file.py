@@ -40,7 +40,9 @@ def load_toml(path: Path, model: type[_Model]) -> _Model:
     except tomllib.TOMLDecodeError as error:
         raise OptionError(f"{path}: {error}") from None
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
+        errors = error.errors(include_input=False, include_url=False)
+        # A misspelt key is often the reason why another key is missing.
+        first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
         raise OptionError(
             f"{path}: {_key(first['loc'])}: {_reason(first['type'], first['msg'])}{_near(model, first)}"
         ) from None

@@ -170,8 +170,9 @@ class MasterStatus:
         for drifting in self.drift or ():
             yield f"replica {drifting.get('server_id')} of user {drifting.get('user')}: {drifting.get('reason')}"
         for slave in self.slaves or ():
-            if slave.dumping and most.exceeded(slave.lag_bytes, slave.lag_seconds):
-                yield f"{slave} lags behind by {_lag(slave.lag_bytes, slave.lag_seconds)}"
+            if most.exceeded(slave.lag_bytes, slave.lag_seconds):
+                state = "" if slave.dumping else ", and has no dump"
+                yield f"{slave} lags behind by {_lag(slave.lag_bytes, slave.lag_seconds)}{state}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status as values that JSON can represent."""

@@ -64,6 +64,14 @@ def test_effective_options_are_unknown_in_classic_semantics(kind: EffectiveRuleK
     assert "--replicate-do-db, --replicate-ignore-db" in str(raised.value)
 
 
+@pytest.mark.parametrize("name", ["--replicate-do-bd", "replicate_do_bd", "--replicate-dodb"])
+def test_a_misspelt_option_names_the_one_that_was_meant(name: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        parse_option(f"{name}=shop")
+    meant = "did you mean --replicate-do-db?"
+    assert str(raised.value) == f"unknown option {name!r} in classic filter semantics; {meant}"
+
+
 def test_each_semantics_has_its_own_kinds() -> None:
     for semantics, own in ((FilterSemantics.CLASSIC, RuleKind), (EFFECTIVE, EffectiveRuleKind)):
         for kind in (*RuleKind, *EffectiveRuleKind):

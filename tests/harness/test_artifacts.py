@@ -69,6 +69,13 @@ def test_the_report_tells_problems_and_the_log_of_a_failed_node(tmp_path: Path) 
     assert text.splitlines()[1:4] == ["  web: its process ended with 1", "  | one", "  | two"]
 
 
+def test_the_place_of_a_killed_source_is_unknown(tmp_path: Path) -> None:
+    text, _ = save(running(tmp_path / "web", NodeStatus("m", "server", "stopped")), tmp_path)
+    assert text.splitlines()[0] == "m (server): stopped, place unknown"
+    text, _ = save(running(tmp_path / "web", NodeStatus("m", "workload", "running")), tmp_path)
+    assert text.splitlines()[0] == "m (workload): running, at the beginning"
+
+
 def test_a_directory_of_an_earlier_run_is_replaced(tmp_path: Path) -> None:
     _, directory = save(running(tmp_path / "web", web()), tmp_path)
     (directory / "old").write_text("")

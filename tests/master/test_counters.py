@@ -16,7 +16,9 @@ from dumpfilter.master.server import MasterServer
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 
-SOME = Counts(events_read=10, events_sent=7, events_dropped=3, bytes_read=1000)
+SOME = Counts(
+    events_read=10, events_sent=7, events_dropped=3, bytes_read=1000, bytes_sent=900, bytes_dropped=100
+)
 
 
 def registered(book: CounterBook, name: str, **more: object) -> SimpleNamespace:
@@ -55,6 +57,21 @@ def test_two_registrations_before_the_first_dump_count_together() -> None:
         book.begin_dump(slave)
         book.add(slave, SOME)
     assert book.records()[0].counts.events_read == 20
+
+
+def test_buffered_events_count_once_they_are_sent_or_dropped() -> None:
+    book = CounterBook()
+    slave = registered(book, "a")
+    half = Counts(
+        events_read=9, events_sent=2, events_dropped=3, bytes_read=900, bytes_sent=200, bytes_dropped=300
+    )
+    book.add(slave, half)
+    # The stream breaks, and the next dump reads the four buffered events again.
+    assert (slave.counts.events_read, slave.counts.bytes_read) == (5, 500)
+    book.add(slave, Counts(events_read=4, bytes_read=400))
+    assert (slave.counts.events_read, slave.counts.bytes_read) == (5, 500)
+    book.add(slave, Counts(events_sent=4, bytes_sent=400))
+    assert (slave.counts.events_read, slave.counts.bytes_read) == (9, 900)
 
 
 def test_a_registration_alone_is_not_remembered() -> None:
@@ -116,7 +133,7 @@ def test_bytes_for_gtids_are_shown_everywhere(server: MasterServer, client: Clie
     (slave,) = register.all()
     register.begin_dump(slave)
     for _ in range(2):
-        register.progress(slave, "bin.000001", 4, Counts(events_read=4, bytes_gtid=109))
+        register.progress(slave, "bin.000001", 4, Counts(events_read=4, events_sent=4, bytes_gtid=109))
     listed = client.listed(slave_id)
     assert (listed.bytes_gtid, listed.counts.events_read) == (218, 8)
     console = MasterConsole(server.service)

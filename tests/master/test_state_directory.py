@@ -196,7 +196,7 @@ def counted(book: CounterBook, name: str = "a") -> None:
     slave = SimpleNamespace(
         user="", channel="", uuid=name, server_id=1, host="", counts=book.counts_of("", "", name), record=None
     )
-    book.add(slave, Counts(events_read=1))
+    book.add(slave, Counts(events_read=1, events_sent=1))
 
 
 def test_a_keeper_saves_changes_and_at_the_end(

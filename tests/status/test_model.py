@@ -40,9 +40,8 @@ def slave_of_master(**more: object) -> SlaveOfMaster:
 def test_lag_of_a_masters_slave(lag: str, is_problem: bool) -> None:
     status = MasterStatus(health="SERVING", slaves=[slave_of_master(), slave_of_master(dumping=False)])
     status.judge(MaxLag.parse(lag) if lag else MaxLag())
-    assert status.problems == (
-        ["slave 101 on channel c lags behind by 2,000 bytes, 5.0 s"] if is_problem else []
-    )
+    told = "slave 101 on channel c lags behind by 2,000 bytes, 5.0 s"
+    assert status.problems == ([told, f"{told}, and has no dump"] if is_problem else [])
 
 
 def test_bytes_for_gtids_have_a_column_when_there_are_any() -> None:

@@ -64,7 +64,8 @@ class SourceOptions(OptionGroup):
         float, source_option("Longest wait between two attempts to connect, seconds.", min=0.05)
     ] = CONNECT_RETRY
     retry_count: Annotated[
-        int, source_option("Give up after so many failed attempts in a row; 0: never.", min=0)
+        int,
+        source_option("Give up after so many failed attempts in a row, also with --once; 0: never.", min=0),
     ] = 86_400
     replica_net_timeout: Annotated[
         float, source_option("Seconds of silence after which the connection counts as lost.", min=0.1)
