@@ -105,7 +105,7 @@ def export_command(
     files = "1 file" if len(found) == 1 else f"{len(found):,} files"
     typer.echo(f"{rows:,} rows in {files} of {size:,} bytes in {output}")
     for damage in damages:
-        text = f"{damage.file}: skipped {skipped_part(damage.position)}: {damage.reason}"
+        text = f"{damage.file}: skipped {skipped_part(damage)}: {damage.reason}"
         progress.print(
             Text.assemble(("warning:", "yellow"), " ", visible(text)), soft_wrap=True, highlight=False
         )
