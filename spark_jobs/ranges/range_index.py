@@ -142,9 +142,7 @@ def index_file(
         except BinlogError as error:
             if not skip or isinstance(error, BinlogUnreadable):
                 raise
-            damage = Damage(
-                file.name, found.boundary, error.what, max(found.boundary, error.position or 0)
-            )
+            damage = Damage(file.name, found.boundary, error.what, max(found.boundary, error.position or 0))
         return FileIndex(
             number,
             path,
