@@ -52,6 +52,8 @@ def uncompressed_sizes(
     if not len(compressed):
         return size
     out = size.copy()
+    data = data.view()
+    data.flags.writeable = False  # numba would compile separate versions for read-only and writable arrays
     _read_sizes(
         data,
         start,

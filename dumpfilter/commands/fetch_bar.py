@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from dumpfilter.byte_bar import byte_bar
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,15 +19,7 @@ class FetchBar:
     """A progress bar of the bytes that a source's files have, or of the bytes received if the sizes are unknown."""
 
     def __init__(self, terminal: Console) -> None:
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            console=terminal,
-            transient=True,
-            disable=not terminal.is_terminal,
-        )
+        self._bar = byte_bar(terminal, remaining=False)
         self._task = self._bar.add_task("fetching", total=None)
         self._shown = 0
 

@@ -30,19 +30,12 @@ def package_environment_command(
             --spark-master spark://host:7077 --environment environment.tar.gz
     """
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
+    from dumpfilter.byte_bar import byte_bar
     from dumpfilter.spark_jobs.spark.environment import package_environment
 
     console = Console(stderr=True)
-    with Progress(
-        TextColumn("packing"),
-        BarColumn(),
-        DownloadColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as bar:
+    with byte_bar(console, remaining=False) as bar:
         task = bar.add_task("packing", total=None)
         packed = package_environment(
             output, python=python, progress=lambda done, total: bar.update(task, completed=done, total=total)

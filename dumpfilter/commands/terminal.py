@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import grpc
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+from rich.progress import TaskID
 
+from dumpfilter.byte_bar import byte_bar
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
@@ -20,15 +21,7 @@ class CatchUpBar:
     """
 
     def __init__(self, console: Console, *, shown: bool = True) -> None:
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            console=console,
-            transient=True,
-            disable=not (shown and console.is_terminal),
-        )
+        self._bar = byte_bar(console, shown=shown, remaining=False)
         self._tasks: dict[str, TaskID] = {}
         self._files: dict[str, list[tuple[str, int]]] = {}
         """The names and sizes of the master's binlog files, for each replication channel."""

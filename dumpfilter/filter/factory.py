@@ -11,7 +11,7 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.kinds import KindFilter
-from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, Rule, WriteSemantics
+from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, Rule, RuleKind, WriteSemantics
 from dumpfilter.filter.write import WriteFilter
 
 
@@ -41,6 +41,12 @@ class FilterOptions:
         self.kind_filter()
         self.slave_filter(NameRules())
         self.write_filter(NameRules())
+
+    @property
+    def has_database_rules(self) -> bool:
+        """Whether any rule is about databases, so that a statement's current database may decide."""
+        kinds = {rule.kind for rule in self.rules}
+        return bool(self.write_rules or kinds & {RuleKind.DO_DB, RuleKind.IGNORE_DB})
 
     def slave_filter(self, written_by: NameRules) -> ReplicationFilter:
         """Return the slave's filter for a binlog that the server ``written_by`` wrote.

@@ -12,19 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import EventType, event_name
 from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers, add_run, empty_set
+from dumpfilter.byte_bar import byte_bar
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.flat_events import FlatEvents, flat_events
@@ -257,16 +250,7 @@ def inspect_set(
     found = Inspection(fd.server_version, fd.family)
     found.files = [(name, binlogs.size(name)) for name in names]
     found.purged_gtids = "" if before is None else str(before)
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=progress,
-        transient=True,
-        disable=progress is None or not progress.is_terminal,
-    )
+    bar = byte_bar(progress or Console(stderr=True), shown=progress is not None)
     work = Inspector(found, top)
     with bar:
         task = bar.add_task("scanning", total=sum(size for _, size in found.files))

@@ -178,10 +178,14 @@ def _print_rates(console: Console, found: Inspection) -> None:
     untimed = sum(one.transactions for one in found.rates if not one.start)
     if untimed:
         console.print(f"{untimed:,} transactions without a timestamp are left out of the lines")
-    stray = sum(one.transactions for one in (*timed[:first], *timed[end:]))
+    stray = [*timed[:first], *timed[end:]]
     if stray:
+        earliest, latest = _time(stray[0].start), _time(stray[-1].start)
+        when = f"at {earliest}" if earliest == latest else f"from {earliest} to {latest}"
+        number = sum(one.transactions for one in stray)
         console.print(
-            f"{stray:,} transactions with timestamps far from all others are left out of the lines (--json has them)"
+            f"transactions with timestamps far from all others, left out of the lines: {number:,}, {when} "
+            "(--json has them)"
         )
 
 

@@ -8,7 +8,7 @@ on the server's table object for the same purpose.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,20 @@ class TableSubject:
 
 
 Subject = TableSubject | Statement
+
+
+def numbers_on_tables(subjects: Sequence[Subject]) -> list[int]:
+    """Return the indexes of the subjects that tell whether a filter lets anything pass: rows, and statements on tables.
+
+    Table rules let a CREATE DATABASE pass even if they match nothing. Such statements count only in a set that has no
+    others.
+    """
+    found = [
+        number
+        for number, subject in enumerate(subjects)
+        if isinstance(subject, TableSubject) or subject.is_on_table
+    ]
+    return found or list(range(len(subjects)))
 
 
 class Subjects:

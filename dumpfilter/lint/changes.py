@@ -7,19 +7,32 @@ for all tables of a statement. So a statement may be dropped although rows of it
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from dumpfilter.filter import Decision, Filter, ReplicationFilter, Verdict
+from dumpfilter.filter import Decision, Filter, ReplicationFilter, Step, Verdict
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.lint.findings import Code
 from dumpfilter.lint.items import Item
 from dumpfilter.lint.knowledge import SetEvent, SetKnowledge
 from dumpfilter.lint.reasons import cure_of, reason_of, rules_of
+from dumpfilter.lint.views import Views
 from dumpfilter.statement import Statement, StatementKind
 
 Name = tuple[str, str]
 
 _NOT_JUDGED = frozenset({StatementKind.ACCOUNT, StatementKind.MAINTENANCE, StatementKind.FLUSH})
 """The kinds of statement that change no data of their tables. Accounts belong to no database."""
+
+_CHANGING_ROWS = frozenset(
+    {
+        *(StatementKind.INSERT, StatementKind.REPLACE, StatementKind.UPDATE, StatementKind.DELETE),
+        StatementKind.LOAD_DATA,
+    }
+)
+"""The kinds of statement that change the tables behind a view. Others change the view itself."""
+
+_BY_CURRENT_DATABASE = frozenset({Step.NO_DO_DB, Step.DO_DB, Step.IGNORE_DB, Step.NO_IGNORE_DB})
+_CURE_OF_VIEWS = "Give a view the same rule as its tables, since rules look at the name of the view"
 
 
 def odd_statements(
@@ -32,32 +45,39 @@ def odd_statements(
     if not rule_filter.is_on:
         return
     seen: set[Statement] = set()
+    views = Views()
     for event in knowledge.events:
         statement = event.subject
+        views.follow(event)
         if isinstance(statement, TableSubject) or id(event) in shown or statement in seen:
             continue
         seen.add(statement)
         if statement.kind in _NOT_JUDGED or statement.kind.is_database or event.effects.temporary:
             continue
-        yield from _judged(rule_filter, event, statement, missing)
+        yield from _judged(rule_filter, event, statement, missing, views)
 
 
 def _judged(
-    rule_filter: ReplicationFilter, event: SetEvent, statement: Statement, missing: set[Name]
+    rule_filter: ReplicationFilter, event: SetEvent, statement: Statement, missing: set[Name], views: Views
 ) -> Iterator[Item]:
     decision = rule_filter.decide_statement(statement)
     if decision.verdict is Verdict.UNDECIDED:
         return
     passes = decision.verdict is Verdict.EXECUTE
-    for database, table in _changed(rule_filter, statement):
-        alone = rule_filter.decide_rows(database, table)
-        if passes and (database, table) in missing:
-            continue
-        if alone.verdict.passes != passes:
-            yield _item(rule_filter, event, statement, decision, alone, f"{database}.{table}")
+    changes_rows = statement.kind in _CHANGING_ROWS
+    for named in _changed(statement):
+        is_view = changes_rows and named in views
+        for database, table in views.changed(named) if is_view else (named,):
+            alone = rule_filter.decide_rows(database, table)
+            if passes and (database, table) in missing:
+                continue
+            if alone.verdict.passes != passes:
+                item = _item(rule_filter, event, statement, decision, alone, f"{database}.{table}")
+                by_tables = decision.step not in _BY_CURRENT_DATABASE
+                yield replace(item, cure=_CURE_OF_VIEWS) if is_view and by_tables else item
 
 
-def _changed(rule_filter: ReplicationFilter, statement: Statement) -> Iterator[tuple[str, str]]:
+def _changed(statement: Statement) -> Iterator[tuple[str, str]]:
     current = statement.current_database
     for tables in statement.updated or ():
         for table in tables:

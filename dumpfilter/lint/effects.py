@@ -6,11 +6,15 @@ import re
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import QueryEvent, TableName
-from dumpfilter.lint.knowledge import NO_EFFECTS, Effects, Trigger
+from dumpfilter.lint.knowledge import NO_EFFECTS, Effects, Routine, Trigger, View
 from dumpfilter.statement import StatementKind, StatementText, statement_shape
-from dumpfilter.statement.definitions import read_definition
+from dumpfilter.statement.definitions import Thing, Verb, read_definition
+from dumpfilter.statement.mentions import remembered_mentions
+from dumpfilter.statement.reader import MOST_TOKENS, TokenReader
 from dumpfilter.statement.reads import tables_read
+from dumpfilter.statement.references import DERIVED, read_references
 from dumpfilter.statement.shape import read_text
+from dumpfilter.statement.tokens import BINLOG
 
 K = StatementKind
 
@@ -18,14 +22,17 @@ DEFINING = frozenset(
     {
         *(K.CREATE_TABLE, K.CREATE_TABLE_LIKE, K.CREATE_TABLE_SELECT, K.ALTER_TABLE, K.DROP_TABLE),
         *(K.RENAME_TABLE, K.VIEW, K.CREATE_TRIGGER, K.DROP_TRIGGER, K.CREATE_INDEX, K.DROP_INDEX),
-        *(K.CREATE_DATABASE, K.DROP_DATABASE),
+        *(K.CREATE_DATABASE, K.DROP_DATABASE, K.ROUTINE),
     }
 )
-"""The kinds of statement that change definitions of tables and triggers. Lint looks at each such statement of a set."""
+"""The kinds of statement that change definitions of tables, triggers and routines. Lint
+looks at each such statement of a set."""
 
 _MAKING = frozenset({K.CREATE_TABLE, K.CREATE_TABLE_LIKE, K.CREATE_TABLE_SELECT})
 _QUERYING = frozenset({K.CREATE_TABLE_SELECT, K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.VIEW})
 _ADDING = frozenset({K.INSERT, K.LOAD_DATA})
+_CALLING = _QUERYING | _ADDING | {K.SELECT}
+_AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WITH", "UNION", "WINDOW")
 
 NO_FOREIGN_KEY_CHECKS = 1 << 26
 """The bit of a Query event's ``flags2`` for a session with foreign_key_checks=0 (OPTION_NO_FOREIGN_KEY_CHECKS)."""
@@ -44,7 +51,7 @@ def effects_of(query: QueryEvent, family: Family) -> Effects:
     """Return the effects of a decoded statement on tables."""
     sql_mode = query.status.sql_mode or 0
     parsed = read_text(query.text, family=family, sql_mode=sql_mode)
-    if parsed.kind not in DEFINING and parsed.kind not in _QUERYING | _ADDING:
+    if parsed.kind not in DEFINING and parsed.kind not in _CALLING:
         return NO_EFFECTS
     if query.error_code:
         # The statement failed on its server, and did only a part of its work.
@@ -75,6 +82,7 @@ def _effects(
     parents: tuple[TableName, ...] = ()
     if checks_foreign_keys and kind in (K.CREATE_TABLE, K.ALTER_TABLE):
         parents = tuple(dict.fromkeys(_table(found) for found in _PARENT.finditer(shape)))
+    routine, drops_routine = _routine(shape, family) if kind is K.ROUTINE else (None, None)
     return Effects(
         makes=makes,
         removes=removes,
@@ -87,6 +95,10 @@ def _effects(
         trigger=_trigger(parsed, shape, family) if kind is K.CREATE_TRIGGER else None,
         drops_trigger=(parsed.objects or (None,))[0] if kind is K.DROP_TRIGGER else None,
         replaces=kind in _ADDING and bool(_REPLACING.search(shape)),
+        view=View(_changed_by_view(shape, family), reads) if kind is K.VIEW and makes else None,
+        routine=routine,
+        drops_routine=drops_routine,
+        calls=remembered_mentions(shape, family).functions if kind in _CALLING else (),
     )
 
 
@@ -94,7 +106,34 @@ def _trigger(parsed: StatementText, shape: str, family: Family) -> Trigger | Non
     definition = read_definition(shape, family)
     if definition is None or not (parsed.updated and parsed.objects):
         return None
-    return Trigger(parsed.objects[0], parsed.updated[0][0], definition.changes, definition.body.writes)
+    body = definition.body
+    return Trigger(parsed.objects[0], parsed.updated[0][0], definition.changes, body.changed, body.functions)
+
+
+def _routine(shape: str, family: Family) -> tuple[Routine | None, TableName | None]:
+    """Return the routine that a statement makes, and the name of the routine that the statement removes."""
+    definition = read_definition(shape, family)
+    if (
+        definition is None
+        or definition.thing not in (Thing.FUNCTION, Thing.PROCEDURE)
+        or not definition.names
+    ):
+        return None, None
+    name, body = definition.names[0], definition.body
+    if definition.verb is Verb.CREATE:
+        return Routine(name, body.changed, body.functions), None
+    return None, name if definition.verb is Verb.DROP else None
+
+
+def _changed_by_view(shape: str, family: Family) -> tuple[TableName, ...]:
+    """Return the tables that stand directly in the FROM clause of a view's query."""
+    reader = TokenReader(shape, dialect=BINLOG[family], most=MOST_TOKENS)
+    if not (reader.skip_to("AS") and reader.skip_to("SELECT") and reader.skip_to("FROM")):
+        return ()
+    found = read_references(reader, frozenset(), *_AFTER_FROM, or_end=True)
+    if found is None:
+        return ()
+    return tuple(dict.fromkeys(name for name, _ in found.top if name is not DERIVED))
 
 
 def _table(found: re.Match[str]) -> TableName:

@@ -43,6 +43,7 @@ class Code(enum.Enum):
     SCHEMA_DRIFT = ("schema-drift", Level.WARNING)
     READS_DROPPED = ("reads-dropped", Level.WARNING)
     TRIGGER = ("trigger", Level.WARNING)
+    ROUTINE = ("routine", Level.WARNING)
     TEMPORARY_TABLE = ("temporary-table", Level.WARNING)
     FOREIGN_KEY = ("foreign-key", Level.WARNING)
     XA_DROPPED = ("xa-dropped", Level.NOTE)

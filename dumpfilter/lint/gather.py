@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.lint.effects import DEFINING, effects_of
 from dumpfilter.lint.findings import Evidence
 from dumpfilter.lint.knowledge import NO_EFFECTS, SetEvent, SetKnowledge
+from dumpfilter.lint.views import Views
 from dumpfilter.statement import Statement, StatementKind
 
 MOST_EVENTS = 100_000
@@ -39,9 +41,13 @@ _LONGEST_TEXT = 90
 _MOST_XA = 1000
 """The most different XA transactions that lint looks at."""
 
+_MOST_ROUTINES = 1000
+"""The most stored routines whose names lint looks for in statements."""
+
 _MAY_READ = frozenset(
     {StatementKind.INSERT, StatementKind.REPLACE, StatementKind.UPDATE, StatementKind.DELETE}
 )
+_MAY_CALL = _MAY_READ | {StatementKind.LOAD_DATA, StatementKind.SELECT}
 _READING_WORDS = (b"SELECT", b"JOIN", b"USING", b"TABLE")
 """The words of which a statement has one when it reads a table that it does not change."""
 
@@ -79,12 +85,17 @@ class Gatherer:
         self._subjects = subjects
         self._met: set[int] = set()
         """The numbers of the subjects whose next event lint need not look at."""
-        self._read: dict[int, set[tuple[tuple[TableName, ...], bool]]] = {}
+        self._read: dict[int, set[tuple[tuple[TableName, ...], bool, tuple[TableName, ...], int]]] = {}
         """The lists of tables that statements of a subject read, as far as lint need not look at them again.
 
-        The second part tells whether the statements may replace rows.
+        The second part tells whether the statements may replace rows. The third names the stored functions that the
+        statements call, and the fourth is the number of changes of stored routines before them.
         """
         self._has_trigger = False
+        self._views = Views()
+        self._routines: dict[str, bytes] = {}
+        """The stored routines that may change tables, by name in lower case, with the word to find in texts."""
+        self._routine_changes = 0
         self._of_table: dict[tuple[str, str], set[int]] = {}
         self._repeated: Counter[int] = Counter()
         self._xa: set[int] = set()
@@ -138,6 +149,8 @@ class Gatherer:
         if self._has_trigger and subject.kind in _REPLACING_WORDS:
             # Such a statement fires other triggers than the same statement without the word.
             reads |= texts.has_word(number, _REPLACING_WORDS[subject.kind])
+        if self._routines and subject.kind in _MAY_CALL:
+            reads |= texts.has_word(number, *self._routines.values())
         if not defines and not reads and owner in self._met:
             return
         query = texts.query(number)
@@ -146,17 +159,33 @@ class Gatherer:
         if defines and self._is_repeated(owner, query):
             return
         effects = effects_of(query, texts.fd.family) if defines or reads else NO_EFFECTS
+        calls = tuple(name for name in effects.calls if name.table.lower() in self._routines)
+        effects = replace(effects, calls=calls) if effects.calls else effects
         event = SetEvent(subject, texts.evidence(number, _shown(query)), effects, query.thread_id)
         if defines:
             self._has_trigger |= effects.trigger is not None
+            self._follow_routine(event)
+            self._views.follow(event)
             self._forget(event)
             self.knowledge.events.append(event)
             self.knowledge.name(event)
             return
         known = self._read.setdefault(owner, set())
-        if (effects.reads, effects.replaces) not in known:
-            known.add((effects.reads, effects.replaces))
+        key = effects.reads, effects.replaces, calls, self._routine_changes if calls else 0
+        if key not in known:
+            known.add(key)
             self._keep(owner, event)
+
+    def _follow_routine(self, event: SetEvent) -> None:
+        routine = event.effects.routine
+        if routine is None:
+            return
+        name = routine.name.table
+        if len(self._routines) < _MOST_ROUTINES and (
+            routine.writes or any(each.table.lower() in self._routines for each in routine.calls)
+        ):
+            self._routines[name.lower()] = name.upper().encode()
+            self._routine_changes += 1
 
     def _is_repeated(self, owner: int, query: QueryEvent) -> bool:
         """Tell whether the set has had a change of definitions with this text often enough."""
@@ -171,7 +200,8 @@ class Gatherer:
         self.knowledge.events.append(event)
         self.knowledge.name(event)
         for table in _tables(event):
-            self._of_table.setdefault(table, set()).add(owner)
+            for behind in {table, *self._views.changed(table)}:
+                self._of_table.setdefault(behind, set()).add(owner)
 
     def _forget(self, event: SetEvent) -> None:
         """Let the next event of each subject count again whose table this statement makes, changes or removes."""

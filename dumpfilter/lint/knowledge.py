@@ -22,6 +22,25 @@ class Trigger:
     """The changes of rows that fire the trigger."""
     writes: tuple[tuple[TableName, Change], ...]
     """The tables that the trigger changes, with the ways of change."""
+    calls: tuple[TableName, ...] = ()
+    """The names before an opening parenthesis in the body, of which some may be stored routines."""
+
+
+@dataclass(frozen=True)
+class Routine:
+    """A stored function or procedure that a statement defines: its name, and what its body changes and calls."""
+
+    name: TableName
+    writes: tuple[tuple[TableName, Change], ...]
+    calls: tuple[TableName, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """The tables of a view. A change of the view changes tables of its FROM clause. Subqueries only read theirs."""
+
+    changes: tuple[TableName, ...]
+    reads: tuple[TableName, ...]
 
 
 @dataclass(frozen=True)
@@ -49,6 +68,13 @@ class Effects:
 
     INSERT … ON DUPLICATE KEY UPDATE and LOAD DATA … REPLACE do so. The kind of a REPLACE tells enough.
     """
+    view: View | None = None
+    """The tables of the view that the statement makes."""
+    routine: Routine | None = None
+    drops_routine: TableName | None = None
+    """The name of the stored function or procedure that the statement removes."""
+    calls: tuple[TableName, ...] = ()
+    """The names before an opening parenthesis, of which some may be stored functions."""
 
     @property
     def changes_definitions(self) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 from rich.text import Text
 
 from dumpfilter.filter.rules import Rule
@@ -18,7 +17,9 @@ _STYLES = {Level.WARNING: "bold yellow", Level.NOTE: "bold cyan"}
 
 
 def print_warnings(warnings: Sequence[FilterWarning], console: Console) -> None:
-    """Print warnings, each with its cure and the events that show it. Long lines are wrapped on a terminal only.
+    """Print warnings, each with its cure and the events that show it. Sentences are wrapped.
+
+    Rules and events are wrapped on a terminal only, so that other programs find an event in one line.
 
     Warnings with the same rules and the same cure share a head and the cure.
     """
@@ -38,20 +39,18 @@ def print_warnings(warnings: Sequence[FilterWarning], console: Console) -> None:
                 what = f"{what} {sentence}"
             elif len(codes) > 1:
                 what = f"{warning.code.label}: {what}"
-            _print(Text(visible(what)), console, 4)
+            _print(Text(visible(what)), console, 4, wraps=True)
             for each in warning.evidence:
                 _print(Text(visible(str(each)), style="dim"), console, 4)
         if len(group) > 1:
-            _print(Text(visible(f"Cure: {sentence}")), console, 4)
+            _print(Text(visible(f"Cure: {sentence}")), console, 4, wraps=True)
 
 
-def _print(text: Text, console: Console, indent: int = 0) -> None:
-    wrapped = console.is_terminal
-    console.print(
-        Padding(text, (0, 0, 0, indent)) if wrapped else Text(" " * indent) + text,
-        soft_wrap=not wrapped,
-        highlight=False,
-    )
+def _print(text: Text, console: Console, indent: int = 0, *, wraps: bool = False) -> None:
+    lines = text.wrap(console, console.width - indent) if wraps or console.is_terminal else [text]
+    for line in lines:
+        line.rstrip()
+        console.print(Text(" " * indent) + line, soft_wrap=True, highlight=False)
 
 
 def print_briefly(warnings: Sequence[FilterWarning], console: Console) -> None:

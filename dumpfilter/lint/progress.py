@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 
+from dumpfilter.byte_bar import byte_bar
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.lint.gather import gather
 from dumpfilter.lint.knowledge import SetKnowledge
@@ -22,16 +15,6 @@ def gather_with_bar(binlogs: BinlogSet, console: Console, *, verify: bool = True
 
     Raises BinlogError where the set is damaged.
     """
-    bar = Progress(
-        TextColumn("reading"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    with bar:
-        task = bar.add_task("", total=sum(map(binlogs.size, binlogs.names)))
+    with byte_bar(console) as bar:
+        task = bar.add_task("reading", total=sum(map(binlogs.size, binlogs.names)))
         return gather(binlogs, verify=verify, progress=lambda size: bar.update(task, advance=size))

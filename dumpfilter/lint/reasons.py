@@ -41,6 +41,9 @@ def reason_of(decision: Decision, statement: Statement) -> str:
         return "it has no current database, which no ignore-db rule matches"
     if decision.step is Step.NO_TABLE_MATCHED:
         return "its current database passes, and no table rule matches its tables"
+    if decision.step in (Step.WILD_IGNORE_TABLE, Step.WILD_DO_TABLE) and decision.rule is not None:
+        # The table's name would make a warning of its own for each table that the rule matches.
+        return f"its first table with a rule matches {decision.rule.value}, and this table decides the whole statement"
     if decision.step in (Step.IGNORE_TABLE, Step.WILD_IGNORE_TABLE, Step.DO_TABLE, Step.WILD_DO_TABLE):
         return f"its first table with a rule is {decision.name}, and this table decides the whole statement"
     if decision.step is Step.NO_TABLE_MATCHED_DO:

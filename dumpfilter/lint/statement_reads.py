@@ -1,143 +1,66 @@
 """The statements whose effect on a replica depends on tables that the filter drops.
 
-A statement runs again on the replica. Its triggers run there, too, and its subqueries read the replica's tables. Rows
+A statement runs again on the replica. Its triggers and stored functions run there, too, and its subqueries read the
+replica's tables. Rows
 depend on nothing else, so that only statements are looked at.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from dumpfilter.binlog.query import TableName
 from dumpfilter.filter import ReplicationFilter, RuleKind, Verdict
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.lint.findings import Code
 from dumpfilter.lint.items import Item, few
-from dumpfilter.lint.knowledge import SetEvent, SetKnowledge, Trigger
+from dumpfilter.lint.knowledge import Routine, SetEvent, SetKnowledge
 from dumpfilter.lint.reasons import rules_of
+from dumpfilter.lint.stored_code import FIRING, StoredCode
+from dumpfilter.lint.stored_code import Code as Stored
+from dumpfilter.lint.views import Views, resolved
 from dumpfilter.statement import Statement, StatementKind
-from dumpfilter.statement.mentions import Change
 
 K = StatementKind
 Name = tuple[str, str]
 
-_FIRES = {
-    K.INSERT: (Change.INSERT,),
-    K.REPLACE: (Change.INSERT, Change.DELETE),
-    K.UPDATE: (Change.UPDATE,),
-    K.DELETE: (Change.DELETE,),
-    K.LOAD_DATA: (Change.INSERT,),
-}
-"""The changes of rows that statements make, for which a table may have triggers. TRUNCATE fires no trigger."""
-
-_FIRES_MORE = {K.INSERT: Change.UPDATE, K.LOAD_DATA: Change.DELETE}
-"""The further changes of a statement with ON DUPLICATE KEY UPDATE, or of LOAD DATA with REPLACE."""
-
-_COPYING = frozenset({*_FIRES, K.CREATE_TABLE_SELECT})
-
-
-@dataclass(frozen=True)
-class _Known:
-    """A trigger of the source, with the event that made it."""
-
-    event: SetEvent
-    statement: Statement
-    trigger: Trigger
-
-    def resolved(self, table: TableName) -> Name:
-        """Return the table that a name in the trigger's body means. A name without a database is in the trigger's."""
-        database = self.trigger.table.database or self.statement.current_database
-        return table.database or database or "", table.table
-
-    @property
-    def changed(self) -> list[Name]:
-        """The tables that the trigger changes, each once."""
-        return list(dict.fromkeys(self.resolved(table) for table, _ in self.trigger.writes))
-
-
-class _Triggers:
-    """The triggers that statements of the set have made, by table."""
-
-    def __init__(self) -> None:
-        self._of_table: dict[Name, list[_Known]] = {}
-
-    def follow(self, event: SetEvent, statement: Statement) -> None:
-        """Note the triggers that a statement makes, removes, or moves with their table."""
-        effects = event.effects
-        if effects.trigger is not None:
-            self._drop(_resolved(effects.trigger.name, statement))
-            known = _Known(event, statement, effects.trigger)
-            self._of_table.setdefault(_resolved(effects.trigger.table, statement), []).append(known)
-        if effects.drops_trigger is not None:
-            self._drop(_resolved(effects.drops_trigger, statement))
-        if not effects.temporary:
-            for table in effects.removes:
-                self._of_table.pop(_resolved(table, statement), None)
-        for old, new in effects.renames:
-            moved = self._of_table.pop(_resolved(old, statement), None)
-            if moved is not None:
-                self._of_table[_resolved(new, statement)] = moved
-        if statement.kind is K.DROP_DATABASE:
-            for name in [name for name in self._of_table if name[0] == statement.database]:
-                del self._of_table[name]
-
-    def fired_by(self, event: SetEvent, statement: Statement) -> Iterator[tuple[_Known, ...]]:
-        """Yield the triggers that a statement fires, and those that the triggers' own changes fire in turn.
-
-        Each comes behind the triggers through which the statement fires it.
-        """
-        changes = set(_FIRES.get(statement.kind, ()))
-        if event.effects.replaces and statement.kind in _FIRES_MORE:
-            changes.add(_FIRES_MORE[statement.kind])
-        tables = [_resolved(each, statement) for tables in statement.updated or () for each in tables]
-        met: set[int] = set()
-        waiting: deque[tuple[Name, Change, tuple[_Known, ...]]] = deque(
-            (table, change, ()) for table in tables for change in Change if change in changes
-        )
-        while waiting:
-            table, change, before = waiting.popleft()
-            for known in self._of_table.get(table, ()):
-                if change not in known.trigger.fired_by or id(known) in met:
-                    continue
-                met.add(id(known))
-                chain = (*before, known)
-                yield chain
-                waiting += [(known.resolved(name), way, chain) for name, way in known.trigger.writes]
-
-    def _drop(self, name: Name) -> None:
-        for table, known in self._of_table.items():
-            self._of_table[table] = [
-                each for each in known if _resolved(each.trigger.name, each.statement) != name
-            ]
+_COPYING = FIRING | {K.CREATE_TABLE_SELECT}
 
 
 def statements_that_depend(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Iterator[Item]:
-    """Yield the statements that pass and read a table whose rows are dropped, and those whose trigger changes one."""
+    """Yield the statements that pass and read a table whose rows are dropped, and those whose stored code changes one.
+
+    Stored code is a trigger or a stored function.
+    """
     if not rule_filter.is_on or not knowledge.is_ordered:
         return
-    triggers = _Triggers()
+    views = Views()
+    stored = StoredCode(views)
     temporary: set[Name] = set()
     for event in knowledge.events:
         statement = event.subject
         if isinstance(statement, TableSubject):
             continue
         if event.effects.temporary:
-            temporary.update(_resolved(table, statement) for table in event.effects.makes)
-        triggers.follow(event, statement)
-        for chain in triggers.fired_by(event, statement):
-            yield from _fired(rule_filter, event, statement, chain)
+            temporary.update(resolved(table, statement) for table in event.effects.makes)
+        views.follow(event)
+        stored.follow(event, statement)
+        for chain in stored.run_by(event, statement):
+            yield from _run(rule_filter, event, statement, chain, views)
         passes = rule_filter.decide_statement(statement).verdict is Verdict.EXECUTE
         if statement.kind in _COPYING and passes:
-            yield from _reads(rule_filter, event, statement, temporary)
+            yield from _reads(rule_filter, event, statement, temporary, views)
 
 
 def _reads(
-    rule_filter: ReplicationFilter, event: SetEvent, statement: Statement, temporary: set[Name]
+    rule_filter: ReplicationFilter,
+    event: SetEvent,
+    statement: Statement,
+    temporary: set[Name],
+    views: Views,
 ) -> Iterator[Item]:
-    for table in event.effects.reads:
-        name = _resolved(table, statement)
+    named = (resolved(table, statement) for table in event.effects.reads)
+    tables = dict.fromkeys(table for name in named if name not in temporary for table in views.read(name))
+    for name in tables:
         alone = rule_filter.decide_rows(*name)
         if name in temporary or alone.verdict.passes:
             continue
@@ -152,13 +75,14 @@ def _reads(
         )
 
 
-def _fired(
+def _run(
     rule_filter: ReplicationFilter,
     event: SetEvent,
     statement: Statement,
-    chain: tuple[_Known, ...],
+    chain: tuple[Stored, ...],
+    views: Views,
 ) -> Iterator[Item]:
-    """Yield the faults of the last trigger of a chain, which a statement fires through the triggers before it."""
+    """Yield the faults of the last code of a chain, which a statement runs through the code before it."""
     passes = rule_filter.decide_statement(statement).verdict
     if passes is Verdict.UNDECIDED:
         return
@@ -166,37 +90,47 @@ def _fired(
         (one for one in chain if not rule_filter.decide_statement(one.statement).verdict.passes), None
     )
     runs = passes.passes and absent is None
-    for name in chain[-1].changed:
+    for name in chain[-1].changed(views):
         alone = rule_filter.decide_rows(*name)
         if alone.verdict.passes == runs:
             continue
         if runs:
-            what = (
-                "a statement that passes fires a trigger on the replica, which changes {names}. The filter drops this "
-                "table. The replica changes the table all the same, or stops with error 1146"
-            )
             rules = rules_of(rule_filter, alone)
         elif absent is not None and passes.passes:
-            what = (
-                "a statement that passes fires a trigger, which changes {names}. The filter lets this table pass, and "
-                "drops the CREATE TRIGGER. The replica lacks the trigger, and the trigger's changes"
-            )
             rules = rules_of(rule_filter, rule_filter.decide_statement(absent.statement))
         else:
-            what = (
-                "a statement that is dropped fires a trigger, which changes {names}. The filter lets this table pass. "
-                "The binlog has the statement, and no rows of the trigger's changes, so that the replica lacks them"
-            )
             rules = few(rule for rule in rule_filter.rules if rule.kind is not RuleKind.REWRITE_DB)
         yield Item(
-            Code.TRIGGER,
+            Code.ROUTINE if isinstance(chain[-1].made, Routine) else Code.TRIGGER,
             rules,
-            what,
+            _what(chain, absent if passes.passes else None, runs=runs),
             "Give both tables the same rule, or use binlog_format=ROW on the source",
             ".".join(name),
             (*(one.event for one in chain), event),
         )
 
 
-def _resolved(table: TableName, statement: Statement) -> Name:
-    return table.database or statement.current_database or "", table.table
+def _what(chain: tuple[Stored, ...], absent: Stored | None, *, runs: bool) -> str:
+    """Return the fault of a chain's last code. ``absent`` is the code that a statement which passes needs."""
+    is_routine = isinstance(chain[-1].made, Routine)
+    runs_code = "calls a stored function" if is_routine else "fires a trigger"
+    of_code = "function's" if is_routine else "trigger's"
+    if runs:
+        return (
+            f"a statement that passes {runs_code} on the replica, which changes {{names}}. The filter drops this "
+            "table. The replica changes the table all the same, or stops with error 1146"
+        )
+    if absent is None:
+        return (
+            f"a statement that is dropped {runs_code}, which changes {{names}}. The filter lets this table pass. "
+            f"The binlog has the statement, and no rows of the {of_code} changes, so that the replica lacks them"
+        )
+    if isinstance(absent.made, Routine):
+        return (
+            f"a statement that passes {runs_code}, which changes {{names}}. The filter lets this table pass, and "
+            "drops a CREATE FUNCTION or CREATE PROCEDURE. A replica without it stops with error 1305"
+        )
+    return (
+        f"a statement that passes {runs_code}, which changes {{names}}. The filter lets this table pass, and "
+        f"drops the CREATE TRIGGER. The replica lacks the trigger, and the {of_code} changes"
+    )

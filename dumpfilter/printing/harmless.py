@@ -8,6 +8,7 @@ gets IF EXISTS.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F
@@ -58,6 +59,8 @@ class Harmless:
         mode: the form of statements that would fail.
         from_first: whether the set begins with the server's first binlog. Then CREATE … IF NOT EXISTS makes an object
             that no earlier statement of the set has made. Otherwise the object may be older than the set.
+        rows_ok: tells whether the filter passes row events of a table, which has its name on the source. None without
+            rules about databases: then the filter drops all changes of a table or none.
     """
 
     def __init__(
@@ -68,14 +71,20 @@ class Harmless:
         mode: MayFail,
         *,
         from_first: bool = True,
+        rows_ok: Callable[[str, str], bool] | None = None,
     ) -> None:
         self.known = known
+        self._rows_ok = rows_ok
         self._family = family
         self._version = version
         self._mode = mode
         self._from_first = from_first
         self.drifted: dict[Key, None] = {}
         """Tables whose columns on the target may differ from the source's, since the filter dropped a statement."""
+        self._lost: set[Key] = set()
+        """The target's tables of whose changes the filter has dropped some."""
+        self.diverged: dict[Key, None] = {}
+        """Tables that a statement of the text changes after the filter has dropped another change of their rows."""
         self._creations: dict[Key, tuple[bytes, bytes]] = {}
         """The CREATE DATABASE of each database that the filter has dropped: the parts before and after its name."""
 
@@ -84,6 +93,8 @@ class Harmless:
         found = self._definition(query)
         if found is not None:
             self._not_run(found, query)
+        elif self._rows_ok is not None and not query.is_committed_later:
+            self._lost |= {key for key in self._changed(query) if not self.known.lacks(key)}
 
     def run_before(self, query: QueryEvent) -> None:
         """Follow a statement that passes the filter and that is not printed, since the text begins later."""
@@ -100,7 +111,7 @@ class Harmless:
             return _UNDECIDED
         kind = read_text(query.text, family=self._family, sql_mode=query.status.sql_mode or 0).kind
         if kind in _DATA:
-            return self._data_form(query, flags)
+            return self._data_form(query, flags, kind)
         if kind in _TABLES_ONLY:
             return self._tables_form(query, flags)
         found = self._definition(query)
@@ -114,18 +125,51 @@ class Harmless:
         self._run(found, query)
         return form
 
+    def decides(self, query: QueryEvent) -> bool:
+        """Tell whether the set decides about a statement about which the filter cannot decide.
+
+        DROP TRIGGER names no table, so that the filter cannot ask its rules. The set's CREATE TRIGGER names the table,
+        and the filter has passed or dropped the CREATE TRIGGER.
+        """
+        found = self._definition(query)
+        if found is None or found.thing is not Thing.TRIGGER or found.verb is not Verb.DROP:
+            return False
+        return all(self.known.tells_table_of(key) for key in self._keys(found, query))
+
     def missing_table(self, database: str, table: str) -> Key | None:
         """Return the table of row events, under its name on the target, if the target is known to lack it."""
         key = self.known.key(Thing.TABLE, TableName(database, table), "")
         return key if self.known.lacks(key) else None
 
+    def changes_rows(self, database: str, table: str) -> None:
+        """Note printed row events of a table, under its name on the target."""
+        if self._lost:
+            self._note_changed({self.known.key(Thing.TABLE, TableName(database, table), "")})
+
     # The statements that change rows.
 
-    def _data_form(self, query: QueryEvent, flags: int) -> Form:
+    def _changed(self, query: QueryEvent) -> set[Key]:
+        """Return the tables whose rows a statement may change on the target."""
+        parsed = read_text(query.text, family=self._family, sql_mode=query.status.sql_mode or 0)
+        if parsed.kind is K.TRUNCATE_TABLE:
+            return {self.known.key(Thing.TABLE, name, self._current(query)) for name in parsed.objects or ()}
+        if parsed.kind not in _DATA:
+            return set()
+        changed = self.known.changed(self._body(query), query.thread_id)
+        return {key for key in changed if not self.known.is_temporary(key, query.thread_id)}
+
+    def _note_changed(self, changed: set[Key]) -> None:
+        self.diverged |= dict.fromkeys(sorted(changed & self._lost, key=named))
+
+    def _data_form(self, query: QueryEvent, flags: int, kind: StatementKind) -> Form:
         if self.known.lacks_any:
             missing = self.known.missing(self._body(query), query.thread_id)
             if missing is not None:
                 return _lacking(missing)
+        if self._lost and kind is K.TRUNCATE_TABLE:
+            self._lost -= self._changed(query)
+        elif self._lost:
+            self._note_changed(self._changed(query))
         return self._with_database(query, flags, AS_IT_IS)
 
     def _body(self, query: QueryEvent) -> Body:
@@ -327,6 +371,9 @@ class Harmless:
                     known.set_temporary(after, session, True)
                 else:
                     known.rename(before, after)
+                    self._follow_lost(before, after)
+            if found.thing is Thing.TABLE and not found.temporary:
+                self._find_tables_without_rows(found, query)
         elif found.verb is Verb.CREATE:
             for key in keys:
                 self._made(found, key, query)
@@ -336,12 +383,30 @@ class Harmless:
                     known.set_temporary(key, session, None)
                 else:
                     known.remove(key)
+                    self._lost.discard(key)
         elif found.merged:
             for key in keys:
                 known.add(key, self._merged(found, query))
         for name in found.also_makes:
             known.add(known.key(found.thing, name, current))
         self._elsewhere(found, query)
+
+    def _follow_lost(self, before: Key, after: Key) -> None:
+        is_lost = before in self._lost
+        self._lost -= {before, after}
+        if is_lost:
+            self._lost.add(after)
+
+    def _find_tables_without_rows(self, found: Definition, query: QueryEvent) -> None:
+        """Note tables that a statement moves from a database whose row events the filter drops to another one."""
+        if self._rows_ok is None:
+            return
+        for old, new in found.renames:
+            places = [
+                (query.db if name.database is None else name.database, name.table) for name in (old, new)
+            ]
+            if not self._rows_ok(*places[0]) and self._rows_ok(*places[1]):
+                self._lost.add(self.known.key(found.thing, new, self._current(query)))
 
     def _made(self, found: Definition, key: Key, query: QueryEvent) -> None:
         known = self.known
@@ -350,6 +415,7 @@ class Harmless:
             return
         if found.conditional and known.is_present(key):
             return
+        self._lost.discard(key)
         body = known.body(found.body, key[1])
         if found.thing is Thing.TRIGGER:
             for table in found.tables:

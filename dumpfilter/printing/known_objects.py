@@ -79,6 +79,10 @@ class KnownObjects:
         """Tell whether the target is known to lack an object."""
         return self.is_present(key, session) is False
 
+    def tells_table_of(self, trigger: Key) -> bool:
+        """Tell whether the table of a trigger is known, or the target is known to lack the trigger."""
+        return trigger in self._triggers or self.lacks(trigger)
+
     def is_temporary(self, key: Key, session: int) -> bool:
         """Tell whether a session is known to have a temporary table of this name."""
         return bool(self._temporary.get(session, {}).get(key))
@@ -152,9 +156,17 @@ class KnownObjects:
 
         The statement needs what its views, its triggers and its stored functions need, too.
         """
-        return next((key for key in self._needed(body, session) if self.lacks(key, session)), None)
+        return next((key for key, _ in self._needed(body, session) if self.lacks(key, session)), None)
 
-    def _needed(self, body: Body, session: int) -> Iterator[Key]:
+    def changed(self, body: Body, session: int) -> set[Key]:
+        """Return the tables whose rows a statement may change, also through its views, triggers and functions."""
+        # A key with a body is a view or a MERGE table. Its own tables are in the answer.
+        return {
+            key for key, is_changed in self._needed(body, session) if is_changed and key not in self._bodies
+        }
+
+    def _needed(self, body: Body, session: int) -> Iterator[tuple[Key, bool]]:
+        """Yield each object that a statement needs, and whether the statement may change the object's rows."""
         seen: set[object] = set()
         waiting = [body]
 
@@ -166,11 +178,11 @@ class KnownObjects:
         while waiting:
             one = waiting.pop()
             for table in one.tables:
-                yield table
+                yield table, False
                 if table in self._bodies and new([table]):
                     waiting.append(self._bodies[table])
             for table, change in one.writes:
-                yield table
+                yield table, True
                 view = self._bodies.get(table)
                 if view is not None and new([(table, change)]):
                     waiting.append(Body((), tuple((inner, change) for inner in view.tables), ()))
@@ -181,7 +193,7 @@ class KnownObjects:
                         waiting.append(trigger.body)
             for function in one.functions:
                 if function in self._is_present:
-                    yield function
+                    yield function, False
                 if function in self._bodies and new([function]):
                     waiting.append(self._bodies[function])
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from dumpfilter.binlog.writer import writing
+from dumpfilter.byte_bar import byte_bar
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.event_stream import kept_events
 from dumpfilter.dump.filter_set import filter_set
@@ -110,6 +110,7 @@ def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log:
         may_fail=options.may_fail if work.is_filtered else MayFail.PRINT,
         lower_case=bool(options.filter.lower_case_table_names),
         kinds=options.filter.kind_filter(),
+        rows_ok=work.rows_ok if options.filter.has_database_rules else None,
         verbosity=options.verbosity,
         row_events=options.row_events,
     )
@@ -135,23 +136,30 @@ def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log:
                 printer.end()
         finally:
             buffered.flush()
-    work.report(counts)
+    work.report(counts, decided=printer.decided)
     if printer.comments:
         work.warn(
             f"{printer.comments} statements are comments in the text (# dumpfilter: not run), because they would fail "
             "where it is run; --may-fail=print prints them"
         )
-    if printer.drifted:
-        names = ", ".join(printer.drifted[:_MOST_NAMES]) + (
-            " …" if len(printer.drifted) > _MOST_NAMES else ""
-        )
+    if printer.diverged:
         work.warn(
-            f"the filter drops statements that define columns of {names}: a client may stop at a later change of the "
-            "table; `dumpfilter lint` shows these statements, and the client's --force goes on"
+            f"the rules about databases drop some changes of {_some(printer.diverged)} and pass others: a client may "
+            "stop at a later change of the table, with error 1032 or 1062; rules about tables pass all changes of a "
+            "table, and the client's --force goes on"
+        )
+    if printer.drifted:
+        work.warn(
+            f"the filter drops statements that define columns of {_some(printer.drifted)}: a client may stop at a "
+            "later change of the table; `dumpfilter lint` shows these statements, and the client's --force goes on"
         )
     if loads.written and options.local_load is None:
         work.warn(f"files of LOAD DATA are in {loads.directory}; remove them when the text has been run")
     return counts
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_MOST_NAMES]) + (" …" if len(names) > _MOST_NAMES else "")
 
 
 def write_binlog(
@@ -222,13 +230,18 @@ class _Work:
         self.is_filtered = bool(self.rules.rules) or self.also.is_on
         self.wanted = on_boundaries(range_of(options, written_by.family), binlogs, warn=self.warn)
 
+    def rows_ok(self, database: str, table: str) -> bool:
+        """Tell whether the filters pass row events of a table, which has its name on the source."""
+        return self.rules.rows_ok(database, table) and self.also.rows_ok(database, table)
+
     def warn(self, text: str) -> None:
         self._log.print(f"dumpfilter: warning: {text}", markup=False, highlight=False, soft_wrap=True)
 
-    def report(self, counts: Counts) -> None:
-        if counts.events_undecided:
+    def report(self, counts: Counts, *, decided: int = 0) -> None:
+        undecided = counts.events_undecided - decided
+        if undecided:
             self.warn(
-                f"{counts.events_undecided} events could not be decided and are in the output "
+                f"{undecided} events could not be decided and are in the output "
                 "(dumpfilter explain tells which and why)"
             )
 
@@ -238,16 +251,7 @@ class _Work:
 
         The context's value is a function that takes the number of bytes just read.
         """
-        bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TimeRemainingColumn(),
-            console=self._log,
-            transient=True,
-            disable=quiet or not self._log.is_terminal,
-        )
-        with bar:
+        with byte_bar(self._log, shown=not quiet) as bar:
             total = sum(self._binlogs.path(name).stat().st_size for name in self._binlogs.names)
             task = bar.add_task(what, total=total)
             yield lambda read: bar.advance(task, read)

@@ -80,6 +80,8 @@ class TextPrinter:
         lower_case: whether the target compares the names of databases and tables without case.
         verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with their types.
         row_events: whether BINLOG statements with the rows are printed. Without them the text does not repeat the rows.
+        rows_ok: tells whether the filter passes row events of a table, by its name on the source. Callers give it when
+            rules are about databases, since then the filter may drop some changes of a table and pass others.
         kinds: the filter by kinds of statement. The target is expected to have the effects of the kinds that it drops.
     """
 
@@ -94,12 +96,14 @@ class TextPrinter:
         may_fail: MayFail = MayFail.PRINT,
         lower_case: bool = False,
         kinds: KindFilter | None = None,
+        rows_ok: Callable[[str, str], bool] | None = None,
         verbosity: int = 0,
         row_events: bool = True,
     ) -> None:
         self._write = write
         self._may_fail = may_fail
         self._kinds = kinds
+        self._rows_ok = rows_ok
         self._harmless: Harmless | None = None
         self._known = KnownObjects(rewrite_db=rewrite_db, lower_case=lower_case)
         self._context_settings: list[bytes] = []
@@ -108,6 +112,8 @@ class TextPrinter:
         """The first table that the target lacks of those that the row events' statement maps."""
         self.comments = 0
         """The number of statements, and of rows events, that are comments since they would fail."""
+        self.decided = 0
+        """The number of statements about which the filter cannot decide, but the statements before them can."""
         self._load_files = load_files
         self._rewrite_db = rewrite_db
         self._skip_gtids = skip_gtids
@@ -133,6 +139,11 @@ class TextPrinter:
     def drifted(self) -> list[str]:
         """The tables whose columns may differ on the target, since the filter dropped a CREATE or ALTER TABLE."""
         return [] if self._harmless is None else [named(key) for key in self._harmless.drifted]
+
+    @property
+    def diverged(self) -> list[str]:
+        """The tables that the text changes after the filter has dropped other changes of their rows."""
+        return [] if self._harmless is None else [named(key) for key in self._harmless.diverged]
 
     def begin(self, fd: FormatDescription) -> None:
         """Print the statements that begin the text, before all events.
@@ -248,6 +259,7 @@ class TextPrinter:
                     server_version(fd),
                     self._may_fail,
                     from_first=_is_first(self._first_file),
+                    rows_ok=self._rows_ok,
                 )
         self._fd = fd
         if fd.created:
@@ -278,6 +290,8 @@ class TextPrinter:
                     self._forget_rows()
             if self._missing_table is not None:
                 return
+            if self._harmless is not None:
+                self._harmless.changes_rows(database, table.table)
             if database != table.database:
                 body = encode_table_map(replace(table, database=database), length)
         else:
@@ -362,7 +376,11 @@ class TextPrinter:
             )
         form = AS_IT_IS
         if self._harmless is not None and not frame and not keyword.startswith(b"XA "):
-            form = self._harmless.form(query, header.flags, undecided=self._undecided)
+            undecided = self._undecided
+            if undecided and self._harmless.decides(query):
+                undecided = False
+                self.decided += 1
+            form = self._harmless.form(query, header.flags, undecided=undecided)
             if form.reason:
                 self._not_run(query, form.reason)
                 return

@@ -199,7 +199,8 @@ def _body(text: str, family: Family, own: tuple[TableName, ...], sources: tuple[
     found = mentions(text, family)
     tables = tuple(dict.fromkeys((*sources, *(name for name in found.tables if name not in own))))
     functions = tuple(name for name in found.functions if name not in own)
-    return Mentions(tables, found.writes, functions, () if _without_foreign_keys(text) else found.parents)
+    parents = () if _without_foreign_keys(text) else found.parents
+    return Mentions(tables, found.writes, functions, parents, found.changed)
 
 
 def _merged(text: str, family: Family) -> tuple[TableName, ...]:

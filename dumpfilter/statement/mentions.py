@@ -37,6 +37,11 @@ class Mentions:
     """The names before an opening parenthesis, of which some may be stored functions."""
     parents: tuple[TableName, ...] = ()
     """The tables behind REFERENCES, to which foreign keys refer."""
+    changed: tuple[tuple[TableName, Change], ...] = ()
+    """``writes`` without the tables of an UPDATE that its SET clause surely leaves out.
+
+    For such a table a server opens the triggers for UPDATE, too, but changes no row.
+    """
 
 
 NO_MENTIONS = Mentions()
@@ -49,6 +54,25 @@ _END_OF_LIST = frozenset(
 _NOT_A_VERB_AFTER = frozenset({"ON", "KEY", "BEFORE", "AFTER", "OR", "CREATE", "GRANT", "REVOKE"})
 _MODIFIERS = frozenset({"LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "QUICK", "HISTORY"})
 _BEFORE_NAME = frozenset({"LATERAL", "ONLY", "IF", "NOT", "EXISTS"})
+_NO_ALIAS = frozenset(
+    {
+        "JOIN",
+        "INNER",
+        "CROSS",
+        "LEFT",
+        "RIGHT",
+        "FULL",
+        "NATURAL",
+        "STRAIGHT_JOIN",
+        "ON",
+        "USING",
+        "SET",
+        "FOR",
+    }
+    | {"USE", "FORCE", "IGNORE", "PARTITION"}
+)
+"""The words behind a table's name in an UPDATE that are no alias."""
+_END_OF_ASSIGNMENTS = frozenset({"WHERE", "ORDER", "LIMIT", "RETURNING"})
 _SEQUENCE_FUNCTIONS = frozenset({"NEXTVAL", "LASTVAL", "SETVAL"})
 _SYMBOL, _END, _BAD = TokenKind.SYMBOL, TokenKind.END, TokenKind.BAD
 
@@ -86,6 +110,27 @@ class _Level:
         """The name that may be a common table expression, if AS and a parenthesis follow."""
 
 
+class _Update:
+    """An UPDATE statement that is being read: its tables, and the qualifiers of the columns that it sets."""
+
+    def __init__(self, level: _Level) -> None:
+        self.level = level
+        self.tables: list[tuple[str, TableName]] = []
+        """The tables in the list before SET, with the names that stand for them in the statement, in lower case."""
+        self.is_assigning = False
+        self.expects = False
+        """Whether the column of an assignment comes next."""
+        self.is_sure = True
+        """Whether all assignments so far have a qualifier."""
+        self.qualifiers: set[str] = set()
+
+    def changed(self) -> list[TableName]:
+        """Return the tables whose rows the statement may change."""
+        shown = [name for name, _ in self.tables]
+        known = self.is_sure and self.qualifiers and all(shown.count(name) == 1 for name in self.qualifiers)
+        return [table for name, table in self.tables if not known or name in self.qualifiers]
+
+
 class _Scanner:
     def __init__(self, text: str, family: Family) -> None:
         self._lexer = Lexer(text, dialect=BINLOG[family])
@@ -98,6 +143,8 @@ class _Scanner:
         self._loading = False
         self._tables: dict[TableName, None] = {}
         self._writes: dict[tuple[TableName, Change], None] = {}
+        self._changed: dict[tuple[TableName, Change], None] = {}
+        self._update: _Update | None = None
         self._functions: dict[TableName, None] = {}
         self._parents: dict[TableName, None] = {}
         self._ctes: set[str] = set()
@@ -105,11 +152,13 @@ class _Scanner:
     def mentions(self) -> Mentions:
         while self._left and self._token.kind not in (_END, _BAD):
             self._step()
+        self._finish_update(is_whole=self._token.kind is _END)
         return Mentions(
             tuple(name for name in self._tables if not self._is_cte(name)),
             tuple(write for write in self._writes if not self._is_cte(write[0])),
             tuple(self._functions),
             tuple(self._parents),
+            tuple(write for write in self._changed if not self._is_cte(write[0])),
         )
 
     def _is_cte(self, name: TableName) -> bool:
@@ -124,6 +173,9 @@ class _Scanner:
     def _step(self) -> None:
         level = self._levels[-1]
         token = self._token
+        if self._update is not None and self._update.expects and self._update.level is level:
+            self._assignment(self._update)
+            return
         if level.expects and token.kind is not _SYMBOL:
             self._expected(level)
             return
@@ -150,10 +202,43 @@ class _Scanner:
         if name.database is None and name.table.upper() == "DUAL":
             return
         self._tables[name] = None
-        if level.change is not None:
-            self._writes[name, level.change] = None
-            if not level.in_list:
-                level.change = None
+        if level.change is Change.UPDATE and self._update is not None and not self._update.is_assigning:
+            self._writes[name, Change.UPDATE] = None
+            self._update.tables.append((self._alias(name).lower(), name))
+        elif level.change is not None:
+            self._write(name, level.change)
+        if not level.in_list:
+            level.change = None
+
+    def _write(self, name: TableName, change: Change) -> None:
+        self._writes[name, change] = self._changed[name, change] = None
+
+    def _alias(self, name: TableName) -> str:
+        if self._token.word == "AS":
+            self._advance()
+        elif self._token.word in _NO_ALIAS:
+            return name.table
+        return self._advance().value if self._token.is_name else name.table
+
+    def _assignment(self, update: _Update) -> None:
+        update.expects = False
+        names = []
+        while self._token.is_name:
+            names.append(self._advance().value)
+            if self._token.kind is not _SYMBOL or self._token.value != ".":
+                break
+            self._advance()
+        self._before = ""
+        if len(names) < 2 or self._token.kind is not _SYMBOL or self._token.value[0] not in "=:":
+            update.is_sure = False
+        else:
+            update.qualifiers.add(names[-2].lower())
+
+    def _finish_update(self, *, is_whole: bool) -> None:
+        if self._update is not None:
+            self._update.is_sure &= is_whole
+            self._changed |= {(table, Change.UPDATE): None for table in self._update.changed()}
+            self._update = None
 
     def _name(self) -> TableName | None:
         if not self._token.is_name:
@@ -180,7 +265,10 @@ class _Scanner:
                 self._levels.pop()
         elif value == "," and level.in_list:
             level.expects = True
+        elif value == "," and self._update is not None and self._update.level is level:
+            self._update.expects = self._update.is_assigning
         elif value == ";":
+            self._finish_update(is_whole=True)
             self._levels = [_Level(is_query=True)]
         self._before = ""
 
@@ -218,7 +306,7 @@ class _Scanner:
             level.in_list = False
             for name, change in list(self._writes):
                 if change is Change.INSERT:
-                    self._writes[name, Change.UPDATE] = None
+                    self._write(name, Change.UPDATE)
         elif word == "LOAD" and before in ("", "FOR"):
             self._advance()
             self._loading = True
@@ -256,7 +344,9 @@ class _Scanner:
         if word in ("INSERT", "REPLACE") and self._token.kind is _SYMBOL and self._token.value == "(":
             return  # INSERT(…) and REPLACE(…) are functions.
         self._deleting = word == "DELETE"
+        self._finish_update(is_whole=False)
         if word == "UPDATE":
+            self._update = _Update(level)
             self._begin_list(level, Change.UPDATE)
         elif word != "DELETE":
             while self._token.word in _MODIFIERS or self._token.word in ("INTO", "TABLE"):
@@ -264,14 +354,19 @@ class _Scanner:
             name = self._name()
             if name is not None:
                 self._tables[name] = None
-                self._writes[name, Change.INSERT] = None
+                self._write(name, Change.INSERT)
                 if word == "REPLACE":
-                    self._writes[name, Change.DELETE] = None
+                    self._write(name, Change.DELETE)
 
     def _other(self, level: _Level, word: str) -> None:
         if word in _END_OF_LIST:
             level.expects = level.in_list = False
             level.change = None
+        if self._update is not None and self._update.level is level:
+            if word == "SET" and not self._update.is_assigning:
+                self._update.is_assigning = self._update.expects = True
+            elif word in _END_OF_ASSIGNMENTS:
+                self._finish_update(is_whole=True)
         if word == "AS" and level.maybe_cte:
             self._advance()
             if self._token.kind is _SYMBOL and self._token.value == "(":

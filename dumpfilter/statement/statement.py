@@ -96,3 +96,11 @@ class Statement:
 
     The event does not tell which of these tables the statement updates, and which it only reads.
     """
+
+    @property
+    def is_on_table(self) -> bool:
+        """Whether the statement is known to make, change or remove a table or a table's rows.
+
+        CREATE DATABASE, CREATE FUNCTION and GRANT are on no table.
+        """
+        return self.kind is not StatementKind.ACCOUNT and bool(self.involved or any(self.updated or ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -34,7 +35,8 @@ def _render_master(status: MasterStatus, console: Console) -> None:
     facts: list[tuple[str, Any]] = [("master", status.address or status.console)]
     if status.console and status.address:
         facts.append(("console", status.console))
-    facts.append(("health", status.health or "not asked (give --master)"))
+    # Only --master asks about the health, so that a status of the console alone has no such line.
+    facts.append(("health", status.health))
     if status.slaves is not None:
         facts += [
             ("binlog of", status.server_version),
@@ -170,13 +172,14 @@ def _print_rows(
 ) -> None:
     """Print rows as a table, or each row as a block of its own where the table is wider than the terminal.
 
-    People copy numbers and positions, so no value is cropped. A pipe has no width and gets the whole table.
+    People copy numbers and positions, so no value is cropped. A pipe has a width only where COLUMNS gives the width.
+    Without COLUMNS, a pipe gets the whole table.
     """
     table = _table(f"{noun}s", heads, rows, numeric)
     width = console.measure(table, options=console.options.update_width(_ANY_WIDTH)).maximum
     if width <= console.width:
         console.print(table)
-    elif console.is_terminal:
+    elif console.is_terminal or os.environ.get("COLUMNS"):
         for row in rows:
             console.print(_facts(list(zip(heads[1:], row[1:], strict=True)), title=f"{noun} {row[0]}"))
     else:

@@ -19,6 +19,7 @@ _BREAKING = frozenset(
         Code.SCHEMA_DRIFT,
         Code.TEMPORARY_TABLE,
         Code.TRIGGER,
+        Code.ROUTINE,
         Code.UNWANTED_STATEMENT,
     }
 )

@@ -74,15 +74,17 @@ def suggest(
     knowledge = None if gather is None else gather()
     check = None if knowledge is None else Check(knowledge)
     search = Search(traffic, indexed.names, kept, check)
-    groups = [[one] for one in slaves] + ([slaves] if len(slaves) > 1 else [])
+    served = [one for one in slaves if not traffic.nothing_passes(search.flags(one))]
+    groups = [[one] for one in served] + ([served] if len(served) > 1 else [])
     found = run(
         partial(search.plan, most=options.most_rules), groups, "searching for rules", amount=Amount("filters")
     )
-    plans = list(zip(slaves, found[: len(slaves)], strict=True))
-    together = found[-1] if len(slaves) > 1 else Found((), ())
+    found_for = dict(zip(served, found[: len(served)], strict=True))
+    plans = [(one, found_for.get(one, Found((), ()))) for one in slaves]
+    together = found[-1] if len(served) > 1 else Found((), ())
     schemas = [] if definitions else _heaviest_schemas(traffic)
     exact = _Exact(traffic, search, indexed, run, options)
-    for one, plan in (*plans, *((one, together) for one in slaves)):
+    for one, plan in (*plans, *((one, together) for one in served)):
         for n in range(len(plan.steps) + 1):
             exact.want(_with(one, plan.steps[:n]))
     alone = [
@@ -101,7 +103,7 @@ def suggest(
         estimates=traffic.needs_exact_pass,
         tables=tables,
         plans=tuple(_plan([one], plan, exact, traffic, search) for one, plan in plans),
-        together=_plan(slaves, together, exact, traffic, search) if len(slaves) > 1 else None,
+        together=_plan(served, together, exact, traffic, search) if len(served) > 1 else None,
         only_schemas=tuple(
             OnlySchema(
                 schema_name=replace_invalid_utf8(schema),
@@ -230,6 +232,7 @@ def _plan(
         rules=slaves[0].definition.rules if len(slaves) == 1 else (),
         bytes=total(0),
         tables=sum(len(one.names) * traffic.count_tables(of_one) for one, of_one in flags) // shown_as,
+        nothing_passes=all(traffic.nothing_passes(of_one) for _, of_one in flags),
         steps=tuple(
             RuleStep(
                 rule=str(rule),

@@ -67,6 +67,8 @@ class Plan(_Model):
     """The bytes that the slaves are sent now, added up."""
     tables: int
     """The tables whose rows a slave is sent now; for all slaves together, added up."""
+    nothing_passes: bool = False
+    """Whether the slaves' rules drop all rows and all statements on tables. No rule is then suggested."""
     steps: tuple[RuleStep, ...]
     option_lines: tuple[str, ...]
     """The suggested rules as lines of an option file such as ``my.cnf``."""
@@ -99,7 +101,10 @@ class Suggestions(_Model):
     """The tables by their bytes, the largest first."""
     plans: tuple[Plan, ...]
     together: Plan | None
-    """The rules that save most if each of them is added to all slaves. None for slaves with one and the same filter."""
+    """The rules that save most if each of them is added to all slaves. Slaves with ``nothing_passes`` are left out.
+
+    None if all slaves that remain have one and the same filter.
+    """
     only_schemas: tuple[OnlySchema, ...]
     """Without slaves: what a replica of one schema would be sent. Empty with slaves."""
     without_reader: int

@@ -41,7 +41,9 @@ def print_suggestions(found: Suggestions, console: Console, *, top: int) -> None
         _print_plan(plan, console, _title(plan), _about(found))
     if found.together is not None:
         number = len(found.together.slaves)
-        _print_plan(found.together, console, f"The same rules for all {number:,} slaves", _about(found))
+        whole = sum(len(plan.slaves) for plan in found.plans)
+        which = "all" if number == whole else "the other"
+        _print_plan(found.together, console, f"The same rules for {which} {number:,} slaves", _about(found))
     console.print(f"[dim]{NO_CLAIM}[/]")
 
 
@@ -102,7 +104,13 @@ def _title(plan: Plan) -> str:
 def _print_plan(plan: Plan, console: Console, title: str, about: str) -> None:
     console.print()
     console.print(f"[bold]{escape(visible(title))}[/], sent {human_bytes(plan.bytes)} now", soft_wrap=True)
-    if not plan.steps:
+    if plan.nothing_passes:
+        whose = "their" if len(plan.slaves) > 1 else "its"
+        told = f"no row and no statement on a table passes {whose} rules. Check the names in them:"
+        console.print(Padding(Text(told, style="yellow"), (0, 0, 0, 2)), highlight=False)
+        for rule in plan.rules:
+            console.print(f"      {escape(visible(rule))}", soft_wrap=True, highlight=False)
+    elif not plan.steps:
         console.print("  no further rule saves 1 % without dropping everything, or breaking something")
     for step, line in zip(plan.steps, plan.option_lines, strict=True):
         # A line for my.cnf is never wrapped, so that it can be copied.

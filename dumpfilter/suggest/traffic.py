@@ -11,8 +11,8 @@ from dumpfilter.dump.tallied import SubjectFlags
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.index.subjects import Subject, Subjects, TableSubject
-from dumpfilter.spark_jobs.bandwidth.evaluate import SEVERAL, Tables, name_of
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject, numbers_on_tables
+from dumpfilter.spark_jobs.bandwidth.evaluate import SEVERAL, Tables, name_of, nothing_passes
 from dumpfilter.suggest.measure import Measured, Mixes, for_any_filter
 
 Ints = npt.NDArray[np.int64]
@@ -43,6 +43,7 @@ class Traffic:
         )
         self._mixes = _MixColumns(measured.mixes, self.numbers)
         self._names = Tables(self._tallied)
+        self._on_tables = np.array(numbers_on_tables(self._tallied.subjects), np.int64)
 
     @property
     def tables(self) -> list[TableSubject]:
@@ -85,6 +86,10 @@ class Traffic:
     def count_tables(self, flags: SubjectFlags | None) -> int:
         """Return the number of tables whose rows a slave is sent."""
         return int(np.count_nonzero(self._sent(flags) & self.is_table))
+
+    def nothing_passes(self, flags: SubjectFlags | None) -> bool:
+        """Return whether a filter with these verdicts drops all rows and all statements on tables."""
+        return nothing_passes(flags, self._on_tables)
 
     def weights(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> Ints:
         """Return for each subject at most how many of the sent bytes would be saved without its events.

@@ -17,7 +17,7 @@ from dumpfilter.dump.conditions import Mask
 from dumpfilter.dump.stand_ins import EVENTS
 from dumpfilter.dump.tallied import SubjectFlags, Tallied
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
-from dumpfilter.index.subjects import Subject, TableSubject
+from dumpfilter.index.subjects import Subject, TableSubject, numbers_on_tables
 from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.spark_jobs.bandwidth.measure import GivenFilter, Measured, Timing
 from dumpfilter.spark_jobs.bandwidth.results import (
@@ -172,6 +172,7 @@ class Evaluate:
         self._events_of_stand_in = EVENTS[family]
         self._has_gtids = family != "mysql" or bool(tallied.stand_ins.any()) or not tallied.transactions.any()
         self._flags = flags
+        self._on_tables = np.array(numbers_on_tables(tallied.subjects), np.int64)
         self._numbers = range(len(flags)) if numbers is None else numbers
         self._schema_bytes = measured.schema_bytes
         self._an_event, _, self._a_byte = costs(measured.timing)
@@ -242,7 +243,7 @@ class Evaluate:
             peak=self._peak(of_time),
             rule_savings=tuple(savings),
             tables=tuple(TableShare(table=tables.names[k], bytes=int(weights[k])) for k in order),
-            nothing_passes=_nothing_passes(flags),
+            nothing_passes=nothing_passes(flags, self._on_tables),
             cpu_seconds=self._an_event * int(tallied.events[everything].sum()) + self._a_byte * figures.bytes,
         )
         return made, tuple(of_time.tolist())
@@ -291,9 +292,12 @@ class Evaluate:
         return round(float((tallied.bytes[mask] * self._ratios[tallied.condition[mask]]).sum()))
 
 
-def _nothing_passes(flags: SubjectFlags | None) -> bool:
-    """Return whether a filter with these verdicts drops all tables and statements, and there are some."""
-    return flags is not None and len(flags) > 0 and not (flags & FILTER_BINLOG_SEND_F).any()
+def nothing_passes(flags: SubjectFlags | None, on_tables: Ints) -> bool:
+    """Return whether a filter with these verdicts drops all rows and all statements on tables, and there are some.
+
+    ``on_tables`` are the numbers of these subjects, from :func:`numbers_on_tables`.
+    """
+    return flags is not None and len(on_tables) > 0 and not (flags[on_tables] & FILTER_BINLOG_SEND_F).any()
 
 
 def _figures(tallied: Tallied, mask: Mask) -> Figures:

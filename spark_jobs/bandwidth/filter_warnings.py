@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.index.subjects import Subject
-from dumpfilter.lint.findings import Level
+from dumpfilter.lint.findings import Code, FilterWarning, Level
 from dumpfilter.lint.knowledge import knowledge_of
 from dumpfilter.lint.linting import lint
 from dumpfilter.lint.output import warning_line
@@ -18,11 +18,28 @@ _MOST_NAMES = 3
 _MOST_DECISIONS = 1_000_000
 """The number of decisions of filters about subjects after which no further filter is checked, to bound the time."""
 
+_WRONG_NAMES = frozenset(
+    {
+        Code.COMMA,
+        Code.QUOTES,
+        Code.CASE,
+        Code.WILDCARD,
+        Code.ESCAPE,
+        Code.WRONG_KIND,
+        Code.RENAMED,
+        Code.MISSPELLED,
+    }
+)
+"""The codes of rules that match nothing because of their spelling."""
+
 
 def filter_warnings(
     slaves: Iterable[tuple[str, ReplicationFilter]], subjects: Sequence[Subject], *, is_whole: bool
 ) -> dict[str, list[str]]:
     """Return the warnings about the filters of slaves, each with the names of the slaves.
+
+    The first warning about each filter comes before the second one about any filter, since the terminal shows only a
+    few. Filters to which nothing passes come first. A misspelled name comes before the fault that it causes.
 
     ``is_whole`` tells whether the subjects (tables and statements) are those of a whole binlog set. The warnings have
     no places, since the measurements of a job have none.
@@ -33,12 +50,24 @@ def filter_warnings(
     for name, one in slaves:
         alike.setdefault((type(one), one.rules, one.names), (one, []))[1].append(name)
     found: dict[str, list[str]] = {}
+    order: dict[str, tuple[int, bool, int]] = {}
     most = max(1, _MOST_DECISIONS // (len(subjects) + 1))
     for one, names in list(alike.values())[:most]:
-        for warning in lint(one, known):
-            if warning.level is Level.WARNING:
-                found.setdefault(warning_line(warning), []).extend(names)
-    return {replace_invalid_utf8(visible(text)): names for text, names in found.items()}
+        warnings = [warning for warning in lint(one, known) if warning.level is Level.WARNING]
+        something_passes = all(warning.code is not Code.NOTHING_PASSES for warning in warnings)
+        for place, warning in enumerate(sorted(warnings, key=_rank)):
+            text = warning_line(warning)
+            found.setdefault(text, []).extend(names)
+            here = (place, something_passes, _rank(warning))
+            order[text] = min(order.get(text, here), here)
+    return {replace_invalid_utf8(visible(text)): found[text] for text in sorted(found, key=order.__getitem__)}
+
+
+def _rank(warning: FilterWarning) -> int:
+    """Return the rank of a warning by its gravity. The gravest warning has rank 0."""
+    if warning.code in _WRONG_NAMES:
+        return 0
+    return 1 if warning.code is Code.NOTHING_PASSES else 2
 
 
 def lines_of(warnings: Mapping[str, list[str]]) -> tuple[str, ...]:

@@ -185,7 +185,7 @@ class SlaveFigures(_Model):
     cpu_seconds: float
     """CPU seconds of the master for deciding and copying this slave's stream, estimated from timed samples."""
     nothing_passes: bool = False
-    """Whether the filter drops every row and statement of the binlogs. A misspelled rule can be the cause."""
+    """Whether the filter drops every row and every statement on a table. A misspelled rule can be the cause."""
     warnings: tuple[str, ...] = ()
     """The warnings of :attr:`Results.warnings` about this slave's filter, without the slave's name."""
     month: Month | None = None

@@ -82,7 +82,9 @@ FORMS: Mapping[str, ParquetTable] = {
             *_peak("peak_no_filter", "without a filter"),
             *_peak("peak", "with the filter on the master"),
             Column("cpu_seconds", FLOAT, "the master's CPU seconds for the slave's stream, an estimate"),
-            Column("nothing_passes", BOOL, "whether the filter drops every row and statement"),
+            Column(
+                "nothing_passes", BOOL, "whether the filter drops every row and every statement on a table"
+            ),
             Column("warnings", TEXTS, "the warnings about the slave's filter"),
             *_month(),
         ),

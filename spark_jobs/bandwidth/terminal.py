@@ -103,7 +103,7 @@ def _at_most(nbytes: int | None, *, is_upper_bound: bool) -> str:
 def _print_month(results: Results, groups: Sequence[Group], console: Console) -> None:
     price = results.price_per_gb
     title = f"GB a month of {MONTH_HOURS} hours" + (
-        "" if price is None else f", and the price at {price:g} a GB"
+        "" if price is None else f" (and the price at {price:g} a GB)"
     )
     rows = [
         (_name(group), tuple(_month_cells(group.figures.month)))
@@ -119,7 +119,7 @@ def _print_month(results: Results, groups: Sequence[Group], console: Console) ->
 def _month_cells(month: Month) -> Iterable[str]:
     for name in Ways.model_fields:
         amount = human_gigabytes(getattr(month.bytes, name))
-        yield amount if month.price is None else f"{amount} = {human_price(getattr(month.price, name))}"
+        yield amount if month.price is None else f"{amount} ({human_price(getattr(month.price, name))})"
 
 
 def _print_table(

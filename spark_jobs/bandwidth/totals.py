@@ -107,7 +107,8 @@ def about_nothing(slaves: Sequence[SlaveFigures]) -> list[str]:
     several = len(names) > 1
     more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
     told = (
-        f"Nothing passes the filter{'s' if several else ''} of {', '.join(names[:_MOST_NAMES])}{more}. What "
+        f"No row and no statement on a table passes the filter{'s' if several else ''} of "
+        f"{', '.join(names[:_MOST_NAMES])}{more}. What "
         f"{'these slaves save' if several else 'this slave saves'} is no gain, unless all is meant to be dropped."
     )
     if len(slaves) > 1:

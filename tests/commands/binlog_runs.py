@@ -8,7 +8,7 @@ from pathlib import Path
 from typer.testing import CliRunner, Result
 
 from dumpfilter.cli import app
-from tests.commands.in_process import Finished
+from tests.commands.in_process import Finished, untold_compilation
 from tests.commands.in_process import run as run_in_process
 
 ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
@@ -23,7 +23,8 @@ def run(*arguments: str | Path) -> Finished:
 
 def invoke(*arguments: str | Path) -> Result:
     """Run the command in this process, and demand that it succeeds."""
-    done = CliRunner().invoke(app, ["binlog", *map(str, arguments)], catch_exceptions=False)
+    with untold_compilation():
+        done = CliRunner().invoke(app, ["binlog", *map(str, arguments)], catch_exceptions=False)
     assert done.exit_code == 0, done.stderr
     return done
 

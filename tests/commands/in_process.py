@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import signal
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
 from dumpfilter import logs
 from dumpfilter.cli import main
+from dumpfilter.compiler import notice
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -25,6 +28,16 @@ class Finished(NamedTuple):
     stderr: str
 
 
+def untold_compilation() -> AbstractContextManager[object]:
+    """Keep the notice of a compilation from the output, which would depend on what earlier tests have compiled."""
+    tell_nobody = functools.partial(notice.on_compilation, None)
+
+    def untold(tell: object) -> None:
+        tell_nobody()
+
+    return mock.patch.object(notice, "on_compilation", untold)
+
+
 def run(*arguments: str | Path) -> Finished:
     """Run a command to its end. The signals' handlers, which a master and a slave set, are put back."""
     out, err = io.TextIOWrapper(io.BytesIO(), write_through=True), io.StringIO()
@@ -34,6 +47,7 @@ def run(*arguments: str | Path) -> Finished:
         with (
             mock.patch.object(sys, "argv", ["dumpfilter", *map(str, arguments)]),
             mock.patch.dict(os.environ, COLUMNS="120"),
+            untold_compilation(),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
         ):

@@ -134,7 +134,10 @@ def test_auto_position(
         reference.validate(fd, got.stream, source)
     assert got.completed == missing
     assert got.counts.events_read == got.counts.events_sent + got.counts.events_dropped
-    assert got.counts.bytes_read == got.counts.bytes_sent + got.counts.bytes_dropped == len(source)
+    assert got.counts.bytes_read == got.counts.bytes_sent + got.counts.bytes_dropped
+    # Transactions that the slave has are in no sum, so that a new connection does not count them again.
+    has_some = len(missing) < len(made.gtids)
+    assert got.counts.bytes_read < len(source) if has_some else got.counts.bytes_read == len(source)
 
 
 def _is_valid(fd: FormatDescription, source: bytes) -> bool:

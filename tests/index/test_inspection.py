@@ -35,6 +35,7 @@ from dumpfilter.index.inspection import (
     owner_of,
 )
 from dumpfilter.index.inspection_text import render_inspection
+from dumpfilter.index.rates import Bucket
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.statement.statement import Statement
 from tests.index.plain_index import ReferenceIndex, index_events
@@ -200,6 +201,26 @@ def test_events_without_timestamps(tmp_path: Path) -> None:
     render_inspection(found, Console(file=out, width=80))
     assert "time: –" in out.getvalue()
     assert "1970" not in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("stray", "text"),
+    [
+        ([1000], "far from all others, left out of the lines: 1, at 1970-01-01 00:16:40 UTC (--json"),
+        ([1000, 2000], ": 2, from 1970-01-01 00:16:40 UTC to 1970-01-01 00:33:20 UTC (--json has them)"),
+    ],
+    ids=["one", "two"],
+)
+def test_stray_timestamps_have_their_dates(stray: list[int], text: str) -> None:
+    found = inspect_set(BinlogSet.open(DATA / "oracle" / "mysql-row"))
+    found.bucket_seconds = 1
+    found.rates = [
+        *(Bucket(time, 9, 1) for time in stray),
+        *(Bucket(10**9 + second, 9, 50) for second in range(60)),
+    ]
+    out = StringIO()
+    render_inspection(found, Console(file=out, width=300))
+    assert text in out.getvalue()
 
 
 def test_statements_are_found_as_in_plain_python() -> None:

@@ -168,7 +168,7 @@ def test_a_planned_cut_lets_exactly_its_bytes_pass(links: LinkProcess, shape: Li
     with suppress(ConnectionResetError), connect(port) as connection:
         while data := connection.recv(10_000):
             found += data
-    assert found == (b"0123456789" * 1000)[:4321]
+    assert found == (b"0123456789" * 1000)[:4321], (links.counters()[name], links.history()[name])
     assert links.counters()[name].down == 4321
     wait_for(lambda: links.counters()[name].state == "cut")
     links.heal(name)

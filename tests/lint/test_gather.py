@@ -83,3 +83,28 @@ def test_a_statement_that_mariadb_compressed_is_known_to_read(tmp_path: Path, ki
     (tmp_path / "bin.000001").write_bytes(head + event)
     (event_of,) = gather(BinlogSet.open([tmp_path / "bin.000001"])).events
     assert event_of.effects.reads == (TableName("logs", "audit"),)
+
+
+def test_a_call_of_a_stored_function_is_looked_at(tmp_path: Path) -> None:
+    with BinlogSet.open(ROW).file("bin.000001") as recorded:
+        fd = recorded.format_description
+    written = MAGIC + fd.raw
+    texts = [
+        "INSERT INTO a VALUES (1)",
+        "CREATE FUNCTION fx(x INT) RETURNS INT BEGIN INSERT INTO b VALUES (x); RETURN 5; END",
+        "INSERT INTO a VALUES (2)",
+        "INSERT INTO a VALUES (fx(3))",
+        "INSERT INTO a VALUES (fx(4))",
+        "CREATE OR REPLACE FUNCTION fx(x INT) RETURNS INT BEGIN INSERT INTO c VALUES (x); RETURN 5; END",
+        "INSERT INTO a VALUES (Fx(5))",
+    ]
+    for text in texts:
+        body = query_body(text.encode(), "shop")
+        event = make_event(EventType.QUERY, body, timestamp=1, server_id=1, checksum=fd.checksum)
+        written += event
+    (tmp_path / "bin.000001").write_bytes(written)
+    events = gather(BinlogSet.open([tmp_path / "bin.000001"])).events
+    shown = [event.evidence.text.partition("; ")[2] for event in events if event.evidence is not None]
+    assert [text[:20] for text in shown] == [text[:20] for text in (*texts[:2], texts[3], *texts[5:])]
+    assert shown[2] == texts[3]
+    assert [len(event.effects.calls) for event in events] == [0, 0, 1, 0, 1]

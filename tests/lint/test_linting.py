@@ -16,6 +16,12 @@ from tests.lint.made import codes, knowledge
 from tests.strategies import rules as made_rules
 
 SHOP = ("rows of shop.orders", "rows of shop.items", "rows of hr.emp")
+NO_TABLE = (
+    "hr: CREATE DATABASE shop",
+    "hr: CREATE FUNCTION f() RETURNS INT RETURN 1",
+    "hr: GRANT SELECT ON shop.* TO u",
+)
+"""Statements on no table, which misspelled table rules let pass."""
 MADE_IN_HR = (
     "shop: CREATE TABLE shop.a (i INT)",
     "hr: CREATE TABLE shop.t (i INT)",
@@ -50,6 +56,9 @@ TRIGGER = (
         ("misspelled", SHOP, "ignore-table=shop.order", "ignore-table=shop.orders"),
         ("no-match", SHOP, "ignore-db=scratch", "ignore-db=hr"),
         ("nothing-passes", SHOP, "do-db=elsewhere", "do-db=shop"),
+        ("nothing-passes", (*NO_TABLE, *SHOP), "do-table=shop.nope", "do-table=shop.orders"),
+        ("nothing-passes", (*NO_TABLE, *SHOP), "wild-do-table=shpo.%", "wild-do-table=shop.%"),
+        ("nothing-passes", NO_TABLE, "do-db=elsewhere", "do-table=shop.nope"),
         ("merged", ("rows of a.t", "rows of b.t"), "rewrite-db=a->b", "rewrite-db=a->c"),
         ("underscore", ("rows of a_b.t", "rows of axb.t"), "wild-do-table=a_b.%", r"wild-do-table=a\_b.%"),
         ("not-asked", SHOP, "do-db=shop ignore-db=hr", "do-db=shop"),
@@ -236,6 +245,13 @@ def test_rules_beyond_the_most_comparisons_are_named(monkeypatch: pytest.MonkeyP
     )
 
 
+@pytest.mark.parametrize(("columns", "fires"), [("a.i = b.i", False), ("b.i = a.i", True), ("i = 1", True)])
+def test_a_trigger_that_only_reads_a_joined_table(columns: str, fires: bool) -> None:
+    made = f"shop: CREATE TRIGGER tr AFTER INSERT ON orders FOR EACH ROW UPDATE a JOIN logs.b SET {columns}"
+    known = knowledge(made, "shop: INSERT INTO orders VALUES (1)", "rows of shop.orders", "rows of logs.b")
+    assert ("trigger" in codes(known, "ignore-table=logs.b")) is fires
+
+
 @pytest.mark.parametrize(
     ("change", "statement", "fires"),
     [
@@ -365,6 +381,15 @@ def test_alike_tables_share_a_warning() -> None:
     assert [each.position for each in warning.evidence] == [100, 101]
 
 
+def test_tables_of_one_wild_rule_share_a_warning() -> None:
+    lines = [f"shop: CREATE TABLE tmp{number} (i INT)" for number in range(6)]
+    lines += [f"shop: CREATE TABLE t{number} LIKE tmp{number}" for number in range(6)]
+    found = lint(Filter.from_options(["--replicate-wild-ignore-table=shop.tmp%"]), knowledge(*lines))
+    (warning,) = [one for one in found if one.code is Code.MISSING_TABLE]
+    assert "shop.tmp0, shop.tmp1, shop.tmp2 and 3 more" in warning.what
+    assert "matches shop.tmp%" in warning.what
+
+
 def test_names_are_not_judged_by_a_part_of_a_set() -> None:
     known = knowledge_of([TableSubject("shop", "orders")], is_whole=False)
     assert codes(known, "do-db=shop", "do-db=hr") == []
@@ -409,3 +434,105 @@ def test_no_filter_means_no_warning_and_no_filter_fails(lines: list[str], rules:
     for warning in lint(Filter(rules), known):
         assert warning.what
         assert "{names}" not in str(warning)
+
+
+VIEWS = (
+    "shop: CREATE TABLE a (i INT)",
+    "shop: CREATE TABLE d (i INT)",
+    "shop: CREATE ALGORITHM=UNDEFINED DEFINER=`r`@`%` SQL SECURITY DEFINER VIEW `va` AS SELECT i FROM a",
+    "shop: CREATE VIEW vv AS SELECT i FROM va WHERE i IN (SELECT i FROM d)",
+)
+
+
+@pytest.mark.parametrize("change", ["UPDATE {} SET i = 1", "INSERT INTO {} VALUES (1)", "DELETE FROM {}"])
+@pytest.mark.parametrize("view", ["va", "vv"])
+def test_a_change_of_a_view_changes_its_table(change: str, view: str) -> None:
+    """On real replicas of both families the changes were missing."""
+    known = knowledge(*VIEWS, f"shop: {change.format(view)}")
+    found = [
+        one
+        for one in lint(Filter.from_options(["--replicate-do-table=shop.a"]), known)
+        if one.code is Code.LOST_STATEMENT
+    ]
+    assert ["shop.a is dropped" in one.what and "view" in one.cure for one in found] == [True]
+    assert codes(known, "wild-do-table=shop.%") == []
+    without_tables = knowledge(*VIEWS[2:], f"shop: {change.format(view)}")
+    assert codes(without_tables, "wild-do-table=shop.v%") == ["unwanted-statement"]
+
+
+def test_views_that_are_gone_or_have_another_name() -> None:
+    update = "shop: UPDATE va SET i = 1"
+    rule = "do-table=shop.a"
+    assert "lost-statement" in codes(
+        knowledge(*VIEWS, "shop: RENAME TABLE va TO vw", "shop: DELETE FROM vw"), rule
+    )
+    assert "lost-statement" not in codes(knowledge(*VIEWS, "shop: DROP VIEW va", update), rule)
+    assert "lost-statement" not in codes(knowledge(*VIEWS, ": DROP DATABASE shop", update), rule)
+
+
+def test_a_statement_that_changes_one_table_of_a_joined_view() -> None:
+    known = knowledge(
+        *VIEWS[:2], "shop: CREATE VIEW j AS SELECT a.i FROM a JOIN d USING (i)", "shop: UPDATE j SET i = 1"
+    )
+    for table in ("a", "d"):
+        assert "lost-statement" in codes(known, f"do-table=shop.{table}")
+
+
+def test_a_query_of_a_view_reads_its_tables() -> None:
+    known = knowledge(*VIEWS[2:], "shop: CREATE TABLE e (i INT)", "shop: INSERT INTO e SELECT i FROM vv")
+    for table in ("a", "d"):
+        assert "reads-dropped" in codes(known, f"ignore-table=shop.{table}")
+    assert "reads-dropped" not in codes(known, "ignore-table=shop.b")
+
+
+def test_a_change_of_a_view_fires_the_triggers_of_its_table() -> None:
+    known = knowledge(
+        "shop: CREATE VIEW v AS SELECT i FROM orders",
+        "shop: CREATE TRIGGER tr AFTER INSERT ON shop.orders FOR EACH ROW INSERT INTO logs.audit VALUES (NEW.i)",
+        "shop: INSERT INTO v VALUES (1)",
+    )
+    assert "trigger" in codes(known, "ignore-table=logs.audit")
+
+
+FUNCTION = (
+    "shop: CREATE TABLE a (i INT)",
+    "shop: CREATE TABLE b (i INT)",
+    "shop: CREATE DEFINER=`r`@`%` FUNCTION `Fx`(x INT) RETURNS INT BEGIN INSERT INTO b VALUES (x); RETURN 5; END",
+)
+
+
+@pytest.mark.parametrize(
+    "call", ["INSERT INTO a VALUES (fx(3))", "DELETE FROM a WHERE i = FX(1)", "SELECT `shop`.`fx`(30)"]
+)
+def test_a_stored_function_changes_an_ignored_table(call: str) -> None:
+    """A real replica stopped with error 1146."""
+    assert codes(knowledge(*FUNCTION, f"shop: {call}"), "ignore-table=shop.b") == ["routine"]
+
+
+def test_a_dropped_statement_calls_a_stored_function() -> None:
+    """A real replica lacked the function's rows."""
+    known = knowledge(*FUNCTION, "shop: INSERT INTO a VALUES (fx(3))")
+    assert codes(known, "do-table=shop.b") == ["routine"]
+    assert codes(known, "do-table=shop.b", "do-table=shop.a") == []
+    gone = knowledge(*FUNCTION, "shop: DROP FUNCTION fx", "shop: INSERT INTO a VALUES (fx(3))")
+    assert codes(gone, "do-table=shop.b") == []
+
+
+def test_a_stored_function_that_the_filter_keeps_from_the_replica() -> None:
+    lines = (*FUNCTION[:2], FUNCTION[2].replace("shop:", "hr:").replace("`Fx`", "shop.fx"))
+    known = knowledge(*lines, "shop: INSERT INTO a VALUES (fx(3))")
+    (warning,) = lint(Filter.from_options(["--replicate-do-db=shop"]), known)
+    assert warning.code is Code.ROUTINE
+    assert "1305" in warning.what
+
+
+def test_functions_and_triggers_that_run_each_other() -> None:
+    lines = (
+        "shop: CREATE PROCEDURE p() BEGIN INSERT INTO b VALUES (1); END",
+        "shop: CREATE FUNCTION f() RETURNS INT BEGIN CALL p(); CALL p(); RETURN f(); END",
+        "shop: CREATE TRIGGER tr AFTER INSERT ON shop.a FOR EACH ROW SET @x = f()",
+        "shop: CREATE TRIGGER tb AFTER INSERT ON shop.b FOR EACH ROW INSERT INTO c VALUES (1)",
+        "shop: INSERT INTO a VALUES (1)",
+    )
+    assert "routine" in codes(knowledge(*lines), "ignore-table=shop.b")
+    assert "trigger" in codes(knowledge(*lines), "ignore-table=shop.c")

@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from dumpfilter.filter import Rule, RuleKind
-from dumpfilter.lint.findings import Code, FilterWarning
+from dumpfilter.lint.findings import Code, Evidence, FilterWarning
 from dumpfilter.lint.output import print_warnings
 
 
@@ -34,3 +34,15 @@ def test_equal_cures_are_printed_once() -> None:
         "  --replicate-do-db=shop",
         "    A comma. Did you mean another?",
     ]
+
+
+def test_sentences_are_wrapped_and_events_are_whole() -> None:
+    place = Evidence("bin.000001", 100, f"use `shop`; CREATE TABLE {'t' * 90} (i INT)")
+    lines = printed(
+        FilterWarning(
+            Code.MISSING_TABLE, (Rule(RuleKind.DO_DB, "shop"),), "word " * 40 + "end", "Cure", (place,)
+        )
+    )
+    assert lines[-1] == f"    {place}"
+    assert len(lines) > 4
+    assert all(line.startswith("    ") and len(line) <= 80 for line in lines[2:-1])

@@ -27,11 +27,22 @@ class Text:
         rewrites: dict[str, str] | None = None,
         *,
         from_first: bool = True,
+        ignored: str | None = None,
     ) -> None:
         renamed = rewrites or {}
         known = KnownObjects(rewrite_db=lambda name: renamed.get(name, name), lower_case=False)
         version = (10, 11) if family == "mariadb" else (8, 4)
-        self.harmless = Harmless(known, family, version, mode, from_first=from_first)
+        self.harmless = Harmless(
+            known,
+            family,
+            version,
+            mode,
+            from_first=from_first,
+            rows_ok=None if ignored is None else lambda database, table: database != ignored,
+        )
+
+    def diverged(self) -> list[str]:
+        return [f"{database}.{table}" for _, database, table in self.harmless.diverged]
 
     def drops(self, *texts: str, db: str = "shop") -> None:
         for text in texts:
@@ -65,6 +76,20 @@ def test_drop_trigger_that_was_printed_is_printed() -> None:
     text = Text()
     text.runs("CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW SET @a = 1")
     assert text.changed("DROP TRIGGER g", undecided=True) == "DROP TRIGGER g"
+
+
+def test_the_set_decides_about_drop_trigger_when_it_has_the_create_trigger() -> None:
+    text = Text()
+    text.runs("CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW SET @a = 1")
+    text.drops("CREATE TRIGGER h AFTER INSERT ON u FOR EACH ROW SET @a = 1")
+    answers = [
+        text.harmless.decides(query(statement))
+        for statement in (
+            *("DROP TRIGGER IF EXISTS g", "DROP TRIGGER h", "DROP TRIGGER IF EXISTS older"),
+            *("DROP TABLE t", "GRANT SELECT ON t TO u"),
+        )
+    ]
+    assert answers == [True, True, False, False, False]
 
 
 def test_drop_of_an_unknown_object_gets_if_exists() -> None:
@@ -277,3 +302,42 @@ def test_tables_whose_columns_may_differ() -> None:
     )
     text.runs("ALTER TABLE u ADD n INT", "CREATE TABLE IF NOT EXISTS later (i INT)")
     assert [name for _, _, name in text.harmless.drifted] == ["t", "later"]
+
+
+def test_tables_of_whose_changes_some_are_dropped() -> None:
+    text = Text(ignored="hr")
+    text.runs("CREATE TABLE t (i INT)", "CREATE TABLE audit (i INT)", "CREATE TABLE u (i INT)")
+    text.runs("CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW INSERT INTO audit VALUES (1)")
+    text.drops("INSERT INTO shop.u VALUES (1)", "TRUNCATE shop.audit", "SELECT * FROM shop.t", db="hr")
+    assert text.diverged() == []
+    text.runs("INSERT INTO t SELECT * FROM u")
+    assert text.diverged() == ["shop.audit"]
+    text.harmless.changes_rows("shop", "u")
+    text.harmless.changes_rows("shop", "t")
+    assert text.diverged() == ["shop.audit", "shop.u"]
+
+
+def test_a_table_without_its_rows_is_followed_when_it_is_renamed() -> None:
+    text = Text(ignored="hr")
+    text.runs("CREATE TABLE hr.tmp (i INT)", "RENAME TABLE hr.tmp TO shop.x", "RENAME TABLE x TO y")
+    text.runs("CREATE TABLE a (i INT)", "RENAME TABLE a TO b", "INSERT INTO b VALUES (1)")
+    text.harmless.changes_rows("shop", "x")
+    assert text.diverged() == []
+    text.runs("UPDATE y SET i = 2")
+    assert text.diverged() == ["shop.y"]
+
+
+def test_a_new_or_empty_table_has_lost_no_change() -> None:
+    text = Text(ignored="hr")
+    text.runs("CREATE TABLE t (i INT)", "CREATE TABLE u (i INT)")
+    text.drops("INSERT INTO shop.t VALUES (1)", "INSERT INTO shop.u VALUES (1)", db="hr")
+    text.runs("DROP TABLE t", "CREATE TABLE t (i INT)", "TRUNCATE u")
+    text.runs("INSERT INTO t VALUES (1)", "INSERT INTO u VALUES (1)")
+    assert text.diverged() == []
+
+
+def test_without_rules_about_databases_no_change_counts_as_lost() -> None:
+    text = Text()
+    text.drops("INSERT INTO t VALUES (1)")
+    text.runs("UPDATE t SET i = 1")
+    assert text.diverged() == []

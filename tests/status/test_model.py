@@ -59,7 +59,10 @@ def test_bytes_for_gtids_have_a_column_when_there_are_any() -> None:
 
 @pytest.mark.parametrize("is_terminal", [True, False], ids=["terminal", "pipe"])
 @pytest.mark.parametrize("width", [60, 80, 100])
-def test_numbers_and_positions_are_whole_at_every_width(width: int, is_terminal: bool) -> None:
+def test_numbers_and_positions_are_whole_at_every_width(
+    width: int, is_terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     counts = {"bytes_sent": 4_636_105, "bytes_dropped": 987_654_321, "bytes_gtid": 1_234_567}
     slave = slave_of_master(
         server_id=34812,
@@ -88,6 +91,22 @@ def test_numbers_and_positions_are_whole_at_every_width(width: int, is_terminal:
         assert any(whole in line for line in lines), (whole, out.getvalue())
     if is_terminal:
         assert max(map(len, lines)) <= width
+
+
+def test_a_pipe_is_as_wide_as_columns_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    out = io.StringIO()
+    slave = slave_of_master(host="replica-1.example.org", port=3306, user="replication", file="binlog.000001")
+    render_status(MasterStatus(slaves=[slave]), Console(file=out, color_system=None))
+    assert "replica-1.example.org:3306" in out.getvalue()
+    assert max(map(len, out.getvalue().splitlines())) <= 60
+
+
+@pytest.mark.parametrize("health", ["", "SERVING"])
+def test_a_health_that_nobody_asked_for_has_no_line(health: str) -> None:
+    out = io.StringIO()
+    render_status(MasterStatus(console="127.0.0.1:3308", health=health), Console(file=out, width=80))
+    assert ("health" in out.getvalue()) is bool(health)
 
 
 @pytest.mark.parametrize("lag", ["x", "5x", "-1", "-1s", "s", "nans", "infs", "1e400s"])

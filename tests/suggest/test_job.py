@@ -140,6 +140,26 @@ def test_output_at_80_columns() -> None:
     assert "1 of 2" in text
 
 
+def test_a_slave_to_which_nothing_passes() -> None:
+    """Rules that match nothing are named, and the suggestions for all slaves leave such a slave out."""
+    path = DATA / "oracle" / "mysql-row"
+    broken = _slave("broken", "--replicate-do-table=shop.nope")
+    found = suggest(
+        path, [_slave("all"), broken, _slave("hr", "--replicate-do-db=hr")], ThreadRunner(1), None
+    )
+    assert [plan.slaves for plan in found.plans if plan.nothing_passes] == [("broken",)]
+    assert found.plans[1].bytes == _sent(path, broken)
+    assert not found.plans[1].steps
+    assert found.together is not None
+    assert found.together.slaves == ("all", "hr")
+    out = StringIO()
+    print_suggestions(found, Console(file=out, width=80), top=3)
+    text = " ".join(out.getvalue().split())
+    assert "no row and no statement on a table passes its rules" in text
+    assert "Check the names in them: --replicate-do-table=shop.nope" in text
+    assert "The same rules for the other 2 slaves" in text
+
+
 def _without_slaves(path: Path, **options: object) -> Suggestions:
     return suggest(path, [], ThreadRunner(1), SuggestOptions(**options))  # type: ignore[arg-type]
 

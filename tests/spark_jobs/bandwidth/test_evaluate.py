@@ -45,3 +45,15 @@ def test_events_without_a_timestamp_have_bytes_and_no_buckets(tmp_path: Path) ->
     assert results.bucket_starts == results.series.no_filter == results.series.slaves["shop"] == ()
     assert tables(results)["traffic"].num_rows == 0
     assert "There is no traffic with a time." in render_report(results)
+
+
+def test_statements_on_no_table_do_not_hide_a_broken_rule() -> None:
+    """CREATE DATABASE passes a misspelled do-table rule, and the slave still counts as one that gets nothing."""
+    broken = SlaveDefinition("broken", ("--replicate-do-table=shop.nope",), FilterSemantics.CLASSIC, 0)
+    results = bandwidth(RECORDINGS["oracle/mysql-row"], [broken, SHOP], run_here)
+    found = {one.name: one for one in results.slaves}
+    assert found["broken"].master_side.transactions > 0
+    assert [name for name, one in found.items() if one.nothing_passes] == ["broken"]
+    assert results.totals.slaves_left_out == 1
+    assert results.totals.bytes.filter == found["shop"].master_side.bytes
+    assert any(one.startswith("nothing-passes:") for one in found["broken"].warnings)

@@ -159,7 +159,7 @@ def test_a_page_of_slaves_to_which_nothing_passes() -> None:
     results = with_a_broken_rule()
     broken = with_totals(results.model_copy(update={"slaves": results.slaves[:1]}))
     assert broken.totals.slaves == broken.totals.bytes.no_filter == broken.totals.saved.filter == 0
-    assert "Nothing passes the filter of the slave." in render_report(broken)
+    assert "No row and no statement on a table passes the filter of the slave." in render_report(broken)
 
 
 def test_warnings_are_marked_where_the_slave_is_shown() -> None:
