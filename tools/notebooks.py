@@ -6,7 +6,7 @@ with the stored ones.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,14 @@ def outputs(notebook: Any) -> list[Any]:
 
 def main() -> None:
     """Run all notebooks, or those that the command line names."""
-    named = [Path(argument) for argument in sys.argv[1:]]
+    parser = argparse.ArgumentParser(description="Run notebooks in place, and store their outputs.")
+    parser.add_argument(
+        "notebooks", nargs="*", type=Path, help="the notebooks; without names, all of examples/notebooks"
+    )
+    named = parser.parse_args().notebooks
+    for path in named:
+        if not path.is_file():
+            parser.error(f"{path}: there is no such notebook")
     for path in named or sorted(NOTEBOOKS.glob("*.ipynb")):
         nbformat.write(run(path), path)  # type: ignore[no-untyped-call]
         print(path)

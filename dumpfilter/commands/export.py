@@ -99,13 +99,16 @@ def export_command(
         options[option] = text
     progress = Console(stderr=True)
     damages: list[Damage] = []
+    warnings: list[str] = []
     with ending_at_signals(), telling_interruption(progress, output):
-        found = export_events(options, output, ThreadRunner(console=progress), damages.append)
+        found = export_events(
+            options, output, ThreadRunner(console=progress), damages.append, warnings.append
+        )
     rows, size = sum(each.rows for each in found), sum(each.size for each in found)
     files = "1 file" if len(found) == 1 else f"{len(found):,} files"
     typer.echo(f"{rows:,} rows in {files} of {size:,} bytes in {output}")
-    for damage in damages:
-        text = f"{damage.file}: skipped {skipped_part(damage.position)}: {damage.reason}"
+    skipped = [f"{one.file}: skipped {skipped_part(one)}: {one.reason}" for one in damages]
+    for text in (*skipped, *warnings):
         progress.print(
             Text.assemble(("warning:", "yellow"), " ", visible(text)), soft_wrap=True, highlight=False
         )

@@ -134,6 +134,7 @@ def evaluate_slaves(
                 file=replace_invalid_utf8(one.damage.file),
                 position=one.damage.position,
                 reason=one.damage.reason,
+                damaged_at=one.damage.damaged_at,
             )
             for one in indexed.files
             if one.damage is not None

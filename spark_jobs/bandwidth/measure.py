@@ -46,6 +46,9 @@ _TIMED = 2
 _TIMED_RANGES = 8
 """The first ranges time the dumps of all slaves. Of the later ranges one in so many times the dumps of some."""
 
+_FIRST_SCAN = 1 << 16
+"""The bytes of a thread's first scan, which is not measured."""
+
 
 @dataclass
 class Timing:
@@ -166,6 +169,11 @@ class MeasureRanges:
         blocks = blocks_of(
             file, wanted, state.subjects, state.sources, verify=self.verify, block_size=self.block_size
         )
+        if not _kept.has_scanned:
+            # A thread's first scan may compile or load code, which a master does before it listens.
+            unmeasured = Subjects(), SourceNumbers()
+            next(blocks_of(file, wanted, *unmeasured, verify=self.verify, block_size=_FIRST_SCAN), None)
+            _kept.has_scanned = True
         assigner = Assigner(state.owners)
         first = True
         while True:
@@ -214,6 +222,10 @@ class _ThreadState:
 
 class _Kept(threading.local):
     state: _ThreadState | None = None
+    has_scanned: bool = False
+    """Whether the thread has scanned events before."""
+    has_dumped: bool = False
+    """Whether the thread has measured a dump before."""
 
 
 _kept = _Kept()
@@ -282,6 +294,12 @@ def _time(file: BinlogFile, block: Block, state: _ThreadState, turn: int, timing
     """
 
     def dump(flags: TableFlags, origin: OriginFilter | None) -> tuple[float, float, int]:
+        # A thread's first dumps may compile or load code, which a master does before it listens.
+        if not _kept.has_dumped:
+            dump_once(flags, origin)
+        return dump_once(flags, origin)
+
+    def dump_once(flags: TableFlags, origin: OriginFilter | None) -> tuple[float, float, int]:
         thread = DumpThread(flags, state.sources, origin=origin)
         thread.start_file(block.segment.start, file.read)
         begin = time.thread_time()
@@ -308,3 +326,4 @@ def _time(file: BinlogFile, block: Block, state: _ThreadState, turn: int, timing
         timing.decide_events += len(block.segment.offset)
         timing.render_seconds += rendering
         timing.render_bytes += sent
+    _kept.has_dumped = True

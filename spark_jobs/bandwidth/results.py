@@ -238,8 +238,13 @@ class SkippedFile(_Model):
 
     file: str
     position: int | None
-    """The file offset from which on the job skipped the file; None if it skipped the whole file."""
+    """The file offset from which on the job skipped the file; None if it skipped the whole file.
+
+    A damaged transaction is skipped from its beginning on.
+    """
     reason: str
+    damaged_at: int | None = None
+    """The file offset of the damage."""
 
 
 class MasterCost(_Model):

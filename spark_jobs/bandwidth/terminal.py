@@ -55,7 +55,7 @@ def print_warnings(results: Results, console: Console) -> None:
 
     The text is not wrapped for a pipe.
     """
-    skipped = [f"{one.file}: skipped {skipped_part(one.position)}: {one.reason}" for one in results.skipped]
+    skipped = [f"{one.file}: skipped {skipped_part(one)}: {one.reason}" for one in results.skipped]
     shown = list(dict.fromkeys(results.warnings))
     for warning in (*skipped, *shown[:_MOST_WARNINGS]):
         text = Text.assemble(("warning:", "yellow"), " ", visible(warning))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, Protocol
 
 from dumpfilter.binlog.format import Family, FormatDescription, NameRules
 from dumpfilter.errors import BinlogMissing
@@ -111,7 +111,7 @@ class IndexedSet:
     def warnings(self) -> list[str]:
         """Return a warning for each damaged file, which says which part of the file is skipped and why."""
         return [
-            f"{one.damage.file}: skipped {skipped_part(one.damage.position)}: {one.damage.reason}"
+            f"{one.damage.file}: skipped {skipped_part(one.damage)}: {one.damage.reason}"
             for one in self.files
             if one.damage is not None
         ]
@@ -131,12 +131,26 @@ class IndexedSet:
         ]
 
 
-def skipped_part(position: int | None) -> str:
-    """Return words for the skipped part of a damaged file, for a warning.
+class SkippedPart(Protocol):
+    """The place from which on a file is skipped, and the place of the damage."""
 
-    ``position`` is the offset of the damage. None as the position means that the whole file is skipped.
-    """
-    return "all of it" if position is None else f"from {position} on"
+    @property
+    def position(self) -> int | None:
+        """The offset from which on the file is skipped; None if the whole file is skipped."""
+
+    @property
+    def damaged_at(self) -> int | None:
+        """The offset of the damage."""
+
+
+def skipped_part(skipped: SkippedPart) -> str:
+    """Return words for the skipped part of a damaged file, for a warning."""
+    begin, damaged_at = skipped.position, skipped.damaged_at
+    if begin is None:
+        return "all of it"
+    if damaged_at is None or damaged_at == begin:
+        return f"from {begin} on"
+    return f"from {begin} on, since the transaction that begins there is damaged at {damaged_at}"
 
 
 def paths_of(source: str | Path | Sequence[str | Path]) -> list[str]:

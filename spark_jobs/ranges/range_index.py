@@ -58,8 +58,13 @@ class Damage:
 
     file: str
     position: int | None
-    """The offset from which on the file is skipped; None if the file could not be opened and is skipped as a whole."""
+    """The offset from which on the file is skipped; None if the file could not be opened and is skipped as a whole.
+
+    A damaged transaction is skipped from its beginning on.
+    """
     reason: str
+    damaged_at: int | None = None
+    """The offset of the damage."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,7 @@ def index_file(
         except BinlogError as error:
             if not skip or isinstance(error, BinlogUnreadable):
                 raise
-            damage = Damage(file.name, max(found.boundary, error.position or 0), error.what)
+            damage = Damage(file.name, found.boundary, error.what, max(found.boundary, error.position or 0))
         return FileIndex(
             number,
             path,

@@ -61,16 +61,18 @@ def export_events(
     output: Path,
     run: Runner,
     on_damage: Callable[[Damage], object] = lambda damage: None,
+    warn: Callable[[str], object] = lambda sentence: None,
 ) -> list[ExportedFile]:
     """Write the events of a binlog set into a directory, one Parquet file for each binlog file.
 
     ``options`` are options of the data source (docs/spark-source.md), for example ``path``, ``columns`` and
     ``slave.web``. The Parquet files appear when all of them are complete, and replace older ones of their names.
-    ``run`` runs the tasks. ``on_damage`` is called with each damaged file that ``onCorrupt=skip`` skips. An export that
-    fails leaves the directory as before. Unfinished files of an export that was killed are removed. Raises OptionError,
-    BinlogError, and OutputError for a file that cannot be written.
+    ``run`` runs the tasks. ``on_damage`` is called with each damaged file that ``onCorrupt=skip`` skips, and ``warn``
+    with each sentence about values that typed columns lack. An export that fails leaves the directory as before.
+    Unfinished files of an export that was killed are removed. Raises OptionError, BinlogError, and OutputError for a
+    file that cannot be written.
     """
-    asked = with_types(SourceOptions.parse(options))
+    asked = with_types(SourceOptions.parse(options), warn)
     ranges = plan_ranges(asked, on_damage=on_damage)
     if not ranges:
         raise BinlogMissing("no file of the set can be read, so there is nothing to export")

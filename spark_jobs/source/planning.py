@@ -104,7 +104,7 @@ def cuts_of(indexes: Iterable[FileIndex]) -> SetCuts:
 
 
 def _log_damage(damage: Damage) -> None:
-    _log.warning("%s: skipped %s: %s", damage.file, skipped_part(damage.position), damage.reason)
+    _log.warning("%s: skipped %s: %s", damage.file, skipped_part(damage), damage.reason)
 
 
 def plan_ranges(

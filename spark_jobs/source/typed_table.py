@@ -7,15 +7,17 @@ of all versions of the table.
 from __future__ import annotations
 
 import difflib
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dumpfilter.binlog.compression import decode_transaction_payload
-from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.rows import decode_table_map
+from dumpfilter.binlog.rows import RowsHeader, decode_rows_header, decode_table_map
 from dumpfilter.errors import OptionError
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
@@ -30,14 +32,22 @@ from dumpfilter.spark_jobs.source.reading import FileRange
 _HINTS = 3
 """The most names of other tables in an error about a table that the set lacks."""
 
+_ROWS = [int(kind) for kind in ROWS]
+_ROWS_HEADER = 8
+"""The bytes before the part of a rows event's header that its table and its statement decide: the table id and the
+flags."""
+
 Version = tuple[Table, Family]
 
+_log = logging.getLogger(__name__)
 
-def with_types(options: SourceOptions) -> SourceOptions:
+
+def with_types(options: SourceOptions, warn: Callable[[str], object] = _log.warning) -> SourceOptions:
     """Return options whose row images are structs with the columns of the table that the option ``table`` names.
 
-    Without the option, or with known types, return the options as they are. Reads the whole set. Raises BinlogError,
-    and OptionError when the set has no rows of the table.
+    Without the option, or with known types, return the options as they are. Reads the whole set. ``warn`` is called
+    with each sentence about values that the structs do not have. Raises BinlogError, and OptionError when the set has
+    no rows of the table, or when the option ``columnNames`` does not fit the table.
     """
     if options.table is None or options.row_types is not None:
         return options
@@ -45,12 +55,19 @@ def with_types(options: SourceOptions) -> SourceOptions:
     # The query itself tells of damaged files.
     ranges = plan_ranges(options, on_damage=lambda damage: None)
     looks = in_threads(lambda one: _versions(one, wanted), ranges)
-    versions = [
-        (with_names(table, options.names), family) for look in looks for table, family in look.versions
-    ]
-    if not versions:
+    read = [version for look in looks for version in look.versions]
+    if not read:
         raise OptionError(_unknown(wanted, {name for look in looks for name in look.others}))
-    found = struct_of(versions)
+    tables = [table for table, _ in read]
+    _check_names(wanted, options.names, tables)
+    found = struct_of((with_names(table, options.names), family) for table, family in read)
+    name = f"{wanted.database}.{wanted.table}"
+    for sentence in (
+        _lacking_columns(name, any(look.lacks for look in looks), any(look.is_partial for look in looks)),
+        "" if options.names else _half_named(name, tables),
+    ):
+        if sentence:
+            warn(sentence)
     return replace(options, row_types=(found, found))
 
 
@@ -61,22 +78,85 @@ def _unknown(wanted: TableSubject, others: set[str]) -> str:
     return f"option table: the binlog set has no changed rows of {name}{meant}"
 
 
+def _check_names(wanted: TableSubject, names: Sequence[str], tables: Sequence[Table]) -> None:
+    """Raise OptionError for names that do not fit the table.
+
+    After an ALTER TABLE the names are those of the version with the most columns.
+    """
+    if not names:
+        return
+    name = f"{wanted.database}.{wanted.table}"
+    counts = [len(table.columns) for table in tables if not table.has_names]
+    if not counts:
+        raise OptionError(
+            f"option columnNames: the binlog has the names of the columns of {name}; leave the option out"
+        )
+    if len(names) != max(counts):
+        raise OptionError(
+            f"option columnNames: it has {len(names)} names, and {name} has {max(counts)} columns; "
+            "name all columns, in order"
+        )
+
+
+def _lacking_columns(name: str, lacks: bool, is_partial: bool) -> str:
+    """Return a warning about row images that lack columns, or an empty text."""
+    if not lacks:
+        return ""
+    json = ", and a JSON value can be an SQL expression such as JSON_REPLACE(…)" if is_partial else ""
+    return (
+        f"row images of {name} lack columns (binlog_row_image is not FULL): a null in before or after is NULL or "
+        f"a column that the image lacks{json}; binlog_row_image=FULL has all values from then on, and the maps before "
+        "and after of the exploded form, without a table, tell the two apart"
+    )
+
+
+def _half_named(name: str, tables: Sequence[Table]) -> str:
+    """Return a warning about a table that has names in a part of the binlogs alone, or an empty text."""
+    named = [table for table in tables if table.has_names]
+    others = [table for table in tables if not table.has_names]
+    if not (named and others):
+        return ""
+    lists = {
+        ",".join(column.name for column in one.columns)
+        for one in named
+        if all(_kinds(one) == _kinds(other) for other in others)
+    }
+    names = lists.pop() if len(lists) == 1 else "NAMES"
+    return (
+        f"some binlogs have the names of the columns of {name}, and others do not (binlog_row_metadata is not FULL): "
+        f"their values are in @1, @2 and so on, beside the names; --column-names '{names}' (the option columnNames of "
+        "Spark) joins them, if the columns have not changed"
+    )
+
+
+def _kinds(table: Table) -> list[tuple[int, int]]:
+    return [(column.type, column.metadata) for column in table.columns]
+
+
 @dataclass(frozen=True)
 class _Look:
     """The versions of the wanted table in one range, and the names of the other tables."""
 
     versions: list[Version]
     others: set[str]
+    lacks: bool
+    """Whether a row image of the table lacks columns."""
+    is_partial: bool
+    """Whether an update whose row images lack columns has only the changes to a JSON value."""
 
 
 def _versions(wanted: FileRange, table: TableSubject) -> _Look:
     subjects = Subjects()
     found: dict[bytes, Version] = {}
+    headers = _Headers()
     with open_file(wanted.path) as file:
         inside = Range(0, 0, max(wanted.start, file.first_event), wanted.end, wanted.prepared)
         for block in blocks_of(file, inside, subjects, SourceNumbers(), verify=False):
-            for event, fd in _table_maps(block, subjects, table):
+            for event, fd in _events(block, subjects, table):
                 body = fd.body(event)
+                if event[4] != EventType.TABLE_MAP:
+                    headers.add(event[4], bytes(body), fd)
+                    continue
                 # The table id at the begin differs between equal tables.
                 key = bytes(body[fd.post_header_length(EventType.TABLE_MAP) - 2 :])
                 if key not in found:
@@ -84,29 +164,60 @@ def _versions(wanted: FileRange, table: TableSubject) -> _Look:
                     found[key] = describe_table(mapped, fd.family), fd.family
     tables = [subjects[k] for k in range(len(subjects)) if subjects.members(k) is None]
     others = {f"{one.database}.{one.table}" for one in tables if isinstance(one, TableSubject)}
-    return _Look(list(found.values()), others)
+    return _Look(list(found.values()), others, headers.lacks, headers.is_partial)
 
 
-def _table_maps(
+class _Headers:
+    """The facts about row images that the headers of one table's rows events tell."""
+
+    def __init__(self) -> None:
+        self.lacks = False
+        self.is_partial = False
+        self._known: set[tuple[int, bytes]] = set()
+        self._lengths: dict[int, int] = {}
+
+    def add(self, kind: int, body: bytes, fd: FormatDescription) -> None:
+        """Take account of a rows event."""
+        # Most events of a table have equal headers, so that a look-up takes the place of decoding.
+        length = self._lengths.get(kind, 0)
+        if (kind, body[_ROWS_HEADER:length]) in self._known:
+            return
+        header = decode_rows_header(kind, body, fd.post_header_length(kind) or None)
+        if header.is_dummy:
+            return
+        if not header.extra:
+            self._lengths[kind] = header.rows_offset
+            self._known.add((kind, body[_ROWS_HEADER : header.rows_offset]))
+        lacks = _lacks_columns(header)
+        self.lacks |= lacks
+        self.is_partial |= lacks and kind == EventType.PARTIAL_UPDATE_ROWS
+
+
+def _lacks_columns(header: RowsHeader) -> bool:
+    every = (1 << header.column_count) - 1
+    bitmaps = (header.columns_before, header.columns_after)
+    return any(bits is not None and int.from_bytes(bits, "little") & every != every for bits in bitmaps)
+
+
+def _events(
     block: Block, subjects: Subjects, table: TableSubject
-) -> list[tuple[bytes, FormatDescription]]:
+) -> Iterator[tuple[bytes, FormatDescription]]:
+    """Yield the Table_map events and the rows events of a table."""
     segment = block.segment
-    found = [
-        (block.data[at : at + size].tobytes(), segment.format_description)
-        for at, size in _places(segment, subjects, table, segment.start)
-    ]
+    for at, size in _places(segment, subjects, table, segment.start):
+        yield block.data[at : at + size].tobytes(), segment.format_description
     for number, inner in sorted(segment.payloads.items()):
         places = _places(inner, subjects, table, 0)
         if places:
             at, size = int(segment.offset[number]) - segment.start, int(segment.size[number])
             event = block.data[at : at + size].tobytes()
             opened = decode_transaction_payload(segment.format_description.body(event)).open()
-            found += [(opened[at : at + size], inner.format_description) for at, size in places]
-    return found
+            for at, size in places:
+                yield opened[at : at + size], inner.format_description
 
 
 def _places(segment: Segment, subjects: Subjects, table: TableSubject, start: int) -> list[tuple[int, int]]:
-    maps = np.flatnonzero(segment.type == EventType.TABLE_MAP)
+    maps = np.flatnonzero(np.isin(segment.type, [EventType.TABLE_MAP, *_ROWS]))
     chosen = [k for k in np.unique(segment.subject[maps]).tolist() if _is(subjects, k, table)]
     wanted = maps[np.isin(segment.subject[maps], chosen)]
     return [(int(segment.offset[k]) - start, int(segment.size[k])) for k in wanted]

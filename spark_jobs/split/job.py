@@ -187,7 +187,7 @@ def _boot_id() -> str:
 def _source_file(index: FileIndex) -> SourceFile:
     damage = None
     if index.damage is not None:
-        damage = f"{skipped_part(index.damage.position)}: {index.damage.reason}"
+        damage = f"{skipped_part(index.damage)}: {index.damage.reason}"
     return SourceFile(
         name=replace_invalid_utf8(index.name),
         size=index.size,

@@ -66,7 +66,11 @@ def _spread(size: int, curve: np.ndarray) -> list[int]:
     return [int(part) for part in curve / curve.sum() * size]
 
 
-_SKIPPED = (SkippedFile(file="db1-bin.000815", position=73_220_114, reason="event checksum mismatch"),)
+_SKIPPED = (
+    SkippedFile(
+        file="db1-bin.000815", position=73_220_114, reason="event checksum mismatch", damaged_at=73_220_993
+    ),
+)
 _SLAVE_WARNINGS = ("comma: --replicate-do-db=shop,hr: a comma does not separate names.",)
 _WARNINGS = ("3 statements have no default database that can be known: sent to every slave",)
 

@@ -130,13 +130,20 @@ def test_a_damaged_file_is_skipped_on_request(tmp_path: Path) -> None:
     assert not (tmp_path / "events").exists()
     done = run("export", copied, "--output", tmp_path / "events", "--on-corrupt=skip")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"warning: bin.000001: skipped from \d+ on: .*checksum", done.stderr)
+    said = re.search(
+        r"warning: bin.000001: skipped from (\d+) on, since the transaction that begins there is damaged at (\d+): "
+        r".*checksum",
+        done.stderr,
+    )
+    assert said is not None
+    assert int(said[2]) == events[-30]
     assert "warning: bin.000002: skipped all of it: " in done.stderr
     written = sorted(path.name for path in (tmp_path / "events").iterdir())
     assert written == ["bin.000001.parquet", "bin.000003.parquet"]
     positions = pq.read_table(tmp_path / "events" / "bin.000001.parquet")["position"].to_pylist()
     assert positions == [one for one in events if one < max(positions) + 1]
-    assert max(positions) < events[-30]
+    # No event is missing before the place that the warning names.
+    assert events[len(positions)] == int(said[1]) < events[-30]
 
 
 def test_a_row_group_ends_at_its_rows_or_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

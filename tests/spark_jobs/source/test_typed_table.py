@@ -75,11 +75,16 @@ def test_the_export_has_typed_columns(tmp_path: Path) -> None:
         "export",
         str(path_of("mariadb118-nolog")),
         *("--output", str(tmp_path / "named")),
-        *("--table", "rowtypes.ints", "--column-names", "id, t, tu unsigned"),
+        *(
+            "--table",
+            "rowtypes.ints",
+            "--column-names",
+            "id, t, tu unsigned, s, su, m, mu, i, iu, b, bu, bo, z, y",
+        ),
     )
     assert done.returncode == 0, done.stderr
     named = pq.read_table(tmp_path / "named" / "mariadb118-nolog.000001.parquet")["after"][0].as_py()
-    assert (named["t"], named["tu"], named["@4"]) == (-128, 255, -32768)
+    assert (named["t"], named["tu"], named["s"]) == (-128, 255, -32768)
 
 
 def test_a_schema_of_the_users_own_chooses_columns_and_types() -> None:
@@ -105,8 +110,46 @@ def test_a_schema_of_the_users_own_chooses_columns_and_types() -> None:
         ({"table": "orders"}, "'orders' has not the form database.table"),
         ({"table": "shop.orders", "rows": "events"}, "leave out rows=events"),
         ({"columnNames": "a,b"}, "add the option table"),
+        ({"table": "rowtypes.ints", "columnNames": "a,b"}, "the binlog has the names of the columns"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(given: dict[str, str], why: str) -> None:
     with pytest.raises(OptionError, match=why):
         read(path_of("mysql97-full"), **given)
+
+
+def test_lists_of_another_length_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"it has 2 names, and rowtypes.ints has 14 columns"):
+        read(path_of("mariadb118-nolog"), table="rowtypes.ints", columnNames="id, t")
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("js", ["row images of rowtypes.js lack columns", "a JSON value can be an SQL expression"]),
+        ("wide", ["row images of rowtypes.wide lack columns", "binlog_row_image=FULL"]),
+        ("ints", []),
+    ],
+)
+def test_images_that_lack_columns_are_told(table: str, said: list[str], tmp_path: Path) -> None:
+    done = run(
+        "export", path_of("mysql97-full"), "--output", tmp_path / "rows", "--table", f"rowtypes.{table}"
+    )
+    assert done.returncode == 0, done.stderr
+    assert ("warning" in done.stderr) == bool(said)
+    for words in said:
+        assert words in done.stderr
+
+
+def test_a_table_with_names_in_some_binlogs_is_told() -> None:
+    files = "\n".join(str(path_of(name)) for name in ("mysql97-minimal", "mysql97-full"))
+    given = {"files": files, "table": "rowtypes.ints"}
+    said: list[str] = []
+    with_types(SourceOptions.parse(given), said.append)
+    assert len(said) == 1
+    names = "id,t,tu,s,su,m,mu,i,iu,b,bu,bo,z,y"
+    assert f"--column-names '{names}'" in said[0]
+    options = with_types(SourceOptions.parse({**given, "columnNames": names}), said.append)
+    assert len(said) == 1
+    assert options.row_types is not None
+    assert [field.name for field in options.row_types[1]] == names.split(",")
