@@ -101,6 +101,6 @@ class Statement:
     def is_on_table(self) -> bool:
         """Whether the statement is known to make, change or remove a table or a table's rows.
 
-        CREATE DATABASE, CREATE FUNCTION and GRANT are on no table.
+        CREATE DATABASE and CREATE FUNCTION are on no table. GRANT is on the grant tables.
         """
-        return self.kind is not StatementKind.ACCOUNT and bool(self.involved or any(self.updated or ()))
+        return bool(self.involved or any(self.updated or ()))

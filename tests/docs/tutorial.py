@@ -18,6 +18,9 @@ from dumpfilter.servers import free_port
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"
 PORT = "3307"
+_TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z")
+_SAME_TIME = "2026-01-01T12:00:00.000000Z"
+
 _SESSION = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK = "@@ end of an output @@"
 
@@ -64,7 +67,8 @@ def run_page(text: str, directory: Path) -> str:
 
 
 def _plain(output: str) -> str:
-    return "".join(line.rstrip() + "\n" for line in output.splitlines())
+    """Return the lines of an output, with the time of a log line replaced by a time that is always the same."""
+    return "".join(_TIME.sub(_SAME_TIME, line.rstrip()) + "\n" for line in output.splitlines())
 
 
 if __name__ == "__main__":
