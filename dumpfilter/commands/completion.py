@@ -10,10 +10,10 @@ def join_bash_values(asked: MutableMapping[str, str]) -> None:
 
     Bash gives ``--log-format=j`` as three words, of which Typer would take ``=`` for the option's value.
 
-    >>> asked = {"COMP_WORDS": "dumpfilter\\n--log-format\\n=\\nj", "COMP_CWORD": "3"}
+    >>> asked = {"COMP_WORDS": "dumpfilter\n--log-format\n=\nj", "COMP_CWORD": "3"}
     >>> join_bash_values(asked)
     >>> asked
-    {'COMP_WORDS': 'dumpfilter\\n--log-format\\nj', 'COMP_CWORD': '2'}
+    {'COMP_WORDS': 'dumpfilter\n--log-format\nj', 'COMP_CWORD': '2'}
     """
     words = asked.get("COMP_WORDS", "").split("\n")
     number = asked.get("COMP_CWORD", "")
