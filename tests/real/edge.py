@@ -15,7 +15,7 @@ USER = "edge"
 
 
 class Edge:
-    """A process ``dumpfilter slave --replica-port``, and its directory with the relay logs and the configuration file.
+    """A running ``dumpfilter slave --replica-port``, with a directory for relay logs and configuration file.
 
     A process that is started again has the port of the one before. ``replica_rules`` is the second filter, that of the
     replicas.
