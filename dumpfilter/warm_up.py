@@ -28,7 +28,7 @@ from dumpfilter.binlog.writer import BinlogSetWriter, make_event, rebase_array, 
 from dumpfilter.compiler.progress import compilations_told
 from dumpfilter.dump import share_kernels
 from dumpfilter.dump.by_transaction import TransactionTally, TransactionTraffic
-from dumpfilter.dump.chunk import ChunkPlan, gtid_runs, render
+from dumpfilter.dump.chunk import ChunkPlan, render
 from dumpfilter.dump.many import plan_many
 from dumpfilter.dump.tallied import merge
 from dumpfilter.dump.tally import Tally
@@ -46,7 +46,6 @@ from dumpfilter.receiver.binlog_file import find_end
 from dumpfilter.receiver.deframing import Deframer
 from dumpfilter.simulation import lag
 from dumpfilter.simulation.hop import MICROSECOND, Hop, cross, looks, span
-from dumpfilter.split_set.restore import restore
 from dumpfilter.statement import statement_shape
 from dumpfilter.stream.event_proof import EventProof
 from dumpfilter.stream.gaps import gaps_from_proto, gaps_to_proto
@@ -91,7 +90,6 @@ def warm_up(directory: Path) -> None:
             np.full_like(segment.type, EventType.QUERY_COMPRESSED),
             segment.format_description,
         )
-        restore(reader.data.copy(), segment.size, segment.offset, True)
         _share(segment, reader.data, reader.data_offset)
         RowCounter().count(
             reader.data,
@@ -126,7 +124,6 @@ def _write_relay_log(directory: Path, plan: ChunkPlan, segment: Segment, reader:
         pass
     last_events(events)
     _ = plan.empty  # joins the runs of GTIDs
-    gtid_runs(segment.txn_source, segment.txn_number)
 
 
 def _share(segment: Segment, data: npt.NDArray[np.uint8], start: int) -> None:
@@ -160,20 +157,6 @@ def _share(segment: Segment, data: npt.NDArray[np.uint8], start: int) -> None:
         whole,
         np.empty((0, 2), np.int64),
     )
-    share_kernels.regular_transactions(
-        data,
-        start,
-        segment.offset,
-        segment.size,
-        segment.type,
-        segment.role,
-        segment.txn_event,
-        whole,
-        np.zeros(256, np.bool_),
-        0,
-        whole.copy(),
-    )
-    share_kernels.is_regular(segment.role)
 
 
 def _simulate(traffic: TransactionTraffic) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
@@ -21,9 +21,8 @@ from dumpfilter.master.advance import (
     Step,
     place_in,
     step_from,
-    step_to_file,
 )
-from dumpfilter.master.chunks import GrpcEncoding, GrpcPlan
+from dumpfilter.master.chunks import GrpcEncoding
 from dumpfilter.master.drain import Drains
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.indexed_file import IndexedFile
@@ -31,11 +30,6 @@ from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
 from dumpfilter.options.defaults import HEARTBEAT_PERIOD
-from dumpfilter.printable import printable
-
-# At run time this import would load pyarrow, which only a master with pre-filtered binlogs (splits) needs.
-if TYPE_CHECKING:
-    from dumpfilter.master.presplit import NamedSource, Presplit
 
 log = structlog.get_logger("dumpfilter.master")
 
@@ -117,7 +111,6 @@ class Dump:
         start: DumpStart,
         options: DumpOptions,
         *,
-        presplit: Presplit | None = None,
         drains: Drains | None = None,
     ) -> None:
         self._reader = reader
@@ -145,16 +138,6 @@ class Dump:
         self._encoding = options.encoding or GrpcEncoding(slave.protocol)
         self.reached = Reached(*self._from, is_boundary=True)
         """The place up to which the message that was yielded last covers the binlog."""
-        # A split has chunks for slaves of dumpfilter only. A split of a relay log lacks what its Gap events tell.
-        is_usable = options.encoding is None and not self._store.is_relay_log
-        self._presplit = presplit if is_usable else None
-        self._named: NamedSource | None = None
-        self._sent_from_split = False
-        self._following: str | None = None
-        """The next binlog file, when the dump has read the present file from a split up to its end; otherwise None.
-
-        A split holds binlogs that an earlier job filtered.
-        """
         self._is_private = False
         """Whether the dump thread leaves out this slave's own transactions, because a filter waits for its use."""
         self._sent_at = 0.0
@@ -208,18 +191,11 @@ class Dump:
     def close(self) -> None:
         """Mark the dump as ended. Only a dump whose :meth:`messages` never ran needs this call."""
         self._register.end_dump(self._slave, self._number)
-        self._leave_split()
 
     async def _messages(self) -> AsyncIterator[bytes]:
         # The start position is checked before the first chunk, so that an unusable position fails the request at once.
         place = await self._enter(*self._from, self._told)
-        presplit, change = self._presplit, self._change
-        # A split's binlog holds only events that this one filter chose. It cannot serve a slave that has received
-        # parts of prepared transactions under another filter.
-        if presplit is not None and not self._other_filters_before:
-            self._named = await self._reader.call(lambda: presplit.for_slave(change))
         yield self._announce(place, None)
-        is_new_file = True
         while self.active:
             if not place.thread.in_transaction:
                 self._drains.check(self._slave)
@@ -228,13 +204,6 @@ class Dump:
                 went_back, place = await self._take_up_change(place)
                 if went_back:
                     yield self._announce(place, before)
-                    is_new_file = False
-            if is_new_file and self._named is not None:
-                async for reached, messages in self._from_split(place):
-                    place = reached
-                    for message in messages:
-                        yield message
-            is_new_file = False
             step = await self._step(place)
             if step is not None:
                 async for message in self._of_step(step):
@@ -294,9 +263,6 @@ class Dump:
 
     async def _step(self, place: DumpPlace) -> Step | None:
         """Return the next step, or None when a heartbeat is due, the filter has changed, or the dump is over."""
-        if self._following is not None:
-            following, self._following = self._following, None
-            return await self._reader.call(lambda: step_to_file(place, self._store.open_file(following)))
         if self._once:
             step = await self._reader.step(place, 0, self._signal)
             if step is None and self.active and not self._changed:
@@ -346,7 +312,6 @@ class Dump:
         A change of filter may name a position, the position of the slave's applier, and the dump then goes back to it.
         Chunks that are still on their way carry the old filter's version, so the slave can discard them.
         """
-        self._leave_split()
         change = self._slave.change
         wanted = change.place_after(self._change.version)
         self._change = change
@@ -355,73 +320,10 @@ class Dump:
             # The old filter decides the rest of an open transaction, which other slaves may not leave out.
             self._is_private = place.thread.in_transaction
             thread = (old.own(place) if self._is_private else place).thread.fork()
-            thread.change_filter(
-                change.flags,
-                change.slave_version,
-                origin=self._own.shared_origin,
-                unseen_before=self._sent_from_split,
-            )
+            thread.change_filter(change.flags, change.slave_version, origin=self._own.shared_origin)
             return False, self._reader.known(replace(place, thread=thread))
-        self._following = None
         self._other_filters_before = True
         return True, await self._enter(*wanted)
-
-    async def _from_split(self, place: DumpPlace) -> AsyncIterator[tuple[DumpPlace, Sequence[bytes]]]:
-        """Yield events of the present file from a split, which holds binlogs that an earlier job filtered.
-
-        Reading from the split's binlog with the slave's filter is cheaper than filtering again. The method yields as
-        much of the file as the split has, and the place that was reached, from which the dump thread filters.
-        """
-        named, source = self._named, place.source
-        if named is None or self._changed:
-            return
-        file = source.file
-        plans = named.plans(file, place.position, chunk_size=self.chunk_size, exclude=self._start.gtid_set)
-        end, resume, version = place.end, place.resume, place.thread.filter_version
-        while (plan := await self._reader.call(lambda: next(plans, None))) is not None:
-            if not self._sent_from_split:
-                self._sent_from_split = True
-                log.info("dump from a split", **self._split_fields)
-            piece = GrpcPlan(plan, source, end, resume, version, self._slave.protocol)
-            self._progress(plan, plan.counts)
-            yield place, await self._reader.messages(piece, self.chunk_size)
-            self._sent_at = time.monotonic()
-            end, resume = plan.end, plan.resume
-            if not self.active:
-                return
-            if ends_transaction(plan):
-                self._drains.check(self._slave)
-            if self._changed and (plan.end == plan.resume or self._goes_back):
-                break
-        if named.position > place.position:
-            # The old dump thread saw none of the XA transactions that the split's events prepared. A new thread treats
-            # them like transactions prepared before its start.
-            reached = place_in(source, self._new_thread(), named.position, encoding=place.encoding)
-            if named.at_end and named.position == file.size:
-                self._following = self._store.file_after(place.file)
-            yield self._reader.known(replace(reached, end=end, resume=resume)), ()
-
-    def _leave_split(self) -> None:
-        """Stop reading already filtered events from a split. From now on the dump thread filters all events."""
-        if self._named is not None:
-            self._named.close()
-            if self._sent_from_split:
-                log.info(
-                    "dump leaves the split",
-                    **self._split_fields,
-                    bytes_sent_from_split=self._named.bytes_sent,
-                )
-            self._named = None
-
-    @property
-    def _split_fields(self) -> dict[str, object]:
-        assert self._named is not None
-        return {
-            "server_id": self._slave.server_id,
-            "channel": printable(self._slave.channel),
-            "split": printable(str(self._named.directory)),
-            "binlog": printable(self._named.binlog.name),
-        }
 
 
 def ends_transaction(plan: ChunkPlan) -> bool:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.dump import ChunkPlan, render
-from dumpfilter.dump.chunk import Counts, ReadyPlan, Window, render_into
+from dumpfilter.dump.chunk import Counts, Window, render_into
 from dumpfilter.master.indexed_file import IndexedFile
 
 _READ_COST = 16 << 10
@@ -86,8 +86,6 @@ class PlacedPlan(ABC):
 
         ``window`` has the bytes of the file that the caller has read already.
         """
-        if isinstance(self.plan, ReadyPlan):
-            return memoryview(self.plan.events)
         events = self.read(window)
         return memoryview(events) if isinstance(events, bytes) else events.data
 
@@ -118,8 +116,6 @@ class PlacedPlan(ABC):
 
     def key_of(self, number: int) -> SourceKey:
         """Return the GTID source (server UUID, or domain and server id) of a number in the plan."""
-        if isinstance(self.plan, ReadyPlan):
-            return self.plan.keys[number]
         return self.source.gtid_source(number)
 
 

@@ -41,14 +41,13 @@ from dumpfilter.security.audit import audit, open_audit_log, reopen_audit_log
 
 log = structlog.get_logger("dumpfilter.master")
 
-# At run time these imports would load large packages: pyarrow, which only a master with pre-filtered binlogs (splits)
-# needs, and those for SQL and TLS, which only a master with a console needs.
+# At run time these imports would load large packages: those for SQL and TLS, which only a master with a console
+# needs.
 if TYPE_CHECKING:
     from dumpfilter.console.directory import ConnectionDirectory
     from dumpfilter.console.endpoint import ConsoleEndpoint
     from dumpfilter.console.roles import Role
     from dumpfilter.master.console import MasterConsole
-    from dumpfilter.master.presplit import Presplit
     from dumpfilter.master.replicas.control import ReplicaControl
     from dumpfilter.master.replicas.endpoint import ReplicaEndpoint
     from dumpfilter.master.source import FollowedSource, SourceThread
@@ -97,11 +96,6 @@ class MasterOptions:
     """The directory in which the master keeps counts and drains for its next start. Without it they end with it."""
     drain_seconds: float = DRAIN_SECONDS
     """The longest time that the master waits at SIGTERM until the running dumps have ended between two transactions."""
-    splits: Sequence[Path] = field(default_factory=tuple)
-    """Directories with splits of the set, which are binlogs that a job has filtered in advance.
-
-    A slave with the filter of one of these binlogs gets its events from there.
-    """
     follow: FollowedSource | None = None
     """The running server whose binlog the master receives into the directory ``source``. None: another program writes
     the binlog set.
@@ -125,7 +119,6 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
 
 def _run_master(options: MasterOptions, terminal: Console, source: SourceThread | None) -> None:
     open_audit_log(options.audit_file)
-    presplit = _open_splits(options.splits)
     _allow_open_files()
     signals = _Signals()
     store = BinlogStore(
@@ -150,7 +143,6 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
         listen=options.listen,
         write_filter=write_filter,
         config=config,
-        presplit=presplit,
         limits=ServerLimits(max_dumps=options.max_dumps),
         source=source,
     )
@@ -183,7 +175,7 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
                 host=host,
                 port=server.port,
             )
-            for line in _descriptions(write_filter, presplit, config):
+            for line in _descriptions(write_filter, config):
                 announce(line, "serving with", what=printable(line, _LONGEST_LINE))
             if console_port is not None:
                 announce(f"console on {host}:{console_port}", "console", host=host, port=console_port)
@@ -325,14 +317,6 @@ class _Signals:
         self._received.clear()
 
 
-def _open_splits(splits: Sequence[Path]) -> Presplit | None:
-    if not splits:
-        return None
-    from dumpfilter.master.presplit import Presplit
-
-    return Presplit(splits)
-
-
 def _allow_open_files() -> None:
     """Raise the process's limit of open files to the maximum, because the master keeps each binlog file open."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -456,13 +440,9 @@ def _replicas(options: MasterOptions, sql: _SqlPorts, reload: Reload) -> Iterato
             watch.close()
 
 
-def _descriptions(
-    write_filter: ReplicationFilter, presplit: Presplit | None, config: MasterConfig
-) -> Iterator[str]:
-    """Yield lines for the terminal about the rules, splits and imposed filters that the master uses."""
+def _descriptions(write_filter: ReplicationFilter, config: MasterConfig) -> Iterator[str]:
+    """Yield lines for the terminal about the rules and imposed filters that the master uses."""
     if write_filter.is_on:
         yield "as though written with " + " ".join(map(str, write_filter.rules))
-    if presplit is not None:
-        yield from presplit.describe()
     for imposed in config.imposed:
         yield f"imposed: {imposed.name}: " + " ".join(map(str, imposed.filter.rules))

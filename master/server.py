@@ -25,7 +25,6 @@ from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
 
 if TYPE_CHECKING:
-    from dumpfilter.master.presplit import Presplit
     from dumpfilter.master.source import SourceThread
 
 log = structlog.get_logger("dumpfilter.master")
@@ -47,9 +46,8 @@ class MasterServer:
     """The gRPC server that serves one binlog set to slaves.
 
     With port 0 in ``listen`` the system chooses a free port, and :attr:`port` tells which. ``write_filter`` has rules
-    like ``--binlog-do-db`` that hide events from all slaves. ``presplit`` holds binlogs that were filtered in advance
-    for slaves with the same filter. ``source`` is the running server that the master follows. Raises
-    Exposed when other machines could connect without TLS or without a login.
+    like ``--binlog-do-db`` that hide events from all slaves. ``source`` is the running server that the master follows.
+    Raises Exposed when other machines could connect without TLS or without a login.
 
     All calls run in one asyncio loop, in a thread of its own. The methods of this class belong to other threads.
     """
@@ -61,7 +59,6 @@ class MasterServer:
         listen: ListenAddress | None = None,
         write_filter: ReplicationFilter | None = None,
         config: MasterConfig | None = None,
-        presplit: Presplit | None = None,
         limits: ServerLimits | None = None,
         source: SourceThread | None = None,
     ) -> None:
@@ -80,7 +77,7 @@ class MasterServer:
         self._source = source
         self.reader = SharedReader(store, self._loop)
         self.service = DumpFilterService(
-            self.reader, write_filter=write_filter, config=config, presplit=presplit, limits=self._limits
+            self.reader, write_filter=write_filter, config=config, limits=self._limits
         )
         self.service.drains.on_change.append(self._tell_drained)
         self._thread.start()

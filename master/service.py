@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import grpc
 import structlog
@@ -49,9 +49,6 @@ from dumpfilter.security.audit import audit
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
-if TYPE_CHECKING:
-    from dumpfilter.master.presplit import Presplit
-
 T = TypeVar("T")
 
 log = structlog.get_logger("dumpfilter.master")
@@ -64,8 +61,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     another thread.
 
     ``write_filter`` has rules like ``--binlog-do-db``. With it every slave sees the binlog as if a server with these
-    rules had written it. ``presplit`` holds binlogs that an earlier job filtered. A slave with the filter of one of
-    them gets its events without filtering.
+    rules had written it.
     """
 
     def __init__(
@@ -75,13 +71,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         master_uuid: str = "",
         write_filter: ReplicationFilter | None = None,
         config: MasterConfig | None = None,
-        presplit: Presplit | None = None,
         limits: ServerLimits | None = None,
     ) -> None:
         store = reader.store
         self.reader = reader
         self.store = store
-        self.presplit = presplit
         self.register = Register(store.subjects, write_filter)
         self.master_uuid = master_uuid or uuid_of(store.binlogs)
         self.config = config or MasterConfig()
@@ -422,9 +416,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             filter_version=request.filter_version,
             other_filters_before=request.other_filters_before,
         )
-        return dumps.Dump(
-            self.reader, self.register, slave, start, options, presplit=self.presplit, drains=self.drains
-        )
+        return dumps.Dump(self.reader, self.register, slave, start, options, drains=self.drains)
 
     def _place(self, place: pb.BinlogPosition) -> tuple[str, int]:
         """Check the binlog file and position from which a slave wants its new filter, and return them.

@@ -100,7 +100,6 @@ def master_command(
         metrics=monitoring.metrics(tls),
         state_dir=operation.state_dir,
         drain_seconds=operation.drain_seconds,
-        splits=reading.splits,
     )
     terminal = Console(stderr=True, highlight=False)
     monitoring.begin(colors=terminal.is_terminal)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from dumpfilter.binlog.events import HEADER_LENGTH, STMT_END_F
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.dump import _chunk_kernels as K
 from dumpfilter.dump.decide import ADD_STATEMENT_END, RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
 from dumpfilter.dump.gaps import NO_GAPS, Gaps
@@ -126,30 +125,6 @@ class Window(NamedTuple):
     data: npt.NDArray[np.uint8]
     offset: int
     """The offset of the first byte in the binlog file."""
-
-
-@dataclass(slots=True)
-class ReadyPlan(ChunkPlan):
-    """A chunk plan together with its bytes, which were read from another place than ``file``, for example from a split
-    of the binlogs."""
-
-    events: bytes = b""
-    keys: Sequence[SourceKey] = ()
-    """The GTID sources (server UUIDs, or MariaDB's domain and server ids). The numbers in ``completed`` and ``gaps``
-    are indexes into this list."""
-
-
-def gtid_runs(
-    sources: npt.NDArray[np.int32],
-    numbers: npt.NDArray[np.int64],
-) -> GtidRuns:
-    """Return the GTIDs of transactions as runs of consecutive numbers, in the transactions' order.
-
-    The parameters are columns with one entry for each transaction. A negative source marks a transaction without a
-    GTID.
-    """
-    out = np.empty((len(sources), 3), np.int64)
-    return out[: K.gtid_runs(sources, numbers, out)]
 
 
 def render(

@@ -16,16 +16,7 @@ _ENDS = R.ENDS
 _KEEP = R.KEEP
 _ROWS = R.ROWS
 _MIXED = R.MIXED
-_DUMMY_ROWS = R.DUMMY_ROWS
 _ROLE = R.ROLE_MASK
-
-_BUFFERED = np.zeros(128, np.bool_)
-"""For each role, whether the dump thread buffers its events until an event follows that needs them."""
-_BUFFERED[[R.CONTEXT, R.TABLE_MAP]] = True
-_NEEDS_BUFFERED = np.zeros(128, np.bool_)
-"""For each role, whether its events may follow a buffered event. If an event of any other role follows a buffered
-event, nothing uses the buffered event, and the dump thread drops it."""
-_NEEDS_BUFFERED[[R.CONTEXT, R.TABLE_MAP, R.ROWS, R.ROWS_END, R.STATEMENT, R.KEEP]] = True
 
 
 @njit(cache=True, nogil=True)
@@ -114,67 +105,3 @@ def ends_of(runs, offset, size, txn_event, txns, kept, ends):
             ends[n, 1] = events
             n += 1
     return events
-
-
-@njit(cache=True, nogil=True)
-def _fits(last, this):
-    """Tell whether a server would write an event of role ``this`` after one of role ``last``.
-
-    Table maps and context events wait for an event that needs them. Rows events follow a table map.
-    """
-    role, ended = this & _ROLE, (last & _ENDS) != 0
-    if not ended and _BUFFERED[last & _ROLE] and not _NEEDS_BUFFERED[role]:
-        return False
-    if role == _DUMMY_ROWS and (ended or (last & _ROLE) != _ROWS):
-        return False
-    return not ((this & _ENDS) != 0 and (_BUFFERED[role] or role == _ROWS))
-
-
-@njit(cache=True, nogil=True)
-def is_regular(role):
-    """Tell whether a server would write events of these roles in this order.
-
-    The dump thread may change or drop an event that stands at a wrong place. If all events of a transaction are at a
-    right place and a slave needs all of them, the dump thread sends the transaction's bytes unchanged.
-    """
-    last = _ENDS
-    for one in role:
-        if not _fits(last, one):
-            return False
-        last = one
-    return True
-
-
-@njit(cache=True, nogil=True)
-def regular_transactions(
-    data, start, offset, size, type_, role, txn_event, of_file, file_events, last_role, exact
-):
-    """Tell for each transaction whether a server would write all its events as they are, at their places.
-
-    Parameters:
-        data, start: the bytes of the file from offset ``start`` on.
-        offset, size, type_, role: the columns of the events.
-        txn_event: the number of each transaction's first event.
-        of_file: the transactions that are an event of the file, such as Rotate.
-        file_events: for each type whether it is the type of an event of the file.
-        last_role: the role of the event before the first one.
-        exact: the array for the results.
-
-    An event is irregular if its end_log_pos is not its end, or if its role does not fit the role before it. An event of
-    the file in a transaction is irregular, too.
-    """
-    last = last_role
-    for txn in range(len(exact)):
-        sound = True
-        for event in range(txn_event[txn], txn_event[txn + 1]):
-            at = offset[event] - start + 13
-            said = np.int64(data[at]) | (np.int64(data[at + 1]) << 8)
-            said |= (np.int64(data[at + 2]) << 16) | (np.int64(data[at + 3]) << 24)
-            if said != 0 and said != ((offset[event] + size[event]) & 0xFFFFFFFF):
-                sound = False
-            if file_events[type_[event]] and not of_file[txn]:
-                sound = False
-            if not _fits(last, role[event]):
-                sound = False
-            last = role[event]
-        exact[txn] = sound

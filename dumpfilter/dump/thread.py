@@ -42,7 +42,6 @@ class _FilterChange(NamedTuple):
     flags: TableFlags
     origin: OriginFilter | None
     version: int
-    unseen_before: bool
 
 
 class DumpThread:
@@ -157,15 +156,12 @@ class DumpThread:
         version: int,
         *,
         origin: OriginFilter | None = None,
-        unseen_before: bool = False,
     ) -> None:
         """Use another filter for the segments after the open transaction.
 
-        The change takes effect with the next segment that begins between two transactions. ``unseen_before`` says that
-        an earlier dump used the old filter, too, for transactions that this thread has not seen. The thread then sends
-        XA COMMIT even for prepared transactions that it does not know.
+        The change takes effect with the next segment that begins between two transactions.
         """
-        self._change = _FilterChange(flags, origin, version, unseen_before)
+        self._change = _FilterChange(flags, origin, version)
 
     def start_file(self, position: int, read: ReadAt, *, relay_rotate: int | None = None) -> None:
         """Begin with another binlog file, at a position between two transactions.
@@ -234,8 +230,7 @@ class DumpThread:
 
     def _take_up_change(self) -> None:
         if self._change is not None and not self.in_transaction:
-            self._flags, self._origin, self.filter_version, unseen_before = self._change
-            self._xa_ends.other_filters_before |= unseen_before
+            self._flags, self._origin, self.filter_version = self._change
             self._change = None
 
     @property

@@ -1,10 +1,10 @@
-"""The manifest of a split, and the schemas of the tables beside the manifest.
+"""The manifest of a split, and the schema of the table beside the manifest.
 
 A split divides one binlog set, the source, into several binlog sets, for example one for each schema. The manifest is
 the file ``manifest.json`` beside them. It names the source and the options of the split, and the part of the source
-that each written file holds. The tables are Parquet files. ``ranges/`` (:data:`RANGES_SCHEMA`) tells from where in the
-source the bytes of the written files come. ``transactions/`` (:data:`TRANSACTIONS_SCHEMA`) has every transaction of the
-source. A directory with a manifest is complete, because one rename makes all files of a split appear together.
+that each written file holds. The Parquet files in ``ranges/`` (:data:`RANGES_SCHEMA`) tell from where in the source the
+bytes of the written files come. A directory with a manifest is complete, because one rename makes all files of a split
+appear together.
 The manifest serves WL#2387, "Binlog extensions", which asks for backup and purge of different binlogs at different
 times.
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from dumpfilter.binlog.format import NameCollation
-from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.binlog.writer import create_new, sync_path, writing
 from dumpfilter.errors import OutputError
 
@@ -30,11 +28,6 @@ MANIFEST = "manifest.json"
 
 RANGES = "ranges"
 """The subdirectory with the table of byte ranges (:data:`RANGES_SCHEMA`).
-
-It has the files ``000000.parquet`` and so on, one for each part of the source that one task worked on.
-"""
-TRANSACTIONS = "transactions"
-"""The subdirectory with the table of transactions (:data:`TRANSACTIONS_SCHEMA`).
 
 It has the files ``000000.parquet`` and so on, one for each part of the source that one task worked on.
 """
@@ -64,60 +57,6 @@ lacks the last rows event of a statement, the split adds the flag STMT_END_F to 
 
 A stretch has different lengths in output and source only when it is a part of a compressed transaction.
 """
-
-TRANSACTIONS_SCHEMA = pa.schema(
-    [
-        ("source_file", pa.int32()),
-        ("end", pa.int64()),
-        ("gtid_source", pa.dictionary(pa.int32(), pa.string())),
-        ("gtid_number", pa.int64()),
-        ("server_id", pa.int64()),
-        ("events", pa.int64()),
-        ("of_file", pa.bool_()),
-        ("exact", pa.bool_()),
-        ("undecided", pa.list_(pa.string())),
-    ]
-)
-"""The columns of the Parquet table ``transactions/``, which lists all transactions of the binlog set that was split.
-
-That set is the source. Each row is a transaction of the source, or an event between two transactions, in the source's
-order. The bytes of a row's transaction begin at the end of the transaction in the row before.
-
-- ``source_file``: the number of the source's file, from 0.
-- ``end``: the offset in that file at which the transaction ends.
-- ``gtid_source``, ``gtid_number``: the GTID's server UUID (or domain and server id) as :func:`gtid_source_text` spells
-  it, and the GTID's number. Both are null without a GTID.
-- ``server_id``: the server id in the header of the transaction's first event.
-- ``events``: the number of the transaction's events.
-- ``of_file``: whether the row is an event of the source's file (Rotate, Stop, Gtid_list …), which no output has.
-- ``exact``: whether a master can restore the source's bytes from the bytes in an output. This needs three things. The
-  end_log_pos of every event in the transaction is 0 or the offset at which the event ends. No event of the transaction
-  is one of the file (see ``of_file``). And no event is at a place where servers write no such event, such as a table
-  map without rows at the end of a statement.
-- ``undecided``: the names of the split's binlogs that have events of the transaction which their filter could neither
-  send nor drop for certain. A name is repeated for each such event. Null if there is no such event.
-"""
-
-
-def gtid_source_text(key: SourceKey) -> str:
-    """Return the text by which a split's tables name a GTID source: a server UUID, or domain and server id.
-
-    >>> gtid_source_text((0, 11)), gtid_source_text((bytes(16), "tag"))
-    ('0-11', '00000000-0000-0000-0000-000000000000:tag')
-    """
-    first, second = key
-    if isinstance(first, bytes):
-        return f"{uuid.UUID(bytes=first)}:{second}" if second else str(uuid.UUID(bytes=first))
-    return f"{first}-{second}"
-
-
-def gtid_source_key(text: str) -> SourceKey:
-    """Return the GTID source (server UUID, or domain and server id) for a text of :func:`gtid_source_text`."""
-    if text.count("-") == 1:
-        domain, server = text.split("-")
-        return int(domain), int(server)
-    name, _, tag = text.partition(":")
-    return uuid.UUID(name).bytes, tag
 
 
 def beginning_digest(format_description: bytes, prolog: bytes) -> str:
@@ -152,12 +91,12 @@ class SourceFile(_Model):
     damage: str | None = None
     """The error text of the damage after which the split ignored the rest of the file; None for a sound file."""
     beginning: str = ""
-    """The digest of the file's first events (:func:`beginning_digest`), by which a master recognizes the file."""
+    """The digest of the file's first events (:func:`beginning_digest`), which tells it from others of its name."""
     ranges: int = 0
     """The number of ranges that the split divided the file into. A range is the part of the file that one task works
     on.
 
-    The directories ``ranges`` and ``transactions`` have one file for each range, in the order of the source's files.
+    The directory ``ranges`` has one file for each range, in the order of the source's files.
     """
 
 

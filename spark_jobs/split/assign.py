@@ -23,18 +23,22 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.events import OF_FILES
 from dumpfilter.dump import decide as K
 from dumpfilter.dump import share_kernels as shares
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from dumpfilter.dump.payload import close_payload, open_payload
 from dumpfilter.index.segment import Segment
 from dumpfilter.spark_jobs.split.ownership import NO_OUTPUT, Owners
-from dumpfilter.spark_jobs.split.transactions import FILE_EVENTS
 
 _VERDICTS = K.Verdicts(np.array([0, K.FLAG_SEND], np.uint32), np.uint32(0), False, True)
 """The verdicts (send or drop, for each subject number) by which ``decide`` chooses one output's events: drop the
 events of subject 0, and send those of subject 1. Before ``decide`` runs, the other outputs' events get the subject 0,
 and this output's events get the subject 1."""
+
+FILE_EVENTS = np.isin(np.arange(256), list(OF_FILES))
+"""For each of the 256 event types, whether it is an event of the file, such as Format_description or Rotate. The
+split does not copy such events, since each file that it writes gets its own."""
 
 Ints = npt.NDArray[np.int64]
 

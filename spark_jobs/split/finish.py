@@ -24,7 +24,7 @@ from dumpfilter.spark_jobs.split.names import REST, decode_name
 from dumpfilter.spark_jobs.split.placement import OutputFile
 from dumpfilter.spark_jobs.split.specification import Specification
 from dumpfilter.spark_jobs.split.tasks import Staging, binlog_name, write_all
-from dumpfilter.split_set.manifest import RANGES, TRANSACTIONS, BinlogPart, NamedBinlog, Place
+from dumpfilter.split_set.manifest import RANGES, BinlogPart, NamedBinlog, Place
 
 _SYNCS = 8
 """The number of threads that synchronize files to disk at the same time."""
@@ -119,21 +119,16 @@ def _write_index(path: Path, names: Sequence[str]) -> None:
 
 
 def sync_ranges(staging: Staging, numbers: Sequence[int]) -> None:
-    """Synchronize the two Parquet tables of each of these ranges to disk.
-
-    The tables stand beside the binlogs. They tell where each byte of the binlogs was in the source, and list the
-    source's transactions.
-    """
+    """Synchronize the Parquet table of each of these ranges, which maps the binlogs' bytes to the source's."""
 
     def sync(number: int) -> None:
-        for path in (staging.ranges(number), staging.transactions(number)):
-            with writing(path):
-                sync_path(path)
+        path = staging.ranges(number)
+        with writing(path):
+            sync_path(path)
 
     with ThreadPoolExecutor(_SYNCS, "sync") as pool:
         list(pool.map(sync, numbers))
-    for table in (RANGES, TRANSACTIONS):
-        sync_path(Path(staging.path, "out", table))
+    sync_path(Path(staging.path, "out", RANGES))
 
 
 def _place(place: tuple[int, int], names: dict[int, str]) -> Place:

@@ -22,8 +22,7 @@ from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
 from dumpfilter.binlog.writer import writing
 from dumpfilter.index.segment import Segment
 from dumpfilter.spark_jobs.ranges.ranges import Block
-from dumpfilter.spark_jobs.split.assign import REPLACED, RUN_KIND, RUN_OFFSET, Ints, Share
-from dumpfilter.spark_jobs.split.transactions import FILE_EVENTS
+from dumpfilter.spark_jobs.split.assign import FILE_EVENTS, REPLACED, RUN_KIND, RUN_OFFSET, Ints, Share
 
 S_BLOCK, S_OUTPUT, S_RUNS, S_TRANSACTIONS, S_BYTES, S_EVENTS = range(6)
 """The columns of :attr:`RangePlan.shares`. A row says what one output receives from one block of the range.

@@ -46,10 +46,9 @@ from dumpfilter.spark_jobs.split.ownership import Owners
 from dumpfilter.spark_jobs.split.placement import Placement, Stretch
 from dumpfilter.spark_jobs.split.range_plan import S_BLOCK, S_BYTES, S_OUTPUT, S_RUNS, PlanMaker, RangePlan
 from dumpfilter.spark_jobs.split.specification import Specification
-from dumpfilter.spark_jobs.split.transactions import TransactionsTable
 from dumpfilter.split_set.manifest import RANGES_SCHEMA
 
-_RISING = frozenset({"start", "end", "source_start", "source_end", "gtid_number"})
+_RISING = frozenset({"start", "end", "source_start", "source_end"})
 """The columns of the Parquet tables whose values rise from row to row. They are stored as differences, which are short.
 A dictionary would cost time and space, since hardly two values are equal."""
 
@@ -87,10 +86,6 @@ class Staging:
     def ranges(self, number: int) -> Path:
         """Return the path of the table that says where in the output files the bytes of range ``number`` are."""
         return Path(self.path, "out", "ranges", f"{number:06}.parquet")
-
-    def transactions(self, number: int) -> Path:
-        """Return the path of the table of the transactions in range ``number``."""
-        return Path(self.path, "out", "transactions", f"{number:06}.parquet")
 
     def save(self, table: pa.Table, target: Path) -> None:
         """Write a table as a Parquet file. A rename puts the finished file at ``target``.
@@ -137,7 +132,7 @@ class PlanRange:
     """The number of bytes of the range that the task reads at a time."""
 
     def __call__(self, wanted: Range) -> None:
-        """Read a range, and save its plan and the table of its transactions in the working directory.
+        """Read a range, and save its plan in the working directory.
 
         A range that has a plan already is not read again. Raises BinlogError with file and position. Raises OutputError
         when the working directory cannot be written.
@@ -151,15 +146,11 @@ class PlanRange:
                 self.specification, self.names._replace(family=family), self.unknown_xa_schemas
             )
             assigner, maker = Assigner(state.owners), PlanMaker(state.owners.names)
-            transactions = TransactionsTable(wanted.file, state.owners)
             for block in blocks_of(
                 file, wanted, state.subjects, state.sources, verify=self.verify, block_size=self.block_size
             ):
                 maker.add(block, assigner.assign(block.segment, file.read))
-                transactions.add(block)
-        plan = maker.finish(state.sources, family)
-        self.staging.save(transactions.table(state.sources, family), self.staging.transactions(wanted.number))
-        plan.save(target)
+        maker.finish(state.sources, family).save(target)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from typing import Any
 
 import grpc
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from dumpfilter.binlog.gtid_sources import SourceNumbers
@@ -25,7 +23,7 @@ from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
 from dumpfilter.spark_jobs.split.purge import Purged, purge_split
-from dumpfilter.split_set.manifest import Manifest, NamedBinlog, gtid_source_key, gtid_source_text
+from dumpfilter.split_set.manifest import Manifest, NamedBinlog
 from tests.commands.test_process_slow import run
 from tests.master.client import Client
 from tests.spark_jobs.here import shuffled, split_here
@@ -302,13 +300,3 @@ def test_the_commands(parts: Path) -> None:
     wrong = run("purge", parts, "--binlog", "shop", "--before", "yesterday")
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
     assert "yesterday" in wrong.stderr
-
-
-NUMBERS = st.integers(0, 2**32 - 1)
-
-
-@given(
-    st.tuples(st.binary(min_size=16, max_size=16), st.text("abc_", max_size=32)) | st.tuples(NUMBERS, NUMBERS)
-)
-def test_gtid_sources_as_text(key: Any) -> None:
-    assert gtid_source_key(gtid_source_text(key)) == key
