@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bench._growing import MARK, MARK_LENGTH
 from dumpfilter.stream.proof import chunk_crc32
-from dumpfilter.stream.versions import SLAVE_SPEAKS
+from dumpfilter.stream.versions import PROTOCOL
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.workload.generate import UUID
 
@@ -33,8 +33,7 @@ def registration(number: int, definition: pb.FilterDefinition) -> pb.RegisterReq
         uuid=str(uuid.UUID(int=number + 1)),
         filter=definition,
         secret=number.to_bytes(16, "little"),
-        lowest_protocol=SLAVE_SPEAKS.lowest,
-        highest_protocol=SLAVE_SPEAKS.highest,
+        protocol=PROTOCOL,
     )
 
 

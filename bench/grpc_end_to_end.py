@@ -9,6 +9,7 @@ import grpc
 from bench import _grpc_raw
 from bench._common import Options, Report, binlogs, child, do_db, interleaved, keeping, master, timed, warm
 from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.stream.versions import PROTOCOL
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
@@ -18,7 +19,9 @@ _UNLIMITED = [("grpc.max_receive_message_length", -1)]
 def dump(stub: rpc.DumpFilterStub, names: list[str], *, most: int | None = None) -> list[int]:
     """Receive one dump to the end of the log, and return the sizes of the chunks with events."""
     answer = stub.Register(
-        pb.RegisterRequest(server_id=77, uuid=str(uuid.uuid4()), filter=filter_to_proto(do_db(names)))
+        pb.RegisterRequest(
+            protocol=PROTOCOL, server_id=77, uuid=str(uuid.uuid4()), filter=filter_to_proto(do_db(names))
+        )
     )
     sizes = []
     call = stub.Dump(

@@ -16,6 +16,7 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.register import Register
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.stream.versions import PROTOCOL
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from dumpfilter.workload.generate import generate
@@ -59,7 +60,9 @@ def _over_grpc(stub: rpc.DumpFilterStub) -> float:
     """Return the processor time of registrations over gRPC, master and client together."""
     secret = secrets.token_bytes(32)
     requests = [
-        pb.RegisterRequest(server_id=number, uuid=str(uuid.uuid4()), channel="bench", secret=secret)
+        pb.RegisterRequest(
+            protocol=PROTOCOL, server_id=number, uuid=str(uuid.uuid4()), channel="bench", secret=secret
+        )
         for number in range(1, NUMBER + 1)
     ]
     return _processor_time(lambda: [stub.Register(request) for request in requests])

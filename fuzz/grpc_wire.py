@@ -15,6 +15,7 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2
 
+from dumpfilter.stream.versions import PROTOCOL
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 ROOT = Path(__file__).parent.parent
@@ -50,11 +51,24 @@ def seeds(slave_id: str) -> list[tuple[str, bytes]]:
     requests = [
         (
             "Register",
-            pb.RegisterRequest(server_id=7, uuid=str(uuid.UUID(int=7)), filter=definition, secret=bytes(16)),
+            pb.RegisterRequest(
+                protocol=PROTOCOL,
+                server_id=7,
+                uuid=str(uuid.UUID(int=7)),
+                filter=definition,
+                secret=bytes(16),
+            ),
         ),
         (
             "Register",
-            pb.RegisterRequest(server_id=8, uuid=str(uuid.UUID(int=8)), channel="c", user="u", password="p"),
+            pb.RegisterRequest(
+                protocol=PROTOCOL,
+                server_id=8,
+                uuid=str(uuid.UUID(int=8)),
+                channel="c",
+                user="u",
+                password="p",
+            ),
         ),
         ("ChangeFilter", pb.ChangeFilterRequest(slave_id=slave_id, filter=definition, **{"from": place})),
         ("Dump", pb.DumpRequest(slave_id=slave_id, once=True, chunk_size=5000, **{"from": place})),
@@ -126,7 +140,9 @@ class Master:
 def register(channel: grpc.Channel) -> str:
     call = channel.unary_unary(f"{SERVICE}Register", response_deserializer=pb.RegisterResponse.FromString)
     # A channel of its own, because an earlier slave may still be dumping.
-    request = pb.RegisterRequest(server_id=99, uuid=str(uuid.uuid4()), channel=str(uuid.uuid4()))
+    request = pb.RegisterRequest(
+        protocol=PROTOCOL, server_id=99, uuid=str(uuid.uuid4()), channel=str(uuid.uuid4())
+    )
     return str(call(request.SerializeToString(), timeout=30).slave_id)
 
 

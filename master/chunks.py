@@ -12,7 +12,6 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.placed import PlacedPlan
-from dumpfilter.master.version1 import VERSION, fields_of_version1
 from dumpfilter.master.writer_positions import (
     ToldPositions,
     WriterPositions,
@@ -76,8 +75,6 @@ def position_chunk(
 class GrpcPlan(PlacedPlan):
     """A plan that becomes chunks of the gRPC stream."""
 
-    protocol: int = VERSION
-    """The version of the protocol in which the chunk is written."""
     positions: ToldPositions | None = None
     """The writer's positions, if the plan is one for a relay log. None: the slave is told the positions of the plan."""
 
@@ -127,17 +124,13 @@ class GrpcPlan(PlacedPlan):
                 here = gaps.between(begin, begin + size if is_before else len(events) + 1)
                 if len(here):
                     chunk.gaps.CopyFrom(gaps_to_proto(here, key_of))
-            message = _with_events(chunk, piece)
-            yield message + fields_of_version1(chunk) if self.protocol == VERSION else message
+            yield _with_events(chunk, piece)
             before = end
 
 
 @dataclass(frozen=True)
 class GrpcEncoding:
     """The encoding of dumps for slaves of dumpfilter: chunks of ``dumpfilter.proto``, serialized."""
-
-    protocol: int
-    """The version of the protocol in which the chunks are written."""
 
     def pieces(
         self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan], filter_version: int
@@ -149,7 +142,7 @@ class GrpcEncoding:
             told = WriterPositions(source, segment).of(plans, place)
         pieces: list[PlacedPlan] = []
         for plan, of_plan in zip(plans, told, strict=True):
-            pieces.append(GrpcPlan(plan, source, end, resume, filter_version, self.protocol, of_plan))
+            pieces.append(GrpcPlan(plan, source, end, resume, filter_version, of_plan))
             end, resume = plan.end, plan.resume
         return pieces
 

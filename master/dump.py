@@ -56,7 +56,7 @@ class DumpOptions:
     needs their XA COMMIT or XA ROLLBACK.
     """
     encoding: Encoding | None = None
-    """The form in which the slave gets the events; None for the chunks of the slave's version of the protocol."""
+    """The form in which the slave gets the events; None for the chunks of ``dumpfilter.proto``."""
 
 
 class Reached(NamedTuple):
@@ -135,7 +135,7 @@ class Dump:
             # position that came with the change.
             self._from, self._told = place, None
             self._other_filters_before = True
-        self._encoding = options.encoding or GrpcEncoding(slave.protocol)
+        self._encoding = options.encoding or GrpcEncoding()
         self.reached = Reached(*self._from, is_boundary=True)
         """The place up to which the message that was yielded last covers the binlog."""
         self._is_private = False

@@ -13,7 +13,7 @@ from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.limits import MAX_GTID_TEXT, MAX_IDS, MAX_NAME, MAX_RULES, MAX_RULES_TEXT
 from dumpfilter.master.register import RegisteredSlave
 from dumpfilter.printable import printable
-from dumpfilter.stream.versions import UNVERSIONED, Programs, Versions, choose
+from dumpfilter.stream.versions import PROTOCOL, Peer, check_versions
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 SHORTEST_SECRET, LONGEST_SECRET = 16, 64
@@ -46,16 +46,11 @@ def check_registration(request: pb.RegisterRequest) -> str:
     return uuid
 
 
-def protocol_of(request: pb.RegisterRequest) -> int:
-    """Return the version of the protocol in which the master speaks with a slave from now on.
-
-    Raises ProtocolMismatch when the slave speaks no version of this master, and OptionError for an empty range.
-    """
-    lowest, highest = request.lowest_protocol or UNVERSIONED, request.highest_protocol or UNVERSIONED
-    if lowest > highest:
-        raise OptionError(f"lowest_protocol {lowest}: is above highest_protocol {highest}")
-    programs = Programs(slave=printable(request.program_version), master=__version__)
-    return choose(Versions(lowest, highest), programs)
+def check_protocol(request: pb.RegisterRequest) -> None:
+    """Raise ProtocolMismatch when the slave speaks another version of the protocol than this master."""
+    check_versions(
+        slave=Peer(request.protocol, printable(request.program_version)), master=Peer(PROTOCOL, __version__)
+    )
 
 
 def check_filter(definition: pb.FilterDefinition) -> None:

@@ -25,7 +25,6 @@ from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.packets.framing import frame
 from dumpfilter.statement import statement_shape
-from dumpfilter.stream.versions import MASTER_SPEAKS
 
 _FILTERS: tuple[list[str], ...] = ([], ["--replicate-wild-do-table=%.a%"], ["--replicate-wild-do-table=-.-"])
 """The options of filters that send everything, a part, and hardly anything."""
@@ -46,7 +45,7 @@ def load_compiled_code(store: BinlogStore, *, replicas: bool = False) -> None:
 def _planned(store: BinlogStore, name: str, replicas: bool) -> bool:
     """Plan the first segment of a file and make a chunk's messages. Return whether it has GTIDs."""
     source = store.open_file(name)
-    encodings: list[Encoding] = [GrpcEncoding(MASTER_SPEAKS.highest)]
+    encodings: list[Encoding] = [GrpcEncoding()]
     if replicas:
         encodings.append(ReplicaEncoding(by_gtid=True, checksum=True))
     places = [

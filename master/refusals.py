@@ -21,7 +21,7 @@ from dumpfilter.master.access import AccessDenied, TryLater
 from dumpfilter.master.drain import Drained
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.measurements import MEASURED
-from dumpfilter.master.register import AlreadyRegistered, NotRegistered, OldDumpRuns, Unregistered
+from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Unregistered
 
 Context = grpc.aio.ServicerContext[Any, Any]
 """gRPC's view of a call, in the asyncio loop that serves it."""
@@ -37,7 +37,6 @@ gRPC may need 12 bytes for such a character, because it escapes each byte.
 
 _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (NotRegistered, grpc.StatusCode.NOT_FOUND),
-    (OldDumpRuns, grpc.StatusCode.UNAVAILABLE),
     (AlreadyRegistered, grpc.StatusCode.ALREADY_EXISTS),
     (Drained, grpc.StatusCode.UNAVAILABLE),
     (Overloaded, grpc.StatusCode.RESOURCE_EXHAUSTED),

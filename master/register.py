@@ -23,7 +23,7 @@ from dumpfilter.master.counters import CounterBook, SlaveCounts
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.security.passwords import StoredPassword
-from dumpfilter.stream.versions import UNVERSIONED
+from dumpfilter.stream.versions import PROTOCOL
 
 MOST_IDLE = 10_000
 """The most slaves without a running dump that the master remembers, which limits the memory of the register."""
@@ -63,14 +63,6 @@ class AlreadyRegistered(DumpfilterError):
     """The error for a slave whose server id or UUID belongs to another slave that is dumping on the same channel."""
 
 
-class OldDumpRuns(AlreadyRegistered):
-    """The error for a slave of version 1 of the protocol whose own dump may still be running.
-
-    Such a slave has no secret, with which it could end that dump. It tries again, until the master has noticed that the
-    old connection is gone.
-    """
-
-
 class Unregistered(DumpfilterError):
     """The error for a dump whose registration the master's operator has ended."""
 
@@ -80,7 +72,7 @@ class Client(NamedTuple):
 
     peer: str = ""
     """The program's address, as gRPC spells it."""
-    protocol: int = UNVERSIONED
+    protocol: int = PROTOCOL
     """The version of the protocol in which the master speaks with the program."""
     program_version: str = ""
     """The version of the program, which is empty for version 1 of the protocol."""
@@ -153,7 +145,7 @@ class RegisteredSlave:
     """A digest of the slave's secret. Only a slave with the same digest takes over this slave's registration."""
     peer: str = ""
     """The address from which the slave registered, as gRPC spells it."""
-    protocol: int = UNVERSIONED
+    protocol: int = PROTOCOL
     """The version of the protocol in which the master speaks with the slave."""
     program_version: str = ""
     """The version of the slave's program, which is empty for a slave of version 1 of the protocol."""
@@ -294,8 +286,7 @@ class Register:
         A slave that registers again, with the same user, UUID, channel and secret, replaces its old entry and ends its
         old dump.
 
-        Raises AlreadyRegistered when the UUID or the server id belongs to another slave that is dumping. Raises
-        OldDumpRuns when that may be the dump of this very slave, which speaks version 1 and cannot prove that.
+        Raises AlreadyRegistered when the UUID or the server id belongs to another slave that is dumping.
         """
         # A digest with a random key makes look-ups by it safe: their time tells nothing about the secret.
         owner = hmac.digest(self._key, secret, "sha256") if secret else secrets.token_bytes(32)
@@ -333,8 +324,7 @@ class Register:
         """Raise AlreadyRegistered when the slave's UUID or server id belongs to another slave that is dumping."""
         holder = self._dumping_uuids.get(slave.uuid_key)
         if holder is not None and holder.owner != slave.owner:
-            both_are_old = holder.protocol == slave.protocol == UNVERSIONED
-            raise (OldDumpRuns if both_are_old else AlreadyRegistered)(
+            raise AlreadyRegistered(
                 f"the server uuid {slave.uuid} is in use on channel {slave.channel!r} by {_described(holder)}, which "
                 "registered with another secret. If that is this slave, with a relay directory that is lost, "
                 f"{_WAIT_OR_UNREGISTER}; if not, give this one a server uuid of its own"

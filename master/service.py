@@ -35,15 +35,14 @@ from dumpfilter.master.limits import (
 )
 from dumpfilter.master.messages import (
     check_filter,
+    check_protocol,
     check_registration,
     imposed_to_proto,
-    protocol_of,
     slave_to_proto,
 )
 from dumpfilter.master.refusals import Context, abort
 from dumpfilter.master.register import Client, NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
-from dumpfilter.master.version1 import VERSION, version1_names
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -158,7 +157,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     def _register(self, request: pb.RegisterRequest, peer: str) -> RegisteredSlave:
         uuid = check_registration(request)
-        protocol = protocol_of(request)
+        check_protocol(request)
         config = self.config
         password = self.access.check(request.user, request.password, peer=peer, secret=request.secret)
         self.drains.check(
@@ -171,12 +170,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             host=request.host,
             port=request.port,
             channel=request.channel,
-            rule_filter=self._filter(request.filter, protocol),
+            rule_filter=self._filter(request.filter),
             origin=origin_from_proto(request.filter.origin),
             user=request.user,
             password=password,
             secret=request.secret,
-            client=Client(peer, protocol, request.program_version),
+            client=Client(peer, request.protocol, request.program_version),
             imposed=imposed,
         )
         if self.config is not config and self._no_longer_valid(slave) is not None:
@@ -255,11 +254,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
         def change() -> RegisteredSlave:
             # A stranger without an id must learn nothing about the binlog files, and cost no time for the rules.
-            registered = self.register.get(request.slave_id)
+            self.register.get(request.slave_id)
             place = getattr(request, "from")
             return self.register.change_filter(
                 request.slave_id,
-                self._filter(request.filter, registered.protocol),
+                self._filter(request.filter),
                 origin=origin_from_proto(request.filter.origin),
                 place=self._place(place) if place.file else None,
             )
@@ -433,11 +432,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         check_boundary(start, self.store)
         return start.file, start.position
 
-    def _filter(self, definition: pb.FilterDefinition, protocol: int) -> ReplicationFilter:
+    def _filter(self, definition: pb.FilterDefinition) -> ReplicationFilter:
         check_filter(definition)
-        return filter_from_proto(
-            definition, default=version1_names(self.store.names) if protocol == VERSION else self.store.names
-        )
+        return filter_from_proto(definition, default=self.store.names)
 
 
 def _audit_change(what: str, slave: RegisteredSlave, peer: str) -> None:

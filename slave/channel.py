@@ -43,7 +43,6 @@ from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.slave.threads.sql_thread import SqlThread
 from dumpfilter.slave.threads.until import Until
 from dumpfilter.slave.threads.worker import Worker
-from dumpfilter.slave.upgrade import upgrade
 from dumpfilter.sql.commands import Threads
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
@@ -139,7 +138,6 @@ class Channel:
         """The signal for statements that wait for the applier."""
         self._applier_ended = True
         try:
-            upgrade(options.relay_dir, by_gtid=options.master.auto_position)
             self._imposed = imposed_info.load(options.relay_dir)
             self._uuid = options.master.uuid or server_uuid(options.relay_dir)
             self._secret = registration_secret(options.relay_dir)

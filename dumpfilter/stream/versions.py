@@ -1,7 +1,6 @@
-"""The versions of the protocol between slave and master, and the choice of the version that both speak.
+"""The version of the protocol that slave and master must both speak.
 
-``dumpfilter.proto`` lists the versions. A slave names the versions that it speaks when it registers. The master answers
-with the highest version that both sides speak, or refuses the slave.
+Each of them names its version and that of its program when the slave registers.
 """
 
 from __future__ import annotations
@@ -10,64 +9,26 @@ from typing import NamedTuple
 
 from dumpfilter.errors import ProtocolMismatch
 
+PROTOCOL = 2
+"""The version of the protocol that this release speaks (``dumpfilter.proto`` tells what each version has)."""
 
-class Versions(NamedTuple):
-    """The versions of the protocol that a program speaks, from the lowest to the highest."""
 
-    lowest: int
-    highest: int
+class Peer(NamedTuple):
+    """A program and the version of the protocol that it speaks. A program that names no version has 0 and ``""``."""
 
-    def __contains__(self, version: object) -> bool:
-        return isinstance(version, int) and self.lowest <= version <= self.highest
+    protocol: int
+    program: str
 
     def __str__(self) -> str:
-        return f"{self.lowest}" if self.lowest == self.highest else f"{self.lowest} to {self.highest}"
+        program = f"dumpfilter {self.program}" if self.program else "an early dumpfilter"
+        return f"({program}) speaks version {self.protocol or 1}"
 
 
-class Programs(NamedTuple):
-    """The versions of the two programs, for the texts of errors. A program that names no version has an empty one."""
-
-    slave: str
-    master: str
-
-
-MASTER_SPEAKS = Versions(1, 2)
-SLAVE_SPEAKS = Versions(2, 2)
-"""The versions of this release. A slave cannot prove the chunks of a master of version 1, and not place their gaps."""
-
-UNVERSIONED = 1
-"""The version of programs that name no version."""
-
-
-def choose(slave: Versions, programs: Programs, *, master: Versions = MASTER_SPEAKS) -> int:
-    """Return the highest version of the protocol that the slave and this master speak.
-
-    Raises ProtocolMismatch when the two have no version in common.
-    """
-    chosen = min(slave.highest, master.highest)
-    if chosen < max(slave.lowest, master.lowest):
-        raise _mismatch(slave, master, programs)
-    return chosen
-
-
-def check_answer(version: int, programs: Programs, *, slave: Versions = SLAVE_SPEAKS) -> int:
-    """Return the version of the protocol that a master has chosen, which is 0 in the answer of an unversioned master.
-
-    Raises ProtocolMismatch for a version that this slave does not speak.
-    """
-    chosen = version or UNVERSIONED
-    if chosen not in slave:
-        raise _mismatch(slave, Versions(chosen, chosen), programs)
-    return chosen
-
-
-def _mismatch(slave: Versions, master: Versions, programs: Programs) -> ProtocolMismatch:
-    behind = "the slave" if slave.highest < master.lowest else "the master"
-    return ProtocolMismatch(
-        f"slave and master have no protocol version in common: the slave ({_named(programs.slave)}) speaks {slave}, "
-        f"the master ({_named(programs.master)}) speaks {master}; upgrade {behind}"
-    )
-
-
-def _named(program: str) -> str:
-    return f"dumpfilter {program}" if program else "an early dumpfilter"
+def check_versions(*, slave: Peer, master: Peer) -> None:
+    """Raise ProtocolMismatch, whose text names the side to upgrade, if the two speak different versions."""
+    if slave.protocol != master.protocol:
+        behind = "slave" if slave.protocol < master.protocol else "master"
+        raise ProtocolMismatch(
+            f"slave and master speak different versions of the protocol: the slave {slave}, the master {master}; "
+            f"upgrade the {behind}"
+        )

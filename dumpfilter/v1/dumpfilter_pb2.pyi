@@ -95,14 +95,6 @@ class OriginFilter(_message.Message):
     own_server_id: int
     def __init__(self, ignore_server_ids: _Optional[_Iterable[int]] = ..., do_domain_ids: _Optional[_Iterable[int]] = ..., ignore_domain_ids: _Optional[_Iterable[int]] = ..., own_server_id: _Optional[int] = ...) -> None: ...
 
-class RuleHits(_message.Message):
-    __slots__ = ("kind", "count")
-    KIND_FIELD_NUMBER: _ClassVar[int]
-    COUNT_FIELD_NUMBER: _ClassVar[int]
-    kind: RuleKind
-    count: int
-    def __init__(self, kind: _Optional[_Union[RuleKind, str]] = ..., count: _Optional[int] = ...) -> None: ...
-
 class ImposedFilter(_message.Message):
     __slots__ = ("name", "filter")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -112,7 +104,7 @@ class ImposedFilter(_message.Message):
     def __init__(self, name: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ...) -> None: ...
 
 class RegisterRequest(_message.Message):
-    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter", "user", "password", "secret", "lowest_protocol", "highest_protocol", "program_version")
+    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter", "user", "password", "secret", "protocol", "program_version")
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -122,8 +114,7 @@ class RegisterRequest(_message.Message):
     USER_FIELD_NUMBER: _ClassVar[int]
     PASSWORD_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
-    LOWEST_PROTOCOL_FIELD_NUMBER: _ClassVar[int]
-    HIGHEST_PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     PROGRAM_VERSION_FIELD_NUMBER: _ClassVar[int]
     server_id: int
     uuid: str
@@ -134,10 +125,9 @@ class RegisterRequest(_message.Message):
     user: str
     password: str
     secret: bytes
-    lowest_protocol: int
-    highest_protocol: int
+    protocol: int
     program_version: str
-    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., user: _Optional[str] = ..., password: _Optional[str] = ..., secret: _Optional[bytes] = ..., lowest_protocol: _Optional[int] = ..., highest_protocol: _Optional[int] = ..., program_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., user: _Optional[str] = ..., password: _Optional[str] = ..., secret: _Optional[bytes] = ..., protocol: _Optional[int] = ..., program_version: _Optional[str] = ...) -> None: ...
 
 class RegisterResponse(_message.Message):
     __slots__ = ("slave_id", "filter", "filter_version", "master_uuid", "family", "server_version", "imposed", "server_id", "protocol", "program_version", "filter_warnings")
@@ -328,14 +318,6 @@ class Chunk(_message.Message):
     gaps: Gaps
     crc32: int
     def __init__(self, file: _Optional[str] = ..., events: _Optional[bytes] = ..., format_description: _Optional[bytes] = ..., start_position: _Optional[int] = ..., end_position: _Optional[int] = ..., resume_position: _Optional[int] = ..., resume_bytes: _Optional[int] = ..., completed: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., filter_version: _Optional[int] = ..., heartbeat: _Optional[bool] = ..., end_of_log: _Optional[bool] = ..., end_of_file: _Optional[bool] = ..., begin_position: _Optional[int] = ..., previous_file: _Optional[str] = ..., gaps: _Optional[_Union[Gaps, _Mapping]] = ..., crc32: _Optional[int] = ...) -> None: ...
-
-class ChunkOfVersion1(_message.Message):
-    __slots__ = ("empty", "hits")
-    EMPTY_FIELD_NUMBER: _ClassVar[int]
-    HITS_FIELD_NUMBER: _ClassVar[int]
-    empty: GtidRunsSet
-    hits: _containers.RepeatedCompositeFieldContainer[RuleHits]
-    def __init__(self, empty: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., hits: _Optional[_Iterable[_Union[RuleHits, _Mapping]]] = ...) -> None: ...
 
 class ListSlavesRequest(_message.Message):
     __slots__ = ("slave_id", "user", "password")

@@ -6,9 +6,8 @@ dump can continue. With it stands the offset up to which the relay log holds eve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import NonNegativeInt
 
@@ -20,20 +19,12 @@ from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition
 NAME = "master.info"
 
 
-def _with_names(members: state_file.Members) -> state_file.Members:
-    """Return the members of format 2: with the collation, which is general_ci for everything that 0.1.0 received."""
-    names = members.get("names") or (NameCollation.GENERAL_CI.value if members.get("source_file") else "")
-    return {**members, "names": names}
-
-
 class MasterInfo(state_file.State):
     """The content of ``master.info``: the I/O thread's resume point, and the filter that selected the events.
 
     Before the slave has received anything, file names are empty and numbers are 0. Members are named as in SHOW
     REPLICA STATUS, where MySQL calls the master "source".
     """
-
-    STEPS: ClassVar[Mapping[int, state_file.Step]] = {1: _with_names}
 
     master_uuid: str = ""
     """The server_uuid of the master that the position belongs to. A master whose binlogs contain no server_uuid

@@ -6,9 +6,8 @@ continues at that position. So no transaction is applied twice or lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field, NonNegativeInt
 
@@ -17,14 +16,6 @@ from dumpfilter.slave.state.relay_log import RelayPosition
 
 NAME = "relay-log.info"
 
-PASSED_OVER = "passed_over"
-"""A member of format 1: the GTIDs of transactions from servers that the slave does not want (IGNORE_SERVER_IDS)."""
-
-
-def _without_passed_over(members: state_file.Members) -> state_file.Members:
-    """Return the members of format 2: without the GTIDs of transactions that the slave received and did not want."""
-    return {name: value for name, value in members.items() if name != PASSED_OVER}
-
 
 class RelayLogInfo(state_file.State):
     """The content of ``relay-log.info``: how far the applier has come, and the target's state at that position.
@@ -32,8 +23,6 @@ class RelayLogInfo(state_file.State):
     Before the first transaction, file names are empty and numbers are 0. Members are named as in SHOW REPLICA
     STATUS, where MySQL calls the master "source".
     """
-
-    STEPS: ClassVar[Mapping[int, state_file.Step]] = {1: _without_passed_over}
 
     relay_file: str = ""
     """The base name of the relay log file that the applier reads (``Relay_Log_File``)."""

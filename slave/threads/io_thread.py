@@ -49,7 +49,7 @@ from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.received import Received
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.tls_trial import Unreachable
-from dumpfilter.stream.versions import SLAVE_SPEAKS, Programs, check_answer
+from dumpfilter.stream.versions import PROTOCOL, Peer, check_versions
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
@@ -358,8 +358,7 @@ class IoThread:
             user=options.user,
             password=options.password,
             secret=options.secret,
-            lowest_protocol=SLAVE_SPEAKS.lowest,
-            highest_protocol=SLAVE_SPEAKS.highest,
+            protocol=PROTOCOL,
             program_version=__version__,
         )
         try:
@@ -377,7 +376,10 @@ class IoThread:
                 raise IdentityTaken(text) from error
             raise RegistrationRefused(text) from error
         try:
-            check_answer(answer.protocol, Programs(__version__, printable(answer.program_version)))
+            check_versions(
+                slave=Peer(PROTOCOL, __version__),
+                master=Peer(answer.protocol, printable(answer.program_version)),
+            )
         except ProtocolMismatch as error:
             self._unregister(stub, answer.slave_id)
             raise ProtocolMismatch(f"master {options.address}: {error}") from None

@@ -16,7 +16,7 @@ from dumpfilter.filter.hits import Hits
 from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.server import MasterServer
 from dumpfilter.stream.gaps import gaps_from_proto, hits_from_numbers
-from dumpfilter.stream.versions import MASTER_SPEAKS
+from dumpfilter.stream.versions import PROTOCOL
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
@@ -35,7 +35,7 @@ class Client:
     def register(self, options: list[str] = (), server_id: int = 7, **more: object) -> pb.RegisterResponse:
         definition = filter_to_proto(Filter.from_options(list(options)))
         more.setdefault("uuid", str(uuid.uuid4()))
-        more.setdefault("highest_protocol", MASTER_SPEAKS.highest)
+        more.setdefault("protocol", PROTOCOL)
         return self.stub.Register(pb.RegisterRequest(server_id=server_id, filter=definition, **more))
 
     def listed(self, slave_id: str) -> pb.Slave:

@@ -282,13 +282,15 @@ def test_the_audit_log_has_what_slaves_ask_for(tmp_path: Path) -> None:
         address = f"127.0.0.1:{int((tmp_path / 'port').read_text())}"
         with grpc.insecure_channel(address) as channel:
             stub = rpc.DumpFilterStub(channel)
-            slave = stub.Register(pb.RegisterRequest(server_id=7, uuid=UUID, secret=b"s" * 32, user="u"))
+            slave = stub.Register(
+                pb.RegisterRequest(protocol=2, server_id=7, uuid=UUID, secret=b"s" * 32, user="u")
+            )
             stub.ChangeFilter(pb.ChangeFilterRequest(slave_id=slave.slave_id))
             stub.Unregister(pb.UnregisterRequest(slave_id=slave.slave_id))
             with pytest.raises(grpc.RpcError):
                 stub.ChangeFilter(pb.ChangeFilterRequest(slave_id=slave.slave_id))
             with pytest.raises(grpc.RpcError):
-                stub.Register(pb.RegisterRequest(server_id=0))
+                stub.Register(pb.RegisterRequest(protocol=2, server_id=0))
     lines = [json.loads(line) for line in audit.read_text().splitlines()]
     assert [(line["what"], line["account"], line.get("server_id")) for line in lines] == [
         ("Register", "u", 7),

@@ -62,7 +62,9 @@ def refusal(call: Callable[[], object]) -> tuple[grpc.StatusCode, str]:
 
 
 def registration(**definition: Any) -> pb.RegisterRequest:
-    return pb.RegisterRequest(server_id=7, uuid=str(uuid.uuid4()), filter=pb.FilterDefinition(**definition))
+    return pb.RegisterRequest(
+        protocol=2, server_id=7, uuid=str(uuid.uuid4()), filter=pb.FilterDefinition(**definition)
+    )
 
 
 def raw(client: Client, method: str, body: bytes) -> bytes:
@@ -130,7 +132,7 @@ def test_a_compressed_request_is_refused_before_it_is_uncompressed(client: Clien
 
 def test_empty_rules_by_the_million_are_counted_and_forgotten(client: Client) -> None:
     definition = b"\x0a\x00" * (MAX_REQUEST // 2 - 16)
-    head = pb.RegisterRequest(server_id=7).SerializeToString() + b"\x32"
+    head = pb.RegisterRequest(protocol=2, server_id=7).SerializeToString() + b"\x32"
     length = len(definition)
     size = bytes((length & 127 | 128, length >> 7 & 127 | 128, length >> 14))
     code, text = refusal(lambda: raw(client, "Register", head + size + definition))

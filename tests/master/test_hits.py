@@ -80,7 +80,9 @@ def test_an_unwanted_server(client: Client) -> None:
     definition = filter_to_proto(Filter.from_options(["--replicate-ignore-db=shop"]))
     writer = MemoryFile((SET / "bin.000001").read_bytes()).format_description.header.server_id
     definition.origin.CopyFrom(origin_to_proto(OriginFilter(frozenset({writer}))))
-    slave = client.stub.Register(pb.RegisterRequest(server_id=7, filter=definition, uuid=str(uuid.uuid4())))
+    slave = client.stub.Register(
+        pb.RegisterRequest(protocol=2, server_id=7, filter=definition, uuid=str(uuid.uuid4()))
+    )
     chunks = list(client.dump(slave.slave_id))
     assert not any(
         chunk.completed.members or (chunk.gaps.runs and sum(chunk.gaps.runs)) or chunk.gaps.hit_kind
@@ -102,6 +104,8 @@ def _kinds(stream: bytes) -> Iterator[int]:
 def test_both_kinds_of_domain_rule(client: Client) -> None:
     definition = pb.FilterDefinition(origin=pb.OriginFilter(do_domain_ids=[1], ignore_domain_ids=[2]))
     with pytest.raises(grpc.RpcError) as raised:
-        client.stub.Register(pb.RegisterRequest(server_id=8, filter=definition, uuid=str(uuid.uuid4())))
+        client.stub.Register(
+            pb.RegisterRequest(protocol=2, server_id=8, filter=definition, uuid=str(uuid.uuid4()))
+        )
     assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "DO_DOMAIN_IDS" in raised.value.details()

@@ -26,7 +26,7 @@ MYSQL_ROW = DATA / "oracle" / "mysql-row"
 def request(rules: list[pb.Rule] = (), **more: Any) -> pb.RegisterRequest:
     more.setdefault("uuid", str(uuid.uuid4()))
     more.setdefault("server_id", 7)
-    return pb.RegisterRequest(filter=pb.FilterDefinition(rules=rules), **more)
+    return pb.RegisterRequest(protocol=2, filter=pb.FilterDefinition(rules=rules), **more)
 
 
 def but_audit(logs: list[Any]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def ask(server: MasterServer, ca: Path | None, own: Issued | None = None, host: 
     with channel:
         try:
             request = pb.RegisterRequest(
-                server_id=7, uuid=str(uuid.uuid4()), filter=filter_to_proto(Filter())
+                protocol=2, server_id=7, uuid=str(uuid.uuid4()), filter=filter_to_proto(Filter())
             )
             rpc.DumpFilterStub(channel).Register(request, timeout=240)
         except grpc.RpcError as error:

@@ -132,7 +132,7 @@ def test_a_slave_that_does_not_read_cannot_hold_up_the_end(
     window = [("grpc.http2.lookahead_bytes", 1 << 16), ("grpc.http2.bdp_probe", 0)]
     with grpc.insecure_channel(f"127.0.0.1:{launcher.port}", options=window) as channel:
         stub = pb_grpc.DumpFilterStub(channel)
-        answer = stub.Register(pb.RegisterRequest(server_id=7, uuid=str(uuid.uuid4())))
+        answer = stub.Register(pb.RegisterRequest(protocol=2, server_id=7, uuid=str(uuid.uuid4())))
         stream = stub.Dump(pb.DumpRequest(slave_id=answer.slave_id))
         first = next(stream)
 

@@ -152,7 +152,7 @@ def test_a_slave_that_shares_plans_with_a_replica_has_no_stand_ins() -> None:
     with closing(BinlogStore(ORACLE / "mysql-row")) as store:
         source = store.open_file(store.binlogs.names[0])
         flags = TableFlags(Filter.from_options(["--replicate-do-db=none"]), store.subjects)
-        encodings = (GrpcEncoding(2), ReplicaEncoding(by_gtid=True, checksum=True), GrpcEncoding(2))
+        encodings = (GrpcEncoding(), ReplicaEncoding(by_gtid=True, checksum=True), GrpcEncoding())
         places = [place_in(source, DumpThread(flags, store.sources), encoding=each) for each in encodings]
         segment = store.segment_of(source, places[0].position)
         assert segment is not None

@@ -171,7 +171,9 @@ def code_of(error: pytest.ExceptionInfo[grpc.RpcError]) -> tuple[grpc.StatusCode
 def test_a_bad_rule_is_named(client: Client, rule: pb.Rule, named: str) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         client.stub.Register(
-            pb.RegisterRequest(server_id=1, uuid=str(uuid.uuid4()), filter=pb.FilterDefinition(rules=[rule]))
+            pb.RegisterRequest(
+                protocol=2, server_id=1, uuid=str(uuid.uuid4()), filter=pb.FilterDefinition(rules=[rule])
+            )
         )
     code, details = code_of(caught)
     assert code is grpc.StatusCode.INVALID_ARGUMENT
@@ -428,3 +430,11 @@ def wait_for(condition: object, timeout: float = 240.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it never happened"
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("protocol", [0, 1, 3])
+def test_a_slave_of_another_version_of_the_protocol_is_refused(client: Client, protocol: int) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        client.register(protocol=protocol, program_version="9.8\x1b[2J")
+    assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert f"the slave (dumpfilter 9.8\\x1b[2J) speaks version {protocol or 1}" in caught.value.details()

@@ -65,7 +65,7 @@ def test_nothing_is_written_without_a_change(tmp_path: Path) -> None:
         (b"", "is not a counters.info file or is damaged (no JSON)"),
         (b"{}", "is not a counters.info file of dumpfilter"),
         (b'{"kind": "counters.info", "format": 99}', "has format 99"),
-        (b'{"kind": "counters.info", "format": 1, "chunks": 1, "crc32": 0}', "was damaged or edited"),
+        (b'{"kind": "counters.info", "format": 2, "chunks": 1, "crc32": 0}', "was damaged or edited"),
     ],
     ids=["empty", "object", "newer", "edited"],
 )

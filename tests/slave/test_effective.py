@@ -188,7 +188,9 @@ def stub(serve, data: Path) -> Iterator[pb_grpc.DumpFilterStub]:
 
 
 def register(stub: pb_grpc.DumpFilterStub, definition: pb.FilterDefinition) -> pb.RegisterResponse:
-    return stub.Register(pb.RegisterRequest(server_id=7, uuid=str(uuid.uuid4()), filter=definition))
+    return stub.Register(
+        pb.RegisterRequest(protocol=2, server_id=7, uuid=str(uuid.uuid4()), filter=definition)
+    )
 
 
 def test_the_master_shows_the_filter_and_what_it_could_not_decide(stub: pb_grpc.DumpFilterStub) -> None:

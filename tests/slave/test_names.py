@@ -16,8 +16,7 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.slave.channel import Channel, ChannelOptions, Threads
-from dumpfilter.slave.state import state_file
-from dumpfilter.slave.state.master_info import NAME, MasterInfo, MasterInfoFile
+from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.master_options import MasterOptions
@@ -202,21 +201,6 @@ def test_a_filter_that_changes_keeps_the_collation(tmp_path: Path, upgraded: Pat
         inserted = {name: found["inserted"] for name, found in slave.summary()["tables"].items()}
         assert inserted == {"café.t": 2, "é.t": 1, "привет.t": 1}
         assert slave.channel().master_info.name_collation is OLD
-
-
-def test_state_of_a_release_that_knew_one_collation(tmp_path: Path, upgraded: Path) -> None:
-    directory = tmp_path / "slave"
-    with serving(upgraded) as master:
-        run(channel(directory, master))
-    known = state_file.load(directory / NAME, NAME, MasterInfo)
-    assert known is not None
-    members = known.model_dump(mode="json") | {"names": ""}
-    (directory / NAME).write_bytes(state_file.encode_document(NAME, state_file.Document(1, members)))
-    upgrade(upgraded)
-    with serving(upgraded) as master:
-        went_on = run(channel(directory, master))
-    assert went_on.master_info.names == OLD
-    assert tables(went_on) == FOUND[OLD]
 
 
 def test_a_master_that_does_not_keep_to_it(tmp_path: Path) -> None:

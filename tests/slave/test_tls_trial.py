@@ -60,7 +60,9 @@ def master(issued: Issued | None, slaves: Authority | None = None) -> Iterator[i
 def register(port: int, tls: SourceTls | None, host: str = "127.0.0.1", **options: object) -> None:
     """Register over a channel of the slave's."""
     where = MasterOptions(address=f"{host}:{port}", server_id=7, uuid="u", tls=tls, **options)  # type: ignore[arg-type]
-    request = pb.RegisterRequest(server_id=7, uuid=str(uuid.uuid4()), filter=filter_to_proto(Filter()))
+    request = pb.RegisterRequest(
+        protocol=2, server_id=7, uuid=str(uuid.uuid4()), filter=filter_to_proto(Filter())
+    )
     with open_channel(where, lambda: False) as channel:
         rpc.DumpFilterStub(channel).Register(request, timeout=240)
 

@@ -26,7 +26,7 @@ from dumpfilter.master.store import BinlogStore
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
-from dumpfilter.stream.versions import SLAVE_SPEAKS
+from dumpfilter.stream.versions import PROTOCOL
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
@@ -73,7 +73,7 @@ class Sent:
             server_id=definition.server_id or 777, filter=wanted, uuid=str(uuid.uuid4())
         )
         # A slave that names no version compares names as release 0.1.0 did.
-        request.lowest_protocol, request.highest_protocol = SLAVE_SPEAKS
+        request.protocol = PROTOCOL
         registered = client.stub.Register(request)
         counts: Counter[str] = Counter()
         self.bytes = 0
