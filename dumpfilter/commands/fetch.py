@@ -43,10 +43,7 @@ def fetch_command(
     ] = "",
     sync: Annotated[
         Literal["transaction", "interval", "none"],
-        typer.Option(
-            help="When to wait for the disk: before more is read, once a second, or never. With semi-sync=yes each "
-            "acknowledged transaction is on the disk in any case."
-        ),
+        typer.Option(help="When to wait for the disk: before more is read, once a second, or never."),
     ] = "interval",
     retry_count: Annotated[
         int | None,
@@ -61,7 +58,7 @@ def fetch_command(
 
     The server sees a replica. The user needs REPLICATION SLAVE, and REPLICATION CLIENT (MySQL) or BINLOG MONITOR
     (MariaDB) to list the files. The same command goes on after a crash. The password is in the file of
-    ?password-file=FILE, in DUMPFILTER_SOURCE_PASSWORD, in ~/.my.cnf, or in a login path.
+    ?password-file=FILE, in DUMPFILTER_SOURCE_PASSWORD, or in ~/.my.cnf.
 
     Examples:
 

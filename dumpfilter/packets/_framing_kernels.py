@@ -24,9 +24,6 @@ LARGEST = 0xFFFFFF
 OK_BYTE = 0
 """The first byte of the payload of each event."""
 
-SEMI_SYNC_MAGIC = 0xEF
-"""The byte before an event that tells semi-synchronous replication's flag (``kPacketMagicNum``)."""
-
 _GTID = int(EventType.GTID)
 _GTID_TAGGED = int(EventType.GTID_TAGGED)
 _ANONYMOUS_GTID = int(EventType.ANONYMOUS_GTID)
@@ -58,13 +55,12 @@ def _is_outside(kind):
 
 
 @njit(cache=True, nogil=True)
-def measure(events, before, left_out):
+def measure(events, left_out):
     """Return the size of the packets of some events, the offset of a wrong event, and that of an event after a Gtid.
 
-    ``before`` is the length of the payload before each event: the OK byte, and semi-sync's header. Events of the type
-    ``left_out`` get no packet. The second result is the offset of the first event with an impossible length. The last
-    one is the offset of an event that cannot follow a Gtid event of MySQL directly, but does. Both are -1 if all is
-    well.
+    Events of the type ``left_out`` get no packet. The second result is the offset of the first event with an impossible
+    length. The last one is the offset of an event that cannot follow a Gtid event of MySQL directly, but does. Both are
+    -1 if all is well.
     """
     base = _U(events.ctypes.data)
     at = np.int64(0)
@@ -81,23 +77,21 @@ def measure(events, before, left_out):
             return room, np.int64(-1), at
         is_after_gtid = _is_gtid(kind)
         if kind != left_out:
-            payload = size + before
+            payload = size + 1
             room += payload + PACKET_HEADER * (1 + payload // LARGEST)
         at += size
     return room, np.int64(-1), np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
-def frame(events, sequence, semi_sync, wants_answer, left_out, out):
+def frame(events, sequence, left_out, out):
     """Write each event as one packet to ``out``, and return the sequence number after the last packet.
 
-    :func:`measure` has checked the events and told the size of ``out``. ``semi_sync`` adds semi-sync's two bytes.
-    ``wants_answer`` is the offset of the event whose receipt the replica confirms, or -1. Events of the type
-    ``left_out`` get no packet.
+    :func:`measure` has checked the events and told the size of ``out``. Events of the type ``left_out`` get no
+    packet.
     """
     source = _U(events.ctypes.data)
     target = _U(out.ctypes.data)
-    before = 3 if semi_sync else 1
     at = np.int64(0)
     seq = np.uint32(sequence)
     while at < events.size:
@@ -105,17 +99,14 @@ def frame(events, sequence, semi_sync, wants_answer, left_out, out):
         if load_u8(source + _U(at + _TYPE_AT)) == left_out:
             at += size
             continue
-        length = size + before
+        length = size + 1
         first = min(length, np.int64(LARGEST))
         store_u32(target, np.uint32(first) | (seq << np.uint32(24)))
         seq = (seq + np.uint32(1)) & np.uint32(0xFF)
         target += _U(PACKET_HEADER)
         store_u8(target, np.uint8(OK_BYTE))
-        if semi_sync:
-            store_u8(target + _U(1), np.uint8(SEMI_SYNC_MAGIC))
-            store_u8(target + _U(2), np.uint8(1 if at == wants_answer else 0))
-        target += _U(before)
-        piece = first - before
+        target += _U(1)
+        piece = first - 1
         copy_bytes(target, source + _U(at), _U(piece))
         target += _U(piece)
         done = piece

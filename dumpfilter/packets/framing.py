@@ -11,9 +11,6 @@ from dumpfilter.packets import _framing_kernels as K
 Bytes = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 """Bytes of events, in any kind of buffer."""
 
-NO_ANSWER = -1
-"""The value in place of an event's offset for packets of which the replica confirms none."""
-
 NOTHING = -1
 """The value in place of an event's type when all events become packets."""
 
@@ -29,8 +26,6 @@ def frame(
     events: Bytes,
     sequence: int,
     *,
-    semi_sync: bool = False,
-    wants_answer: int = NO_ANSWER,
     left_out: int = NOTHING,
 ) -> tuple[memoryview, int]:
     """Return packets with one event each, and the sequence number of the packet after them.
@@ -40,8 +35,6 @@ def frame(
     Parameters:
         events: the bytes of whole events, one after another.
         sequence: the sequence number of the first packet, 0 to 255.
-        semi_sync: whether the replica receives semi-synchronously. Each packet then has two bytes more.
-        wants_answer: the offset of the event whose receipt the replica confirms (semi-sync).
         left_out: the type of events that the replica does not get. MariaDB sends Annotate_rows events only to those who
             ask for them with the flag 2 (``BINLOG_SEND_ANNOTATE_ROWS_EVENT``) in COM_BINLOG_DUMP.
 
@@ -50,8 +43,7 @@ def frame(
     """
     data = as_array(events)
     left_out = int(left_out)  # numba would compile another version for members of an enumeration
-    before = 3 if semi_sync else 1
-    room, wrong, alone = K.measure(data, before, left_out)
+    room, wrong, alone = K.measure(data, left_out)
     if wrong >= 0:
         raise _no_event(int(wrong), len(data))
     if alone >= 0:
@@ -60,7 +52,7 @@ def frame(
             "a replica must not get it"
         )
     out = np.empty(room, np.uint8)
-    after = K.frame(data, sequence, semi_sync, wants_answer, left_out, out)
+    after = K.frame(data, sequence, left_out, out)
     return out.data, int(after)
 
 

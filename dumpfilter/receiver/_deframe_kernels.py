@@ -16,12 +16,6 @@ PACKET_HEADER = 4
 LONGEST_PAYLOAD = 0xFFFFFF
 """The longest payload of one packet, bytes. A longer message goes on in the next packet."""
 
-SEMI_SYNC_MAGIC = 0xEF
-"""The byte with which the two bytes begin that semi-synchronous replication puts before each event."""
-
-SEMI_SYNC_HEADER = 2
-"""The length of the bytes that semi-synchronous replication puts before each event."""
-
 
 class Stop(enum.IntEnum):
     """The reasons for which :func:`deframe` stops."""
@@ -35,8 +29,6 @@ class Stop(enum.IntEnum):
     WRONG_SEQUENCE = 3
     WRONG_LENGTH = 4
     WRONG_POSITION = 5
-    ACKNOWLEDGE = 6
-    """The last event that was taken asks for an acknowledgement (semi-synchronous replication)."""
 
 
 _NEED_MORE = int(Stop.NEED_MORE)
@@ -45,7 +37,6 @@ _LARGE = int(Stop.LARGE)
 _WRONG_SEQUENCE = int(Stop.WRONG_SEQUENCE)
 _WRONG_LENGTH = int(Stop.WRONG_LENGTH)
 _WRONG_POSITION = int(Stop.WRONG_POSITION)
-_ACKNOWLEDGE = int(Stop.ACKNOWLEDGE)
 _STOP = int(EventType.STOP)
 _ROTATE = int(EventType.ROTATE)
 _FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION)
@@ -57,7 +48,7 @@ _MASK = np.int64(0xFFFFFFFF)
 
 
 @njit(cache=True, nogil=True)
-def deframe(buffer, begin, end, out, sequence, position, least, semi_sync):
+def deframe(buffer, begin, end, out, sequence, position, least):
     """Copy the events of the packets in ``buffer[begin:end]`` to ``out``, back to back.
 
     ``sequence`` is the sequence number that is due, ``position`` the place of the next event in its binlog file, and
@@ -84,26 +75,10 @@ def deframe(buffer, begin, end, out, sequence, position, least, semi_sync):
             return _WRONG_SEQUENCE, at - begin, written, sequence
         if length < 1 + HEADER_LENGTH:
             return _WRONG_LENGTH, at - begin, written, sequence
-        here = min(length, 1 + SEMI_SYNC_HEADER + HEADER_LENGTH)
-        if end - at < PACKET_HEADER + here:
+        if end - at < PACKET_HEADER + 1 + HEADER_LENGTH:
             break
         event = base + np.uintp(at + PACKET_HEADER + 1)
         event_size = np.int64(load_u32(event + np.uintp(9)))
-        extra = np.int64(1)
-        asks = False
-        # An event whose first byte is the magic one by chance has the packet's length. A prefixed event has not.
-        if (
-            semi_sync
-            and load_u8(event) == SEMI_SYNC_MAGIC
-            and load_u8(event + np.uintp(1)) <= 1
-            and event_size != length - extra
-        ):
-            if length < 1 + SEMI_SYNC_HEADER + HEADER_LENGTH:
-                return _WRONG_LENGTH, at - begin, written, sequence
-            asks = load_u8(event + np.uintp(1)) != 0
-            event += np.uintp(SEMI_SYNC_HEADER)
-            event_size = np.int64(load_u32(event + np.uintp(9)))
-            extra += SEMI_SYNC_HEADER
         kind = load_u8(event + np.uintp(4))
         end_log_pos = np.int64(load_u32(event + np.uintp(13)))
         if (
@@ -113,7 +88,7 @@ def deframe(buffer, begin, end, out, sequence, position, least, semi_sync):
         ):
             return _CONTROL, at - begin, written, sequence
         if event_size < least or (
-            event_size != length - extra if length < LONGEST_PAYLOAD else event_size < length - extra
+            event_size != length - 1 if length < LONGEST_PAYLOAD else event_size < length - 1
         ):
             return _WRONG_LENGTH, at - begin, written, sequence
         if end_log_pos != 0 and end_log_pos != (position + event_size) & _MASK:
@@ -127,8 +102,6 @@ def deframe(buffer, begin, end, out, sequence, position, least, semi_sync):
         position += event_size
         at += PACKET_HEADER + length
         sequence = (sequence + 1) & 0xFF
-        if asks:
-            return _ACKNOWLEDGE, at - begin, written, sequence
     return _NEED_MORE, at - begin, written, sequence
 
 

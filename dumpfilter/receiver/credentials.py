@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dumpfilter.errors import OptionError
-from dumpfilter.options.my_cnf import FileOption, parse, read_options_file
+from dumpfilter.options.my_cnf import FileOption, read_options_file
 from dumpfilter.options.small_file import read_small_file
-from dumpfilter.receiver.login_path import login_file, read_login_file
 from dumpfilter.receiver.tls import TlsMode, TlsOptions
 from dumpfilter.receiver.url import SourceUrl
 
@@ -32,7 +31,7 @@ class Credentials:
 
 
 def find_credentials(url: SourceUrl, environment: Mapping[str, str] | None = None) -> Credentials:
-    """Return the credentials for a source. What the address says wins over login path, and that over option file.
+    """Return the credentials for a source. What the address says wins over the option file.
 
     The option file is ``~/.my.cnf`` if the address names none. Raises OptionError for a file that cannot be read.
     """
@@ -42,8 +41,6 @@ def find_credentials(url: SourceUrl, environment: Mapping[str, str] | None = Non
     defaults = places.defaults_file or Path(_DEFAULT_FILE).expanduser()
     if places.defaults_file is not None or defaults.is_file():
         options |= _options(read_options_file(defaults), SECTIONS)
-    if places.login_path:
-        options |= _of_login_path(places.login_path)
     if places.password_file is not None:
         password = _first_line(places.password_file)
     elif PASSWORD_VARIABLE in environment:
@@ -52,16 +49,6 @@ def find_credentials(url: SourceUrl, environment: Mapping[str, str] | None = Non
         password = options.get("password", "")
     user = url.user or options.get("user", "") or getpass.getuser()
     return Credentials(user, password, url.tls.or_else(_tls(options)))
-
-
-def _of_login_path(name: str) -> dict[str, str]:
-    file = login_file()
-    found = [item for item in parse(read_login_file(file), str(file)) if isinstance(item, FileOption)]
-    sections = {option.section for option in found}
-    if name not in sections:
-        have = ", ".join(sorted(sections)) or "none"
-        raise OptionError(f"{file}: has no login path {name!r}; it has {have}")
-    return _options(found, (name,))
 
 
 def _options(found: Iterable[FileOption], sections: tuple[str, ...]) -> dict[str, str]:

@@ -23,8 +23,6 @@ from dumpfilter.receiver._deframe_kernels import (
     LEAST_WITHOUT_CHECKSUM,
     LONGEST_PAYLOAD,
     PACKET_HEADER,
-    SEMI_SYNC_HEADER,
-    SEMI_SYNC_MAGIC,
     Stop,
     deframe,
 )
@@ -49,8 +47,6 @@ class Events:
 
     data: memoryview
     """The bytes of the events. They are valid until the next call of the deframer."""
-    wants_reply: bool = False
-    """Whether the source waits for an acknowledgement of the last event (semi-synchronous replication)."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +54,7 @@ class Control:
     """A packet that holds no ordinary event: an error, an end, or an event that says where the stream is."""
 
     payload: bytes
-    """The packet without its header, and without the two bytes of semi-synchronous replication."""
-    wants_reply: bool = False
+    """The packet without its header."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +68,6 @@ class LargeEvent:
 
     The last bytes come only when the checksum of the event is right. The iterator raises SourceStreamDamaged otherwise.
     """
-    wants_reply: bool = False
 
 
 class Deframer:
@@ -82,7 +76,6 @@ class Deframer:
     Parameters:
         socket: the connection, after the command that begins the dump.
         where: returns the file and the position of the next event, for errors.
-        semi_sync: whether the source was told that this replica acknowledges transactions.
         buffer_size: the size of each of the two buffers, bytes.
     """
 
@@ -91,19 +84,15 @@ class Deframer:
         socket: Socket,
         where: Callable[[], tuple[str, int]],
         *,
-        semi_sync: bool = False,
         buffer_size: int = BUFFER_SIZE,
     ) -> None:
         self._socket = socket
         self._where = where
-        self._semi_sync = semi_sync
         self._buffer: npt.NDArray[np.uint8] = np.empty(buffer_size, np.uint8)
         self._view = self._buffer.data
         self._out: npt.NDArray[np.uint8] = np.empty(buffer_size, np.uint8)
         self._begin = self._end = 0
         self._sequence = 1
-        self._may_restart = False
-        """Whether the next sequence number may be 1, because the source waits for a reply before the next packet."""
         self.checksum = False
         """Whether the events of the open file end in a checksum."""
 
@@ -123,7 +112,6 @@ class Deframer:
 
         Raises SourceStreamDamaged for a packet that no server sends.
         """
-        self._restart_sequence()
         least = LEAST_WITH_CHECKSUM if self.checksum else LEAST_WITHOUT_CHECKSUM
         reason, read, written, self._sequence = deframe(
             self._buffer,
@@ -133,7 +121,6 @@ class Deframer:
             self._sequence,
             self._where()[1],
             least,
-            self._semi_sync,
         )
         at = self._begin + read
         if written:
@@ -141,9 +128,7 @@ class Deframer:
                 raise self._wrong_checksum(written)
             # The next call meets the cause of the stop again. These events are stored before.
             self._begin = at
-            wants_reply = reason == Stop.ACKNOWLEDGE
-            self._may_restart = wants_reply
-            return Events(self._out.data[:written], wants_reply)
+            return Events(self._out.data[:written])
         if reason == Stop.NEED_MORE:
             return None
         if reason == Stop.CONTROL:
@@ -151,12 +136,6 @@ class Deframer:
         if reason == Stop.LARGE:
             return self._large()
         raise self._refused(Stop(reason))
-
-    def _restart_sequence(self) -> None:
-        if self._may_restart and self._end - self._begin >= PACKET_HEADER:
-            self._may_restart = False
-            if self._buffer[self._begin + 3] == 1:
-                self._sequence = 1
 
     def _control(self) -> Control | None:
         length, sequence = self._packet()
@@ -170,29 +149,18 @@ class Deframer:
             raise self._refused(Stop.WRONG_SEQUENCE)
         self._begin = first + length
         self._sequence = (sequence + 1) & 0xFF
-        wants_reply = False
-        if self._semi_sync and payload[0] == _EVENT_AHEAD and (prefix := _prefix(payload, length)):
-            wants_reply = bool(payload[2])
-            payload = payload[:1] + payload[1 + prefix :]
-        self._may_restart = wants_reply
-        return Control(payload, wants_reply)
+        return Control(payload)
 
     def _large(self) -> LargeEvent:
-        length, _ = self._packet()
         first = self._begin + PACKET_HEADER
-        head = self._view[first : first + 1 + SEMI_SYNC_HEADER + HEADER_LENGTH].tobytes()
-        prefix = _prefix(head, length) if self._semi_sync else 0
-        size = EventHeader.unpack(head, 1 + prefix).size
+        size = EventHeader.unpack(self._view[first : first + 1 + HEADER_LENGTH], 1).size
         if size > MAX_EVENT:
             raise self._damaged(f"an event's length is {size}, more than any event has")
-        wants_reply = bool(prefix and head[2])
-        return LargeEvent(
-            size, self._verified(size, self._pieces(1 + prefix, size, wants_reply)), wants_reply
-        )
+        return LargeEvent(size, self._verified(size, self._pieces(size)))
 
-    def _pieces(self, skip: int, size: int, wants_reply: bool) -> Iterator[memoryview]:
+    def _pieces(self, size: int) -> Iterator[memoryview]:
         """Yield the bytes of one event that comes in one or more packets, the first of which begins the buffer."""
-        left = size
+        left, skip = size, 1
         while True:
             while self._end - self._begin < PACKET_HEADER:
                 self.fill()
@@ -215,7 +183,6 @@ class Deframer:
                 rest -= len(piece)
                 yield piece
             if length < LONGEST_PAYLOAD:
-                self._may_restart = wants_reply
                 return
             skip = 0
 
@@ -265,11 +232,10 @@ class Deframer:
         if reason == Stop.WRONG_SEQUENCE:
             return self._damaged(f"packet number {sequence} came where number {self._sequence} was due")
         first = self._begin + PACKET_HEADER
-        head = self._view[first : min(self._end, first + 1 + SEMI_SYNC_HEADER + HEADER_LENGTH)].tobytes()
-        prefix = _prefix(head, length) if self._semi_sync else 0
-        if len(head) < 1 + prefix + HEADER_LENGTH:
+        head = self._view[first : min(self._end, first + 1 + HEADER_LENGTH)]
+        if len(head) < 1 + HEADER_LENGTH or length < 1 + HEADER_LENGTH:
             return self._damaged(f"a packet of {length} bytes, too short for an event")
-        header = EventHeader.unpack(head, 1 + prefix)
+        header = EventHeader.unpack(head, 1)
         event = f"a {event_name(header.type)} event"
         if reason == Stop.WRONG_POSITION:
             return self._damaged(
@@ -277,22 +243,10 @@ class Deframer:
                 "come again"
             )
         return self._damaged(
-            f"{event} whose length is {header.size}, in a packet with {length - 1 - prefix} bytes for it"
+            f"{event} whose length is {header.size}, in a packet with {length - 1} bytes for it"
         )
 
     def _damaged(self, what: str) -> SourceStreamDamaged:
         file, position = self._where()
         place = f"{file}: at {position}: " if file else ""
         return SourceStreamDamaged(f"{place}the source sent {what}")
-
-
-def _prefix(head: bytes, length: int) -> int:
-    """Return the length of the bytes that semi-synchronous replication put before an event: 2, or 0 without them.
-
-    ``head`` is the begin of a packet's payload, and ``length`` the length of the payload.
-    """
-    if len(head) < 1 + SEMI_SYNC_HEADER or head[1] != SEMI_SYNC_MAGIC or head[2] > 1:
-        return 0
-    if len(head) >= 1 + HEADER_LENGTH and EventHeader.unpack(head, 1).size == length - 1:
-        return 0
-    return SEMI_SYNC_HEADER

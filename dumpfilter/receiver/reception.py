@@ -35,7 +35,7 @@ from dumpfilter.receiver.binlog_file import OpenFile
 from dumpfilter.receiver.deframing import Control, Deframer, Events, LargeEvent
 from dumpfilter.receiver.login import SourceConnection
 from dumpfilter.receiver.store import BinlogDirectory, Sync, check_binlog_name
-from dumpfilter.receiver.stream import MOST_POSITION, SourceFacts, acknowledgement, begin_stream
+from dumpfilter.receiver.stream import MOST_POSITION, SourceFacts, begin_stream
 
 FIRST_POSITION = 4
 _SYNC_SECONDS = 1.0
@@ -116,7 +116,7 @@ class Reception:
             self._connection, self._facts.family, self._store.source, place, blocking=blocking
         )
         url = self._connection.url
-        deframer = Deframer(stream, self._where, semi_sync=url.semi_sync)
+        deframer = Deframer(stream, self._where)
         while True:
             item = deframer.next()
             if item is None:
@@ -135,10 +135,8 @@ class Reception:
                     return
             else:
                 self._events(item)
-            if self._store.policy is Sync.TRANSACTION or item.wants_reply:
+            if self._store.policy is Sync.TRANSACTION:
                 self._sync()
-            if item.wants_reply and self._store.file is not None:
-                stream.sendall(acknowledgement(self._store.file.name, self._store.file.position))
 
     def _wait(self, stream: socket.socket) -> None:
         """Wait until the source sends something, while events that are due to be on the disk are brought there."""

@@ -42,7 +42,7 @@ class Sync(enum.StrEnum):
     """The times at which a store waits until received events are on the disk (``fdatasync``)."""
 
     TRANSACTION = "transaction"
-    """After all events that have arrived, before more are read. Needed for semi-synchronous replication."""
+    """After all events that have arrived, before more are read."""
     INTERVAL = "interval"
     """Once a second, and at the end of each file."""
     NONE = "none"

@@ -89,8 +89,6 @@ def begin_stream(
         connection.ask(
             f"SET @slave_uuid = '{replica.replica_uuid}', @replica_uuid = '{replica.replica_uuid}'"
         )
-    if url.semi_sync:
-        connection.ask("SET @rpl_semi_sync_slave = 1, @rpl_semi_sync_replica = 1")
     nothing = b"\0\0\0"  # no report-host, no user, no password
     connection.command(
         _REGISTER_REPLICA, struct.pack("<I", server_id) + nothing + struct.pack("<HII", 0, 0, 0)
@@ -99,9 +97,3 @@ def begin_stream(
     flags = (0 if blocking else _NON_BLOCKING) | (_ANNOTATE_ROWS if family == "mariadb" else 0)
     payload = struct.pack("<IHI", position, flags, server_id) + name.encode("utf-8", "surrogateescape")
     return connection.begin_dump(payload, max(_LEAST_SILENCE, _SILENT_HEARTBEATS * url.heartbeat))
-
-
-def acknowledgement(name: str, position: int) -> bytes:
-    """Return the packet with which a semi-synchronous replica acknowledges all events before a place."""
-    payload = b"\xef" + struct.pack("<Q", position) + name.encode("utf-8", "surrogateescape")
-    return len(payload).to_bytes(3, "little") + b"\0" + payload

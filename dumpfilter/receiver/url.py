@@ -16,16 +16,6 @@ SCHEMES = ("mysql", "mariadb")
 DEFAULT_PORT = 3306
 DEFAULT_HEARTBEAT = 10.0
 _MOST_SERVER_ID = 0xFFFFFFFF
-_YES = {
-    "1": True,
-    "yes": True,
-    "true": True,
-    "on": True,
-    "0": False,
-    "no": False,
-    "false": False,
-    "off": False,
-}
 
 
 @dataclass(frozen=True)
@@ -34,7 +24,6 @@ class CredentialFiles:
 
     password_file: Path | None = None
     defaults_file: Path | None = None
-    login_path: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,15 +33,13 @@ class SourceUrl:
     host: str
     port: int
     user: str = ""
-    """The user; empty if an option file or a login path is to name the user."""
+    """The user; empty if an option file is to name the user."""
     socket: str = ""
     """The path of a Unix socket; empty for a TCP connection."""
     tls: TlsOptions = field(default_factory=TlsOptions)
     credentials: CredentialFiles = field(default_factory=CredentialFiles)
     server_id: int = 0
     """The server id to register with; 0 for a random high one."""
-    semi_sync: bool = False
-    """Whether the source may wait for this replica's acknowledgements."""
     heartbeat: float = DEFAULT_HEARTBEAT
     """The seconds of silence after which the source sends a heartbeat."""
     first: str = ""
@@ -100,8 +87,7 @@ def parse_source_url(text: str) -> SourceUrl:
     if parts.password is not None or "@" in parts.netloc.rpartition("@")[0]:
         raise OptionError(
             "the address has a password, which other users of this machine can see: leave it out, and put it into a "
-            "file (?password-file=FILE), into the variable DUMPFILTER_SOURCE_PASSWORD, into ~/.my.cnf, or into a login "
-            "path (?login-path=NAME)"
+            "file (?password-file=FILE), into the variable DUMPFILTER_SOURCE_PASSWORD, or into ~/.my.cnf"
         )
     user = unquote(parts.username or "")
     shown = f"mysql://{f'{user}@' if user else ''}{parts.netloc.rpartition('@')[2]}/"
@@ -148,10 +134,8 @@ def _with_options(shown: str, host: str, port: int, user: str, query: str) -> So
         credentials=CredentialFiles(
             _path(values.get("password-file")),
             _path(values.get("defaults-file")),
-            values.get("login-path", ""),
         ),
         server_id=int(_number(shown, "server-id", values, 0, _MOST_SERVER_ID)),
-        semi_sync=_switch(shown, "semi-sync", values),
         heartbeat=_number(shown, "heartbeat", values, 0.05, 3600, DEFAULT_HEARTBEAT),
         first=values.get("from", ""),
         last=values.get("to", ""),
@@ -166,10 +150,8 @@ _OPTIONS = frozenset(
         "key",
         "password-file",
         "defaults-file",
-        "login-path",
         "socket",
         "server-id",
-        "semi-sync",
         "heartbeat",
         "from",
         "to",
@@ -208,10 +190,3 @@ def _number(
     if not least <= found <= most:
         raise OptionError(f"{shown}: {name}={text}: a number from {least:g} to {most:g} is meant")
     return found
-
-
-def _switch(shown: str, name: str, values: dict[str, str]) -> bool:
-    text = values.get(name, "no").lower()
-    if text not in _YES:
-        raise OptionError(f"{shown}: {name}={text}: yes or no is meant")
-    return _YES[text]

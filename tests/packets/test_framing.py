@@ -46,16 +46,11 @@ EVENTS = st.lists(
 
 @given(EVENTS, st.integers(0, 255), st.sampled_from([bytes, bytearray, memoryview, np.frombuffer]))
 def test_each_event_is_one_packet(events: list[bytes], sequence: int, kind: type) -> None:
-    """For any kind of buffer, with and without semi-sync's two bytes."""
     joined = b"".join(events)
     given_events = np.frombuffer(joined, np.uint8) if kind is np.frombuffer else kind(joined)
     framed, after = frame(given_events, sequence)
     assert (bytes(framed), after) == _expected(events, sequence, [b"\0"] * len(events))
     assert count_events(given_events) == len(events)
-    last = len(joined) - len(events[-1]) if events else -1
-    framed, after = frame(given_events, sequence, semi_sync=True, wants_answer=last)
-    heads = [b"\0\xef\0"] * (len(events) - 1) + [b"\0\xef\1"] * bool(events)
-    assert (bytes(framed), after) == _expected(events, sequence, heads)
 
 
 @given(EVENTS, st.sampled_from([2, 4, 16, 30, 160, 162]))
@@ -65,16 +60,15 @@ def test_events_that_a_replica_has_not_asked_for(events: list[bytes], left_out: 
     assert (bytes(framed), after) == _expected(kept, 7, [b"\0"] * len(kept))
 
 
-@pytest.mark.parametrize("semi_sync", [False, True])
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("more", [-1, 0, 1])
-def test_a_large_event_becomes_several_packets(semi_sync: bool, times: int, more: int) -> None:
+def test_a_large_event_becomes_several_packets(times: int, more: int) -> None:
     """A payload of a multiple of the largest packet ends with an empty packet."""
-    head = b"\0\xef\0" if semi_sync else b"\0"
+    head = b"\0"
     size = times * LARGEST + more - len(head)
     large = EventHeader(1, EventType.QUERY, 1, size, 0, 0).pack() + bytes(size - 19)
     small = make_event(EventType.XID, bytes(8))
-    framed, after = frame(large + small, 254, semi_sync=semi_sync)
+    framed, after = frame(large + small, 254)
     expected = _expected([large, small], 254, [head, head])
     assert after == expected[1]
     assert framed == expected[0]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,21 +35,16 @@ class Pieces:
 class Reader:
     """A deframer with the place that its events reach."""
 
-    def __init__(
-        self, data: bytes, lengths: list[int], *, semi_sync: bool = False, position: int = 4
-    ) -> None:
+    def __init__(self, data: bytes, lengths: list[int], *, position: int = 4) -> None:
         self.position = position
         self.deframer = Deframer(
             Pieces(data, lengths),
             lambda: ("bin.000001", self.position),
-            semi_sync=semi_sync,
             buffer_size=BUFFER,
         )
         self.deframer.checksum = True
         self.events = b""
         self.controls: list[bytes] = []
-        self.asked: list[int] = []
-        """The positions at which the source asked for an acknowledgement."""
 
     def run(self) -> Reader:
         """Read to the end of the connection."""
@@ -67,8 +60,6 @@ class Reader:
                     for piece in pieces:
                         self.events += bytes(piece)
                         self.position += len(piece)
-                    if item.wants_reply:
-                        self.asked.append(self.position)
         except ConnectionLost:
             return self
 
@@ -94,35 +85,6 @@ def test_events_come_out_as_they_went_in(sizes: list[int], lengths: list[int], d
     assert len(read.controls) == len(beats) + 1
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 900), st.booleans()), max_size=10),
-    st.lists(st.integers(1, 99), max_size=4),
-)
-def test_semi_synchronous_packets(events: list[tuple[int, bool]], lengths: list[int]) -> None:
-    """A real source begins to number its packets anew after each packet that asks for a reply."""
-    made = consecutive([size for size, _ in events])
-    data, number = b"", 1
-    for event, (_, asks) in zip(made, events, strict=True):
-        data += framed([b"\0\xef" + bytes([asks]) + event], number)
-        number = 1 if asks else number + 1
-    read = Reader(data, lengths, semi_sync=True).run()
-    assert read.events == b"".join(made)
-    ends, position = [], 4
-    for event, (_, asks) in zip(made, events, strict=True):
-        position += len(event)
-        ends += [position] * asks
-    assert read.asked == ends
-
-
-def test_an_event_that_begins_like_the_prefix_is_no_prefixed_event() -> None:
-    """The first byte of an event is the lowest byte of its time."""
-    event = bytearray(event_at(4, EventType.XID, bytes(8)))
-    event[:4] = b"\xef\0\0\x60"
-    event[-4:] = zlib.crc32(event[:-4]).to_bytes(4, "little")
-    read = Reader(framed([b"\0" + bytes(event)]), [], semi_sync=True).run()
-    assert read.events == event
-
-
 @pytest.mark.parametrize("at", [5, 30, 150])
 def test_a_wrong_checksum_names_its_event(at: int) -> None:
     events = consecutive([40, 40, 40])
@@ -137,11 +99,11 @@ def test_a_control_packet_has_to_fit() -> None:
         Reader(framed([b"\0" + heartbeat("b" * 600, 4)]), []).run()
 
 
-@given(st.binary(max_size=600), st.booleans())
-def test_noise_is_an_error_or_nothing(noise: bytes, semi_sync: bool) -> None:
+@given(st.binary(max_size=600))
+def test_noise_is_an_error_or_nothing(noise: bytes) -> None:
     said = "bin.000001: at "
     try:
-        Reader(noise, [], semi_sync=semi_sync).run()
+        Reader(noise, []).run()
     except SourceStreamDamaged as error:
         said = str(error)
     assert said.startswith("bin.000001: at ")

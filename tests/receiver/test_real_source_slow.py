@@ -12,8 +12,8 @@ import pytest
 from dumpfilter.errors import SourcePurged, SourceRefused, SourceReplaced
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.inspection import inspect_set
-from dumpfilter.receiver.follow import Follower, FollowOptions
-from dumpfilter.receiver.store import BinlogDirectory, Sync
+from dumpfilter.receiver.follow import Follower
+from dumpfilter.receiver.store import BinlogDirectory
 from dumpfilter.receiver.url import parse_source_url
 from tests.mariadb import MariaDb
 from tests.slave.driven import wait_until
@@ -115,36 +115,6 @@ def test_a_killed_receiver_loses_nothing(server: MariaDb, tmp_path: Path) -> Non
         writing = False
         writer.join()
     check_equal(server, tmp_path / "s")
-
-
-def test_semi_synchronous_transactions_are_on_the_disk_before_they_are_acknowledged(
-    server: MariaDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.sql(
-        "SET GLOBAL rpl_semi_sync_master_timeout = 60000; SET GLOBAL rpl_semi_sync_master_enabled = ON"
-    )
-    synced = []
-    monkeypatch.setattr("dumpfilter.receiver.binlog_file.os.fdatasync", lambda handle: synced.append(handle))
-    store = BinlogDirectory(tmp_path, sync=Sync.TRANSACTION)
-    follower = Follower(
-        parse_source_url(url(server, "&semi-sync=yes&from=newest")), store, FollowOptions(stop_never=True)
-    )
-    thread = threading.Thread(target=follower.run)
-    thread.start()
-    try:
-        wait_until(lambda: server.sql("SHOW STATUS LIKE 'Rpl_semi_sync_master_clients'")[0][1] == "1")
-        before = len(synced)
-        insert(server, 10)
-        insert(server, 10)
-        assert server.sql("SHOW STATUS LIKE 'Rpl_semi_sync_master_yes_tx'")[0][1] == "2"
-        assert server.sql("SHOW STATUS LIKE 'Rpl_semi_sync_master_no_tx'")[0][1] == "0"
-        assert len(synced) >= before + 2
-    finally:
-        follower.stop()
-        thread.join()
-        store.close()
-        server.sql("SET GLOBAL rpl_semi_sync_master_enabled = OFF")
-    check_equal(server, tmp_path)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

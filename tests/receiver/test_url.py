@@ -13,9 +13,9 @@ from dumpfilter.receiver.url import is_source_url, parse_source_url
 
 def test_an_address_says_what_it_says() -> None:
     url = parse_source_url(
-        "mysql://re%40pl@db1:3307/?tls=verify-ca&ca=/c.pem&server-id=77&semi_sync=yes&heartbeat=2.5&from=b.000002&to=b.000003"
+        "mysql://re%40pl@db1:3307/?tls=verify-ca&ca=/c.pem&server-id=77&heartbeat=2.5&from=b.000002&to=b.000003"
     )
-    assert (url.user, url.host, url.port, url.server_id, url.semi_sync) == ("re@pl", "db1", 3307, 77, True)
+    assert (url.user, url.host, url.port, url.server_id) == ("re@pl", "db1", 3307, 77)
     assert (url.heartbeat, url.first, url.last) == (2.5, "b.000002", "b.000003")
     assert (url.tls.mode, url.tls.ca) == (TlsMode.VERIFY_CA, Path("/c.pem"))
 
@@ -53,7 +53,6 @@ def test_hosts_and_ports(text: str, host: str, port: int, local: bool) -> None:
         ("mysql://u@h/?server-id=-1", "server-id"),
         ("mysql://u@h/?server-id=4294967296", "server-id"),
         ("mysql://u@h/?heartbeat=nan", "heartbeat"),
-        ("mysql://u@h/?semi-sync=maybe", "yes or no"),
         ("mysql://u@h/#x", "%23"),
         ("http://u@h/", "begins with mysql://"),
     ],
