@@ -422,7 +422,6 @@ def _replicas(options: MasterOptions, sql: _SqlPorts, reload: Reload) -> Iterato
         yield None
         return
     from dumpfilter.master.replicas.endpoint import serving_replicas
-    from dumpfilter.master.replicas.watch import FilterWatch
 
     executor = sql.executor(port=endpoint.port, reload=False)
     with serving_replicas(endpoint, sql.server, control.filters, executor, sql.directory) as (replicas, port):
@@ -432,12 +431,7 @@ def _replicas(options: MasterOptions, sql: _SqlPorts, reload: Reload) -> Iterato
             replicas.take_over_accounts()
 
         reload.on_change.append(take_over)
-        watch = FilterWatch(control)
-        watch.start()
-        try:
-            yield port
-        finally:
-            watch.close()
+        yield port
 
 
 def _descriptions(write_filter: ReplicationFilter, config: MasterConfig) -> Iterator[str]:

@@ -21,8 +21,6 @@ from dumpfilter.security.passwords import ConsolePassword
 
 CONNECT_TIMEOUT = 10.0
 """The longest time that the master waits for a replica while it reads the replica's filter, seconds."""
-CHECK_SECONDS = 60.0
-"""The time between two looks at the filter of a replica that receives events, seconds."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +78,6 @@ class ConnectBack:
     tls_ca: Path | None = None
     """The file with the certificates of known CAs. None: those of the system."""
     timeout: float = CONNECT_TIMEOUT
-    check_seconds: float = CHECK_SECONDS
-    """The time between two looks at the filter of a replica that receives events. 0: only when it connects."""
     commas_separate: bool = False
     """Whether the operator vouches that no name in the replica's rules has a comma.
 

@@ -14,7 +14,6 @@ from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, ReplicationFilter, make_filter, parse_option
 from dumpfilter.filter.channels import MAX_CHANNEL_NAME, fold_channel, is_channel_name
 from dumpfilter.master.replica_entry import (
-    CHECK_SECONDS,
     CONNECT_TIMEOUT,
     ConnectBack,
     ConnectTls,
@@ -30,7 +29,6 @@ MOST_USER = 32
 """The longest user name that MySQL allows, characters. A replica cannot log in with a longer one."""
 
 _LONGEST_TIMEOUT = 300.0
-_LONGEST_CHECK = 86_400.0
 
 _Text = Annotated[str, Field(min_length=1, max_length=255)]
 _User = Annotated[str, Field(min_length=1, max_length=MOST_USER)]
@@ -48,7 +46,6 @@ class ConnectTable(Model):
     tls: ConnectTls | None = None
     tls_ca: Path | None = None
     timeout: Annotated[float, Field(gt=0, le=_LONGEST_TIMEOUT)] = CONNECT_TIMEOUT
-    check_seconds: Annotated[float, Field(ge=0, le=_LONGEST_CHECK)] = CHECK_SECONDS
     commas_separate: bool = False
 
 
@@ -187,7 +184,6 @@ def _connect(where: str, table: ConnectTable | None) -> ConnectBack | None:
         tls,
         table.tls_ca,
         table.timeout,
-        table.check_seconds,
         table.commas_separate,
     )
     for key, file in (("password_file", table.password_file), ("tls_ca", table.tls_ca)):

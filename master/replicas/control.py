@@ -15,8 +15,8 @@ from dumpfilter.filter.rules import FilterClause
 from dumpfilter.master.imposed import peer_address
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave, Unregistered
-from dumpfilter.master.replica_entry import ReplicaEntry, ReplicaPeer
-from dumpfilter.master.replicas.filters import ReplicaFilters, ReplicaRefused, same_filters
+from dumpfilter.master.replica_entry import ReplicaEntry
+from dumpfilter.master.replicas.filters import ReplicaFilters, same_filters
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
 
@@ -143,43 +143,6 @@ class ReplicaControl:
             return None
         return self.filters.find(slave.user, slave.channel, slave.server_id, peer_address(slave.peer))
 
-    def watched(self) -> list[RegisteredSlave]:
-        """Return the replicas that receive events and whose own filters are read again from time to time."""
-        return [
-            slave for slave in self._register.all() if slave.dump and self.seconds_between_looks(slave) > 0
-        ]
-
-    def seconds_between_looks(self, slave: RegisteredSlave) -> float:
-        """Return the time between two looks at a replica's own filter, seconds; 0 when the master never looks again."""
-        entry = self.entry_of(slave)
-        connect = None if entry is None else entry.connect
-        return connect.check_seconds if connect is not None and (connect.port or slave.port) else 0.0
-
-    def look_again(self, slave: RegisteredSlave) -> None:
-        """Read the own filter of a replica that receives events.
-
-        The replica's dump goes on with an adopted filter that has changed. With drift the dump ends, so that the
-        replica logs the warning; the replica is then served or refused as at any other attempt.
-        """
-        entry, peer = self.entry_of(slave), peer_of(slave)
-        if entry is None or entry.connect is None:
-            return
-        used = self.filters.used(entry)
-        if used is None:
-            own = self.filters.adopt(entry, peer)
-            if not same_filters(own, slave.filter):
-                self._change(slave, own)
-                self._note("change of the adopted filter", slave, "ok")
-            return
-        drift = self.filters.look(entry, peer, used)
-        if not drift.is_sure:
-            return
-        try:
-            self.filters.warn(entry, peer, drift)
-        except ReplicaRefused as error:
-            refused = error
-            self._register.remove_all(lambda one: refused if one.slave_id == slave.slave_id else None)
-
     def _note(self, what: str, slave: RegisteredSlave, result: str, warning: str = "") -> None:
         """Write a change to the audit log and to the ordinary log."""
         audit(
@@ -198,19 +161,6 @@ class ReplicaControl:
             result=printable(warning or result),
             rules=printable(" ".join(map(str, slave.filter.rules))),
         )
-
-
-def peer_of(slave: RegisteredSlave) -> ReplicaPeer:
-    """Return the facts about a registered replica that choose its filter."""
-    return ReplicaPeer(
-        slave.user,
-        slave.channel,
-        slave.server_id,
-        peer_address(slave.peer),
-        slave.uuid,
-        slave.host,
-        slave.port,
-    )
 
 
 def widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredSlave) -> str:
