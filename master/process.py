@@ -68,7 +68,7 @@ _LONGEST_LINE = 2000
 class MasterOptions:
     """The options with which a master process starts."""
 
-    source: Path | Sequence[Path]
+    source: Path | Sequence[str | Path]
     """The binlog set to serve: its index file, its directory, or a list of binlog files."""
     listen: ListenAddress = field(default_factory=ListenAddress)
     """The address that slaves connect to, with the master's certificate."""

@@ -10,7 +10,7 @@ import typer
 
 from dumpfilter.commands.option_groups.engine import EngineOptions, JobReadOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
-from dumpfilter.commands.option_groups.inputs import JobBinlogArguments
+from dumpfilter.commands.option_groups.inputs import BinlogArguments
 from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @with_option_groups
 def bandwidth_command(
-    binlogs: JobBinlogArguments,
+    binlogs: BinlogArguments,
     slaves: SlaveSetOptions,
     read: JobReadOptions,
     engine: EngineOptions,

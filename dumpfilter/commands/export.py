@@ -9,7 +9,7 @@ import typer
 
 from dumpfilter.commands.option_groups.engine import JobReadOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
-from dumpfilter.commands.option_groups.inputs import JobBinlogArguments
+from dumpfilter.commands.option_groups.inputs import BinlogArguments
 from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @with_option_groups
 def export_command(
-    binlogs: JobBinlogArguments,
+    binlogs: BinlogArguments,
     read: JobReadOptions,
     output: Annotated[
         Path, typer.Option(help="Directory for the Parquet files, one for each binlog.", show_default=False)
@@ -78,8 +78,7 @@ def export_command(
     from dumpfilter.spark_jobs.source.export import export_events
 
     slaves.definitions()  # A wrong slave is the same error here as in other commands.
-    source = binlogs.source()
-    options = {"files": "\n".join(map(str, source if isinstance(source, list) else [source]))}
+    options = {"files": "\n".join(binlogs.source())}
     options |= {"verify": str(read.verify_checksum).lower(), "onCorrupt": read.on_corrupt}
     options |= {"rangeSize": str(read.range_bytes), "rows": "exploded" if exploded or table else "events"}
     given = {

@@ -38,16 +38,16 @@ def measured_results(
 
     Raises OutputError for a directory that holds something else, BinlogError and OptionError.
     """
+    from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.report.output import check_only, check_output
     from dumpfilter.spark_jobs.bandwidth.job import evaluate_unchanged, measure_and_evaluate
     from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, read_measurements
     from dumpfilter.spark_jobs.bandwidth.measured_set import unchanged
     from dumpfilter.spark_jobs.bandwidth.output import FILES
     from dumpfilter.spark_jobs.ranges.file_versions import versions_of
-    from dumpfilter.spark_jobs.ranges.indexing import paths_of
 
     kept = read_measurements(output / MEASUREMENTS)
-    if kept is not None and not kept.is_of(versions_of(paths_of(source))):
+    if kept is not None and not kept.is_of(versions_of(BinlogSet.open(source).addresses)):
         kept = None
     # New results of the same binlogs take the place of the old ones. The option is for everything else.
     check_output(output, overwrite=overwrite or kept is not None)

@@ -28,8 +28,8 @@ def simulate_command(
     binlog: Annotated[
         list[str] | None,
         typer.Option(
-            help="The binlog set of the topology's origin: its index file or directory, or a running server, "
-            "mysql://USER@HOST:PORT/. NODE=SET for several origins.",
+            help="The binlog set of the topology's origin: its index file or directory, also as an s3a:, hdfs: or "
+            "file: address, or a running server, mysql://USER@HOST:PORT/. NODE=SET for several origins.",
             metavar="SET",
             show_default=False,
         ),

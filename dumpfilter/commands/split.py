@@ -12,7 +12,7 @@ import typer
 
 from dumpfilter.commands.option_groups.engine import EngineOptions, JobReadOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
-from dumpfilter.commands.option_groups.inputs import JobBinlogArguments
+from dumpfilter.commands.option_groups.inputs import BinlogArguments
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @with_option_groups
 def split_command(
-    binlogs: JobBinlogArguments,
+    binlogs: BinlogArguments,
     output: Annotated[
         Path,
         typer.Option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -10,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from dumpfilter import logs
 from dumpfilter.compiler import notice
+from dumpfilter.errors import OptionError
 
 
 class SubCommand(TyperCommand):
@@ -24,6 +26,11 @@ class SubCommand(TyperCommand):
         """Configure the log and run the command. A command with options for the log configures it once more."""
         logs.configure_preferred(colors=sys.stderr.isatty())
         notice.on_compilation(_tell_of_compilation)
+        for parameter in self.params:
+            value = ctx.params.get(parameter.name or "")
+            for one in value if isinstance(value, list) else [value]:
+                if isinstance(one, Path) and ":/" in str(one):
+                    _check_path(parameter.opts[0], one)
         return super().invoke(ctx)
 
 
@@ -34,6 +41,15 @@ class CommandGroup(TyperGroup):
         """Print the page of ``--help`` to standard output."""
         del formatter
         _print_page(self, ctx)
+
+
+def _check_path(name: str, path: Path) -> None:
+    """Raise OptionError for an address that was given where a path of this machine is wanted."""
+    from dumpfilter.index.addresses import is_uri, not_here
+
+    if is_uri(str(path)):
+        # A path has no empty part, so that the second slash of the address is lost.
+        raise OptionError(f"{name} {not_here(str(path).replace(':/', '://', 1))}")
 
 
 def _tell_of_compilation() -> None:

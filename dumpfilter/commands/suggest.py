@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 import typer
 
 from dumpfilter.commands.option_groups.group import with_option_groups
-from dumpfilter.commands.option_groups.inputs import JobBinlogArguments, VerifyChecksum
+from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
 from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
 
 
 @with_option_groups
 def suggest_command(
-    binlogs: JobBinlogArguments,
+    binlogs: BinlogArguments,
     slaves: SlaveSetOptions,
     keep: Annotated[
         list[str] | None,
@@ -55,14 +55,11 @@ def suggest_command(
         dumpfilter suggest binlog.index --slave 'hr:--replicate-do-db=hr'
         dumpfilter suggest binlog.index --slaves slaves.toml --json
     """
-    from pathlib import Path
-
     from rich.console import Console
 
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.lint.progress import gather_with_bar
     from dumpfilter.spark_jobs.engines.threads import ThreadRunner
-    from dumpfilter.spark_jobs.ranges.files import find_set
     from dumpfilter.suggest.job import SuggestOptions, suggest
     from dumpfilter.suggest.terminal import print_suggestions
 
@@ -72,15 +69,14 @@ def suggest_command(
     definitions = slaves.definitions() if slaves.slaves or slaves.slave else []
     progress = Console(stderr=True)
     source = binlogs.source()
-    paths = [Path(path) for path in find_set(source)]
-    # Lint reads files of this machine only, and stops at a damaged one.
-    can_lint = lint and on_corrupt == "stop" and all(path.exists() for path in paths)
+    # Lint stops at a damaged file.
+    can_lint = lint and on_corrupt == "stop"
     found = suggest(
         source,
         definitions,
         ThreadRunner(console=progress),
         options,
-        (lambda: gather_with_bar(BinlogSet.open(paths), progress, verify=verify_checksum))
+        (lambda: gather_with_bar(BinlogSet.open(source), progress, verify=verify_checksum))
         if can_lint
         else None,
     )
@@ -90,7 +86,7 @@ def suggest_command(
         print_suggestions(found, Console(), top=top)
     if lint and not can_lint:
         progress.print(
-            "[yellow]warning:[/] the suggested rules were not checked: dumpfilter lint needs undamaged local files",
+            "[yellow]warning:[/] the suggested rules were not checked: dumpfilter lint needs undamaged files",
             soft_wrap=True,
         )
     for warning in found.warnings:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +24,16 @@ from dumpfilter.binlog.file_reads import check_whole, open_regular, read_into, r
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import MAX_EVENT, read_format_description
-from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogTruncated
+from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogTruncated, OptionError
+from dumpfilter.index.addresses import (
+    RemoteContent,
+    file_name,
+    local_path,
+    matching,
+    not_here,
+    remote_set,
+    remote_size,
+)
 from dumpfilter.index.index_file import read_index
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE, FileScanner
 from dumpfilter.index.segment import ScannedEvents, Segment
@@ -139,6 +149,53 @@ class BinlogFile:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class RemoteFile(BinlogFile):
+    """A binlog file on a remote file system, given its URI. A later growth of the file is not seen.
+
+    Raises BinlogError when the file cannot be opened, and ConnectionLost when a read fails.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.name = file_name(uri)
+        self.path = Path(self.name)
+        self._uri = uri
+        self._content = RemoteContent(uri)
+        try:
+            self.format_description = read_format_description(BytesIO(self._content.head), file=self.name)
+        except BaseException:
+            self._content.close()
+            raise
+
+    @property
+    def size(self) -> int:
+        return self._content.size
+
+    @property
+    def modified(self) -> int:
+        """The time of the last write to the file, nanoseconds since 1970; 0 if the file system does not tell it."""
+        return self._content.modified
+
+    def read_up_to(self, offset: int, length: int) -> bytes:
+        return self._content.read(offset, length)
+
+    def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> int:
+        got = self._content.read(offset, buffer.size)
+        buffer[: len(got)] = np.frombuffer(got, np.uint8)
+        return len(got)
+
+    def close(self) -> None:
+        self._content.close()
+
+    def _status(self) -> os.stat_result:
+        raise not_here(self._uri)
+
+
+def open_file(address: str) -> BinlogFile:
+    """Open a binlog file, given its path or its URI (such as ``s3a://bucket/binlog.000001``). Raises BinlogError."""
+    local = local_path(address)
+    return RemoteFile(address) if local is None else BinlogFile(Path(local))
 
 
 class SegmentReader:
@@ -275,35 +332,58 @@ class SegmentReader:
 
 
 class BinlogSet:
-    """A binlog set: binlog files in order, each found by its name without a directory."""
+    """A binlog set: binlog files in order, each found by its name without a directory.
 
-    def __init__(self, paths: Sequence[Path], index: Path | None = None) -> None:
+    ``paths`` are the files. A file of a remote file system is the text of its URI. Raises OptionError for two files of
+    one name.
+    """
+
+    def __init__(self, paths: Iterable[Path | str], index: Path | None = None) -> None:
         self.index = index
-        self._paths = {path.name: path for path in paths}
+        self._paths: dict[str, Path | str] = {}
+        for path in paths:
+            name = path.name if isinstance(path, Path) else file_name(path)
+            other = self._paths.setdefault(name, path)
+            if other != path:
+                raise OptionError(
+                    f"two binlog files have the name {name}: {other} and {path}; "
+                    "a binlog set needs a different name for each file"
+                )
 
     @classmethod
     def open(cls, source: str | Path | Sequence[str | Path]) -> BinlogSet:
-        """Return the binlog set that a path names: an index file, a directory with an index file, or binlog files in
-        order.
+        """Return the binlog set that an address names: an index file, a directory with an index file, or binlog files
+        in order.
 
-        Files that a server keeps beside binlogs, such as GTID indexes, are ignored among several files, so that
-        ``bin.*`` names a set. Raises BinlogMissing, which names the missing file.
+        An address is a path or a URI (:mod:`dumpfilter.index.addresses`). A pattern such as ``binlog.0000*`` names the
+        binlog files of one directory that match, in the order of their numbers. Files that a server keeps beside
+        binlogs, such as GTID indexes, are ignored among several files. Raises BinlogMissing, which names the missing
+        file, and OptionError for a URI with a syntax error.
         """
-        if isinstance(source, str | Path):
-            path = Path(source)
+        given = [source] if isinstance(source, str | Path) else source
+        addresses = [one for each in given for one in matching(str(each))]
+        local = [local_path(one) for one in addresses]
+        if len(addresses) == 1:
+            if local[0] is None:
+                return cls(remote_set(addresses[0]))
+            path = Path(local[0])
             if path.is_dir():
                 return cls.from_index(find_index(path))
             if path.suffix == ".index":
                 return cls.from_index(path)
-            source = [path]
-        paths = [Path(p) for p in source]
-        names = {path.name for path in paths}
-        paths = [path for path in paths if not kept_beside(path.name, names)]
+        names = {file_name(one) for one in addresses}
+        paths: list[Path | str] = []
+        for address, here in zip(addresses, local, strict=True):
+            if kept_beside(file_name(address), names):
+                continue
+            # The error of a file that cannot be opened says what is wrong with its address.
+            if here is None:
+                remote_size(address)
+            else:
+                open_regular(Path(here)).close()
+            paths.append(address if here is None else Path(here))
         if not paths:
             raise BinlogMissing("no binlog is named")
-        for path in paths:
-            # Opening the file is the check: the error says what is wrong with the path.
-            open_regular(path).close()
         return cls(paths)
 
     @classmethod
@@ -336,7 +416,7 @@ class BinlogSet:
                 # again.
                 return False
             raise
-        paths: dict[str, Path] = {}
+        paths: dict[str, Path | str] = {}
         for number, name in enumerate(lines):
             if not name:
                 continue
@@ -368,8 +448,22 @@ class BinlogSet:
         """The names of the set's binlog files without directories, oldest first."""
         return list(self._paths)
 
+    @property
+    def addresses(self) -> list[str]:
+        """The absolute paths, or the URIs, of the set's binlog files, oldest first."""
+        return [one if isinstance(one, str) else str(one.resolve()) for one in self._paths.values()]
+
     def path(self, name: str) -> Path:
-        """Return the path of a binlog file, given its name. Raises BinlogMissing when the set has no such file."""
+        """Return the path of a binlog file on this machine, given its name.
+
+        Raises BinlogMissing when the set has no such file, and OptionError when the file is on a remote file system.
+        """
+        path = self._path(name)
+        if isinstance(path, str):
+            raise not_here(path)
+        return path
+
+    def _path(self, name: str) -> Path | str:
         try:
             return self._paths[name]
         except KeyError:
@@ -388,7 +482,9 @@ class BinlogSet:
 
     def size(self, name: str) -> int:
         """Return the size of a binlog file of the set, bytes. Raises BinlogMissing when the file is not there."""
-        path = self.path(name)
+        path = self._path(name)
+        if isinstance(path, str):
+            return remote_size(path)
         try:
             return path.stat().st_size
         except FileNotFoundError:
@@ -410,7 +506,9 @@ class BinlogSet:
 
     def file(self, name: str) -> BinlogFile:
         """Open a binlog file of the set, given its name. Raises BinlogError."""
-        path = self.path(name)
+        path = self._path(name)
+        if isinstance(path, str):
+            return RemoteFile(path)
         try:
             return BinlogFile(path)
         except BinlogMissing:

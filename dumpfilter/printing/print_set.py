@@ -196,7 +196,7 @@ def write_binlog(
                 progress=advance,
             )
 
-    if any(binlogs.path(name).parent.resolve() == output.resolve() for name in binlogs.names):
+    if any(os.path.dirname(one) == str(output.resolve()) for one in binlogs.addresses):
         raise OptionError(f"--output={output}: the binlogs themselves are there; name another directory")
     if not tables_info:
         counts = filtered(output)
@@ -252,7 +252,7 @@ class _Work:
         The context's value is a function that takes the number of bytes just read.
         """
         with byte_bar(self._log, shown=not quiet) as bar:
-            total = sum(self._binlogs.path(name).stat().st_size for name in self._binlogs.names)
+            total = sum(map(self._binlogs.size, self._binlogs.names))
             task = bar.add_task(what, total=total)
             yield lambda read: bar.advance(task, read)
 

@@ -33,7 +33,8 @@ def binlog_sets(plan: Plan, topology: Topology | None, binlogs: Sequence[str]) -
             )
     for text in binlogs:
         name, equals, path = text.partition("=")
-        if not equals:
+        # A path or an address can have an equals sign, and the name of a node has no slash.
+        if not equals or "/" in name:
             if len(plan.origins) > 1:
                 origins = ", ".join(plan.origins)
                 raise OptionError(

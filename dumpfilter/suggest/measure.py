@@ -19,10 +19,10 @@ from dumpfilter.dump.tally import Tally
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.fileset import open_file
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.spark_jobs.engines.runner import Runner
-from dumpfilter.spark_jobs.ranges.files import open_file
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, amount_of, blocks_of, grouped
 

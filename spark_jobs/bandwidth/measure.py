@@ -21,9 +21,8 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.index.fileset import BinlogFile
+from dumpfilter.index.fileset import BinlogFile, open_file
 from dumpfilter.index.subjects import Subject, Subjects
-from dumpfilter.spark_jobs.ranges.files import open_file
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Range, blocks_of
 from dumpfilter.spark_jobs.split.assign import RUN_SIZE, Assigner, Share, share_as_chunk

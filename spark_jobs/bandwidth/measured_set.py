@@ -16,14 +16,15 @@ import numpy as np
 
 from dumpfilter.dump.tallied import SubjectFlags, Tallied, flags_of, with_longer_buckets
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
+from dumpfilter.index.addresses import file_name
+from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.spark_jobs.bandwidth.evaluate import ask
 from dumpfilter.spark_jobs.bandwidth.measure import MOST_UNITS, GivenFilter, Measured, MeasureRanges, merged
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner, cores_of
 from dumpfilter.spark_jobs.ranges.file_versions import FileVersion, versions_of
-from dumpfilter.spark_jobs.ranges.files import file_name
-from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_paths, paths_of
+from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_paths
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.ranges.ranges import amount_of, grouped
 from dumpfilter.spark_jobs.split.ownership import schemas_among
@@ -206,7 +207,7 @@ def measure_set(
     Raises BinlogError with file and position for a damaged binlog.
     """
     # The versions are taken before the files are read. A file that somebody changes meanwhile is measured again.
-    paths = paths_of(source)
+    paths = BinlogSet.open(source).addresses
     versions = versions_of(paths)
     indexed = index_paths(paths, run, options)
     return _measured(indexed, versions, {}, slaves, run, options)
@@ -263,7 +264,7 @@ def unchanged(
     """
     if kept.options != options.key:
         return None
-    known = _known(kept, versions_of(paths_of(source)))
+    known = _known(kept, versions_of(BinlogSet.open(source).addresses))
     if len(known) != len(kept.files) or None in known:
         return None
     files = tuple(one for one in known if one is not None)
@@ -287,7 +288,7 @@ def measure_changes(
         return same
     if kept.options != options.key or kept.tallied.given_only or kept.indexed.has_xa:
         return None
-    paths = paths_of(source)
+    paths = BinlogSet.open(source).addresses
     versions = versions_of(paths)
     known = {number: one for number, one in enumerate(_known(kept, versions)) if one is not None}
     if not known:

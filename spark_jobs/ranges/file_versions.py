@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dumpfilter.errors import BinlogError
-from dumpfilter.spark_jobs.ranges.files import open_file
+from dumpfilter.index.fileset import open_file
 
 PROBE = 16 << 10
 """The number of bytes at the beginning and at the end of a file that go into its digest. The beginning has the time at

@@ -14,10 +14,11 @@ from typing import Literal, Protocol
 
 from dumpfilter.binlog.format import Family, FormatDescription, NameRules
 from dumpfilter.errors import BinlogMissing
+from dumpfilter.index.addresses import local_bytes
+from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subject
 from dumpfilter.index.time_spans import TimeSpans, joined
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner
-from dumpfilter.spark_jobs.ranges.files import find_set, local_bytes
 from dumpfilter.spark_jobs.ranges.range_index import (
     RANGE_SIZE,
     FileIndex,
@@ -153,15 +154,6 @@ def skipped_part(skipped: SkippedPart) -> str:
     return f"from {begin} on, since the transaction that begins there is damaged at {damaged_at}"
 
 
-def paths_of(source: str | Path | Sequence[str | Path]) -> list[str]:
-    """Return the paths or URIs of a binlog set's files, in the order in which the server wrote them.
-
-    ``source`` is the set's index file, a directory with an index file, or a list of binlog files. Raises BinlogMissing
-    and OptionError.
-    """
-    return find_set(str(source) if isinstance(source, str | Path) else [str(one) for one in source])
-
-
 def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: ReadOptions) -> IndexedSet:
     """Divide all files of a binlog set into ranges, with a Spark task for each file.
 
@@ -169,7 +161,7 @@ def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: R
     ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` runs the
     tasks. Raises BinlogError with file and position.
     """
-    return index_paths(paths_of(source), run, options)
+    return index_paths(BinlogSet.open(source).addresses, run, options)
 
 
 def index_paths(

@@ -22,12 +22,11 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.errors import BinlogError, BinlogUnreadable, BinlogUnsupported
-from dumpfilter.index.fileset import BinlogFile, SegmentReader
+from dumpfilter.index.fileset import BinlogFile, RemoteFile, SegmentReader, open_file
 from dumpfilter.index.segment import ScannedEvents
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import TimeSpans, joined, spans_of
 from dumpfilter.spark_jobs.engines.steps import step
-from dumpfilter.spark_jobs.ranges.files import RemoteFile, open_file
 from dumpfilter.spark_jobs.ranges.ranges import (
     BLOCK_SIZE,
     NONE_HELD,

@@ -15,8 +15,8 @@ from dumpfilter.dump.by_transaction import (
     Verdicts,
     join,
 )
+from dumpfilter.index.fileset import open_file
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.ranges.files import open_file
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, blocks_of
 from dumpfilter.spark_jobs.simulation.samples import Samples

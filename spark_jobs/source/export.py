@@ -11,7 +11,6 @@ import fcntl
 import os
 import re
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,9 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dumpfilter.binlog.writer import writing
-from dumpfilter.errors import BinlogMissing, OutputError
+from dumpfilter.errors import BinlogMissing
+from dumpfilter.index.addresses import file_name
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner
-from dumpfilter.spark_jobs.ranges.files import file_name
 from dumpfilter.spark_jobs.ranges.range_index import Damage
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import plan_ranges
@@ -76,10 +75,6 @@ def export_events(
     ranges = plan_ranges(asked, on_damage=on_damage)
     if not ranges:
         raise BinlogMissing("no file of the set can be read, so there is nothing to export")
-    paths = dict.fromkeys(one.path for one in ranges)
-    for name, times in Counter(map(file_name, paths)).items():
-        if times > 1:
-            raise OutputError(f"two binlog files have the name {name}: export them into two directories")
     is_new = not output.exists()
     with writing(output):
         output.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from dumpfilter.errors import OptionError
-from dumpfilter.spark_jobs.ranges.files import file_name, find_set, open_file
+from dumpfilter.index.addresses import file_name
+from dumpfilter.index.fileset import BinlogSet, open_file
 from dumpfilter.spark_jobs.ranges.indexing import skipped_part
 from dumpfilter.spark_jobs.ranges.range_index import (
     Damage,
@@ -123,7 +124,7 @@ def plan_ranges(
         cuts = SetCuts.parse(options.cuts)
     else:
         of_file = [] if options.definitions else [one for one in predicates if one.column == "file"]
-        paths = find_set(options.sources)
+        paths = BinlogSet.open(options.sources).addresses
         tasks = [(number, path) for number, path in enumerate(paths) if _may_hold(of_file, path, 0, 1)]
         # Threads can index files in parallel, since the compiled scan and the reads release Python's global lock.
         cuts = cuts_of(in_threads(lambda task: _index(task, len(paths), options), tasks))
@@ -198,7 +199,7 @@ def index_with_spark(spark: SparkSession, path: str | list[str], **options: str)
     """
     asked = {"files": "\n".join(path)} if isinstance(path, list) else {"path": path}
     parsed = SourceOptions.parse({**options, **asked})
-    paths = find_set(parsed.sources)
+    paths = BinlogSet.open(parsed.sources).addresses
     context = spark.sparkContext
     count = len(paths)
     tasks = context.parallelize(list(enumerate(paths)), count)

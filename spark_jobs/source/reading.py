@@ -17,11 +17,10 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.sent_events import SentEvents
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.index.fileset import BinlogFile
+from dumpfilter.index.fileset import BinlogFile, open_file
 from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.rows import RowImageReader
-from dumpfilter.spark_jobs.ranges.files import open_file
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Held, Range, blocks_of
 from dumpfilter.spark_jobs.source.columns import OF_SUBJECTS, EventColumns, EventsOfSegment
 from dumpfilter.spark_jobs.source.images import IMAGES, exploded, image_lists

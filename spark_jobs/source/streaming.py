@@ -20,9 +20,8 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.errors import BinlogError, BinlogMissing, OptionError, PositionError
-from dumpfilter.index.fileset import SegmentReader
+from dumpfilter.index.fileset import BinlogSet, SegmentReader, open_file
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.ranges.files import file_name, find_set, open_file
 from dumpfilter.spark_jobs.ranges.range_index import XaLook
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, blocks_of
 from dumpfilter.spark_jobs.source.options import SourceOptions
@@ -46,8 +45,9 @@ class GrowingSet:
     """
 
     def __init__(self, source: str | list[str]) -> None:
-        self.paths = {file_name(path): path for path in find_set(source)}
-        self.names = list(self.paths)
+        found = BinlogSet.open(source)
+        self.names = found.names
+        self.paths = dict(zip(self.names, found.addresses, strict=True))
 
     def earliest(self) -> Offset:
         """Return the position of the first event of the first file."""

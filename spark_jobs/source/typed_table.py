@@ -19,11 +19,11 @@ from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.rows import RowsHeader, decode_rows_header, decode_table_map
 from dumpfilter.errors import OptionError
+from dumpfilter.index.fileset import open_file
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.rows import Table, describe_table
 from dumpfilter.rows.typed import struct_of, with_names
-from dumpfilter.spark_jobs.ranges.files import open_file
 from dumpfilter.spark_jobs.ranges.ranges import Block, Range, blocks_of
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import in_threads, plan_ranges

@@ -27,10 +27,9 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import rebase_array, writing
 from dumpfilter.dump.chunk import ChunkPlan, render_into
-from dumpfilter.index.fileset import BinlogFile
+from dumpfilter.index.fileset import BinlogFile, open_file
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.engines.steps import step
-from dumpfilter.spark_jobs.ranges.files import open_file
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, blocks_of, memory
 from dumpfilter.spark_jobs.split.assign import (

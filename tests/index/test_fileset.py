@@ -23,6 +23,7 @@ from dumpfilter.errors import (
     BinlogMissing,
     BinlogTruncated,
     BinlogUnsupported,
+    OptionError,
 )
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader, ends_with_rotation, find_index
 from dumpfilter.index.previous_gtids import gtids_before, previous_gtids
@@ -421,3 +422,13 @@ class TestDamage:
             assert reader.next() is None
             os.truncate(path, file.first_event)
             assert reader.next() is None
+
+
+def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    """The later one would take the place of the other without a word."""
+    for directory in ("a", "b"):
+        _set(tmp_path / directory, "bin.000001\n", "bin.000001")
+    files = [tmp_path / directory / "bin.000001" for directory in ("a", "b")]
+    with pytest.raises(OptionError, match=r"two binlog files have the name bin.000001: .*/a/.* and .*/b/"):
+        BinlogSet.open(files)
+    assert BinlogSet.open([files[0], files[0]]).names == ["bin.000001"]

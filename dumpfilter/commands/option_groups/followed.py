@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dumpfilter.commands.option_groups.group import OptionGroup
-from dumpfilter.commands.option_groups.inputs import BINLOGS_HELP, source_of
+from dumpfilter.commands.option_groups.inputs import SERVED_HELP
 from dumpfilter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _PANEL = "Following a running server"
 class FollowedBinlogs(OptionGroup):
     """The binlog set of a master. For a running server, a directory to receive its files into."""
 
-    binlogs: Annotated[list[str], typer.Argument(metavar="BINLOGS", help=BINLOGS_HELP, show_default=False)]
+    binlogs: Annotated[list[str], typer.Argument(metavar="BINLOGS", help=SERVED_HELP, show_default=False)]
     store: Annotated[
         Path | None,
         typer.Option(
@@ -42,9 +42,9 @@ class FollowedBinlogs(OptionGroup):
     ] = "interval"
 
     @property
-    def source(self) -> Path | list[Path]:
+    def source(self) -> Path | list[str]:
         """The files to serve, as the argument for ``BinlogSet.open``."""
-        return source_of(self.binlogs) if self.store is None else self.store
+        return self.binlogs if self.store is None else self.store
 
     def follow(self) -> FollowedSource | None:
         """Return the server to follow, or None for a set of files. Raises OptionError."""

@@ -12,8 +12,11 @@ from dumpfilter.commands.option_groups.group import OptionGroup, until_end_of_co
 
 _HELP = "The binlog set: its index file, its directory, or the files one by one"
 _SERVER = "a running server, mysql://USER@HOST:PORT/ (docs/receiving.md)"
-BINLOGS_HELP = f"{_HELP}; or {_SERVER}."
-"""The help of the argument that names a binlog set."""
+_READ = f"{_HELP}, also as s3a:, hdfs: and file: addresses"
+BINLOGS_HELP = f"{_READ}; or {_SERVER}."
+"""The help of the argument that names a binlog set to read."""
+SERVED_HELP = f"{_HELP}; or {_SERVER}."
+"""The help of the argument that names a binlog set to serve."""
 
 Binlogs = Annotated[list[str], typer.Argument(metavar="BINLOGS", help=f"{_HELP}.", show_default=False)]
 VerifyChecksum = Annotated[bool, typer.Option(help="Verify the events' checksums.")]
@@ -30,17 +33,14 @@ StoreOption = Annotated[
 
 @dataclass(frozen=True)
 class BinlogArguments(OptionGroup):
-    """The binlog set that a command reads, which may be that of a running server."""
+    """The binlog set that a command reads, which may be on another file system, or that of a running server."""
 
     binlogs: Annotated[list[str], typer.Argument(metavar="BINLOGS", help=BINLOGS_HELP, show_default=False)]
     store: StoreOption = None
 
-    def source(self) -> Path | list[Path]:
-        """Return the set as the argument for ``BinlogSet.open``. A server's set is fetched first.
-
-        A single path may be an index file, a directory or a binlog file. Several paths are binlog files.
-        """
-        return source_of(fetched(self.binlogs, self.store))
+    def source(self) -> list[str]:
+        """Return the set as the argument for ``BinlogSet.open``. A server's set is fetched first."""
+        return fetched(self.binlogs, self.store)
 
 
 @dataclass(frozen=True)
@@ -49,33 +49,13 @@ class OptionalBinlogArguments(OptionGroup):
 
     binlogs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="BINLOGS", help=f"{_HELP}; or {_SERVER}; or --statement."),
+        typer.Argument(metavar="BINLOGS", help=f"{_READ}; or {_SERVER}; or --statement."),
     ] = None
     store: StoreOption = None
 
-    def source(self) -> Path | list[Path]:
+    def source(self) -> list[str]:
         """Return the set as the argument for ``BinlogSet.open``. A server's set is fetched first."""
-        return source_of(fetched(self.binlogs or [], self.store))
-
-
-@dataclass(frozen=True)
-class JobBinlogArguments(OptionGroup):
-    """The binlog set of a Spark job, which may be in another file system."""
-
-    binlogs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="BINLOGS",
-            help=f"{_HELP}, also as file:, hdfs: and s3a: addresses; or {_SERVER}.",
-            show_default=False,
-        ),
-    ]
-    store: StoreOption = None
-
-    def source(self) -> str | list[str]:
-        """Return the set as the argument of a job. A server's set is fetched first."""
-        found = fetched(self.binlogs, self.store)
-        return found[0] if len(found) == 1 else found
+        return fetched(self.binlogs or [], self.store)
 
 
 def fetched(binlogs: list[str], store: Path | None) -> list[str]:
@@ -93,9 +73,3 @@ def fetched(binlogs: list[str], store: Path | None) -> list[str]:
 
     files = local_binlogs(binlogs, store, Console(stderr=True, highlight=False))
     return until_end_of_command(files)
-
-
-def source_of(binlogs: list[str]) -> Path | list[Path]:
-    """Return the paths of the command line as the argument for ``BinlogSet.open``."""
-    paths = list(map(Path, binlogs))
-    return paths[0] if len(paths) == 1 else paths

@@ -1,7 +1,7 @@
-"""Access to the binlog files that Spark jobs read, on this machine or on a remote file system such as S3 or HDFS.
+"""The addresses of binlogs, on this machine or on a remote file system such as S3 or HDFS.
 
-A binlog is named by a path or by a URI. The URI's scheme is ``file:``, ``s3a:`` or ``s3:``, ``hdfs:``, or any other
-scheme that pyarrow knows (``gs:``, ``abfss:``). Every Spark task connects to S3 by itself, with the AWS variables of
+An address is a path or a URI. The URI's scheme is ``file:``, ``s3a:`` or ``s3:``, ``hdfs:``, or any other
+scheme that pyarrow knows (``gs:``, ``abfss:``). Every process connects to S3 by itself, with the AWS variables of
 its environment. The query of an S3 URI can set the endpoint, the protocol, the region and anonymous access, for
 example ``?endpoint_override=127.0.0.1:9000&scheme=http&region=eu-west-1&anonymous=true``.
 """
@@ -14,17 +14,10 @@ import os
 import posixpath
 import re
 from collections.abc import Sequence
-from io import BytesIO
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-import numpy as np
-import numpy.typing as npt
-
-from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.errors import BinlogMissing, ConnectionLost, OptionError
-from dumpfilter.index.fileset import BinlogFile, BinlogSet, kept_beside
 from dumpfilter.index.index_file import MAX_INDEX, parse_index
 
 HEAD = 64 << 10
@@ -37,56 +30,17 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _S3_OPTIONS = frozenset({"region", "scheme", "endpoint_override", "anonymous"})
 
 
-def open_file(path: str) -> BinlogFile:
-    """Open a binlog file, given its path on this machine or its URI (such as ``s3a://bucket/binlog.000001``), and
-    read its format description event. Raises BinlogError."""
-    local = _local(path)
-    return RemoteFile(path) if local is None else BinlogFile(Path(local))
-
-
-def find_set(source: str | Sequence[str]) -> list[str]:
-    """Return the paths or URIs of all files of a binlog set, in the order in which the server wrote them.
-
-    ``source`` is an index file, a directory with exactly one index file, or a list of binlog files. Each is a path or a
-    URI. A pattern such as ``binlog.0000*`` stands for the binlog files of one directory that match, in the order of
-    their numbers. Raises BinlogMissing when a file is missing, and OptionError for a URI with a syntax error or a
-    wrong option.
-    """
-    given = [one for path in ([source] if isinstance(source, str) else source) for one in _matching(path)]
-    local = [_local(one) for one in given]
-    if len(given) == 1:
-        if local[0] is None:
-            return _remote_set(given[0])
-        binlogs = BinlogSet.open(local[0])
-        return [str(binlogs.path(name).resolve()) for name in binlogs.names]
-    found = []
-    names = {file_name(one) for one in given}
-    for one, path in zip(given, local, strict=True):
-        if kept_beside(file_name(one), names):
-            continue
-        # A single path may name an index file or a directory. In a list each path must name a binlog file.
-        found += (
-            _remote_files([one])
-            if path is None
-            else [str(BinlogSet.open([path]).path(Path(path).name).resolve())]
-        )
-    if not found:
-        raise BinlogMissing("no binlog is named")
-    return found
-
-
-def _matching(path: str) -> list[str]:
+def matching(path: str) -> list[str]:
     """Return the binlog files that match a pattern, or the path itself if it is no pattern.
 
     A pattern is a path or URI whose last part has one of ``*?[``. In a URI the question mark begins the query, so it is
     no wildcard there. Raises BinlogMissing when nothing matches.
     """
-    is_uri = _SCHEME.match(path) is not None
-    where, mark, query = path.partition("?") if is_uri else (path, "", "")
+    where, mark, query = path.partition("?") if is_uri(path) else (path, "", "")
     directory, slash, pattern = where.rpartition("/")
     if not _WILDCARD.search(pattern):
         return [path]
-    local = _local(where)
+    local = local_path(where)
     if local is not None and os.path.exists(local):
         return [path]
     try:
@@ -119,7 +73,7 @@ def file_name(path: str) -> str:
     >>> file_name("/var/lib/mysql/bin.000001"), file_name("s3a://bucket/logs/bin.000002?region=eu-west-1")
     ('bin.000001', 'bin.000002')
     """
-    if _SCHEME.match(path):
+    if is_uri(path):
         path = unquote(urlsplit(path).path)
     return posixpath.basename(path)
 
@@ -128,7 +82,7 @@ def local_bytes(paths: Sequence[str]) -> int | None:
     """Return the total size of files on this machine, bytes. None if a file is remote or its size cannot be read."""
     total = 0
     for one in paths:
-        path = _local(one)
+        path = local_path(one)
         if path is None:
             return None
         try:
@@ -138,8 +92,22 @@ def local_bytes(paths: Sequence[str]) -> int | None:
     return total
 
 
-def _local(path: str) -> str | None:
-    if not _SCHEME.match(path):
+def not_here(uri: str) -> OptionError:
+    """Return the error of an address where only a path of this machine will do."""
+    return OptionError(
+        f"{uri}: dumpfilter only reads binlogs at such an address; name a path on this machine, and copy the files "
+        "from or to the address"
+    )
+
+
+def is_uri(path: str) -> bool:
+    """Tell whether a path is a URI."""
+    return _SCHEME.match(path) is not None
+
+
+def local_path(path: str) -> str | None:
+    """Return the path on this machine of a path or a ``file:`` URI; None for a URI of a remote file system."""
+    if not is_uri(path):
         return path
     parts = urlsplit(path)
     if parts.scheme != "file":
@@ -149,33 +117,22 @@ def _local(path: str) -> str | None:
     return unquote(parts.path)
 
 
-class RemoteFile(BinlogFile):
-    """A binlog file on a remote file system. A later growth of the file is not seen, since the size is read once,
-    when the file is opened.
+class RemoteContent:
+    """The content of an open file on a remote file system. A later growth of the file is not seen, since the size is
+    read once, when the file is opened.
 
-    Raises BinlogError when the file cannot be opened, and ConnectionLost when a read fails.
+    Raises BinlogMissing when the file cannot be opened, and ConnectionLost when a read fails.
     """
 
     def __init__(self, uri: str) -> None:
-        self.name = file_name(uri)
-        self.path = Path(self.name)
         self._uri = uri
         try:
             self._system, self._key = _file_system(uri)
             self._source = self._system.open_input_file(self._key)
-            self._size = int(self._source.size())
-            self._head = bytes(self._source.read_at(min(HEAD, self._size), 0))
+            self.size = int(self._source.size())
+            self.head = bytes(self._source.read_at(min(HEAD, self.size), 0))
         except OSError as error:
             raise _missing(uri, error) from None
-        try:
-            self.format_description = read_format_description(BytesIO(self._head), file=self.name)
-        except BaseException:
-            self._source.close()
-            raise
-
-    @property
-    def size(self) -> int:
-        return self._size
 
     @property
     def modified(self) -> int:
@@ -186,18 +143,11 @@ class RemoteFile(BinlogFile):
         except OSError as error:
             raise _missing(self._uri, error) from None
 
-    def read_up_to(self, offset: int, length: int) -> bytes:
-        if offset + length <= len(self._head):
-            return self._head[offset : offset + length]
-        return self._read(offset, length)
-
-    def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> int:
-        got = self._read(offset, buffer.size)
-        buffer[: len(got)] = np.frombuffer(got, np.uint8)
-        return len(got)
-
-    def _read(self, offset: int, length: int) -> bytes:
-        length = min(length, self._size - offset)
+    def read(self, offset: int, length: int) -> bytes:
+        """Return ``length`` bytes of the file from ``offset`` on, or fewer at the end of the file."""
+        if offset + length <= len(self.head):
+            return self.head[offset : offset + length]
+        length = min(length, self.size - offset)
         if length <= 0:
             return b""
         try:
@@ -211,7 +161,24 @@ class RemoteFile(BinlogFile):
         self._source.close()
 
 
-def _remote_set(uri: str) -> list[str]:
+def remote_size(uri: str) -> int:
+    """Return the size of a file on a remote file system, bytes. Raises BinlogMissing when there is no such file."""
+    system, key = _file_system(uri)
+    try:
+        found = system.get_file_info(key)
+    except OSError as error:
+        raise _missing(uri, error) from None
+    if found.type.name != "File":
+        raise BinlogMissing("no such file", file=uri)
+    return int(found.size)
+
+
+def remote_set(uri: str) -> list[str]:
+    """Return the URIs of the files of a binlog set on a remote file system, in order.
+
+    ``uri`` is the set's index file, a directory with one index file, or one binlog file. Raises BinlogMissing when a
+    file is missing, and OptionError for a URI with a syntax error or a wrong option.
+    """
     if not uri.partition("?")[0].endswith(".index"):
         system, key = _file_system(uri)
         try:
@@ -235,17 +202,6 @@ def _remote_set(uri: str) -> list[str]:
     if not found:
         raise BinlogMissing("the index names no binlog", file=uri)
     return found
-
-
-def _remote_files(uris: Sequence[str]) -> list[str]:
-    for uri in uris:
-        system, key = _file_system(uri)
-        try:
-            if system.get_file_info(key).type.name != "File":
-                raise BinlogMissing("no such file", file=uri)
-        except OSError as error:
-            raise _missing(uri, error) from None
-    return list(uris)
 
 
 def _only_index(system: Any, key: str, uri: str) -> str:

@@ -11,8 +11,8 @@ import pytest
 
 from dumpfilter.binlog.events import GTID_INDEX_MAGIC
 from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated, ConnectionLost, OptionError
-from dumpfilter.index.fileset import BinlogFile, BinlogSet
-from dumpfilter.spark_jobs.ranges.files import file_name, find_set, open_file
+from dumpfilter.index.addresses import file_name
+from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file
 from dumpfilter.spark_jobs.ranges.range_index import REMOTE_BLOCK_SIZE, index_file
 from dumpfilter.workload.generate import generate
 from tests.spark_jobs.s3_server import ObjectStore, object_store
@@ -34,6 +34,10 @@ def store() -> Iterator[ObjectStore]:
 @pytest.fixture
 def query(store: ObjectStore) -> str:
     return f"?endpoint_override={store.endpoint}&scheme=http&region=us-east-1&anonymous=true"
+
+
+def find_set(source: str | list[str]) -> list[str]:
+    return BinlogSet.open(source).addresses
 
 
 # On this machine.
