@@ -44,20 +44,16 @@ def test_a_command_reads_there_what_it_reads_here(command: list[str], address: s
         assert (there.returncode, there.stdout) == (here.returncode, here.stdout), there.stderr
 
 
-@pytest.mark.parametrize(
-    ("command", "files"), [(["binlog", "--raw"], 4), (["split", "--engine", "local"], 23), (["export"], 3)]
-)
-def test_files_from_there_are_those_from_here(
-    command: list[str], files: int, address: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("command", [["binlog", "--raw"], ["split", "--engine", "local"], ["export"]])
+def test_files_from_there_are_those_from_here(command: list[str], address: str, tmp_path: Path) -> None:
     for name, source in (("here", SET), ("there", address.format(""))):
         assert run(command[0], source, *command[1:], "--output", tmp_path / name).returncode == 0
     here, there = (
         {path.relative_to(tmp_path / name): path for path in (tmp_path / name).rglob("*") if path.is_file()}
         for name in ("here", "there")
     )
+    assert here
     assert here.keys() == there.keys()
-    assert len(here) == files
     binlogs = [name for name in here if name.suffix.lstrip(".").isdigit()]
     assert [here[name].read_bytes() for name in binlogs] == [there[name].read_bytes() for name in binlogs]
 
