@@ -22,10 +22,12 @@ from dumpfilter.master.advance import (
     place_in,
     step_from,
 )
+from dumpfilter.master.ahead import Wanted, check_gtids
 from dumpfilter.master.chunks import GrpcEncoding
 from dumpfilter.master.drain import Drains
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.logged import Logged
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
@@ -118,6 +120,7 @@ class Dump:
         self._register = register
         self._slave = slave
         self._start = start
+        self._unknown_domains = start.unknown_domains
         self._drains = drains or Drains()
         self._once = options.once
         self.chunk_size = options.chunk_size or DEFAULT_CHUNK_SIZE
@@ -206,6 +209,7 @@ class Dump:
                     yield self._announce(place, before)
             step = await self._step(place)
             if step is not None:
+                await self._check_new_domains(step)
                 async for message in self._of_step(step):
                     yield message
                 if self._changed and self._goes_back:
@@ -222,6 +226,7 @@ class Dump:
                 continue
             # The binlog ends inside a transaction, whose end may be far away.
             self._drains.check(self._slave)
+            await self._check_goes_on(place)
             # The messages that follow have no events, also right behind the message with which the dump began.
             self.reached = self.reached._replace(is_beginning=False)
             if self._once:
@@ -269,7 +274,8 @@ class Dump:
                 # The binlog may have grown since another dump last looked.
                 step = await self._reader.call(lambda: step_from(self._store, place))
         else:
-            patience = 0 if self._is_drained else max(self._heartbeat_in, 0)
+            is_over = self._is_drained or self._store.ended() is not None
+            patience = 0 if is_over else max(self._heartbeat_in, 0)
             step = await self._reader.step(place, patience, self._signal)
         if step is None or not self._own.touches(step.reach):
             return step
@@ -278,6 +284,24 @@ class Dump:
         if step is not None:
             step.after = self._reader.known(self._own.shared(step.after))
         return step
+
+    async def _check_goes_on(self, place: DumpPlace) -> None:
+        """Raise the store's error at the end of a binlog to which nothing will ever be added."""
+        ended = self._store.ended()
+        if ended is not None and await self._reader.call(lambda: step_from(self._store, place)) is None:
+            raise ended
+
+    async def _check_new_domains(self, step: Step) -> None:
+        """Check a MariaDB slave's GTID again when its domain appears in the binlog. Raises ReplicaAhead."""
+        gtids = self._start.gtid_set
+        if not self._unknown_domains or gtids is None:
+            return
+        sources = self._store.sources
+        domains = {sources.key(source, "mariadb")[0] for source in step.reach.gtids}
+        if domains & self._unknown_domains:
+            self._unknown_domains -= domains
+            wanted = Wanted(gtids)
+            await self._reader.call(lambda: check_gtids(wanted, self._store.logged() or Logged(), ""))
 
     async def _of_step(self, step: Step) -> AsyncIterator[bytes]:
         """Yield the messages of a step, up to a change of filter with which the dump goes back."""

@@ -10,6 +10,7 @@ from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.dump.thread import check_start
 from dumpfilter.errors import PositionError
 from dumpfilter.index.previous_gtids import gtids_before
+from dumpfilter.master.ahead import Wanted, unknown_domains
 from dumpfilter.master.relay_starts import relay_start
 from dumpfilter.master.store import BinlogStore, add_transactions
 from dumpfilter.options.defaults import FIRST_EVENT
@@ -29,6 +30,8 @@ class DumpStart:
     """
     told: int | None = None
     """The writer's position that the slave named, if a Gap event of a relay log begins at ``position`` and has it."""
+    unknown_domains: frozenset[int] = frozenset()
+    """The domains of the slave's GTIDs (MariaDB) of which the binlog has no transaction yet."""
 
 
 def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
@@ -47,6 +50,14 @@ def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
     if request.except_gtids:
         return replace(start, gtid_set=parse_gtid_set(request.except_gtids, family=store.family))
     return start
+
+
+def wanted_by(request: pb.DumpRequest, store: BinlogStore) -> Wanted:
+    """Return the place at which a slave's request asks to begin. Raises GtidError."""
+    if request.WhichOneof("start") == "gtid_set":
+        return Wanted(parse_gtid_set(request.gtid_set, family=store.family))
+    place = getattr(request, "from")
+    return Wanted(None, place.file, int(place.position))
 
 
 def _start_of_chain(request: pb.DumpRequest, file: str, position: int, store: BinlogStore) -> DumpStart:
@@ -77,7 +88,7 @@ def start_after(have: GtidSet, store: BinlogStore) -> DumpStart:
     Raises PositionError when the slave lacks GTIDs that the master has purged.
     """
     file = _file_for(have, store)
-    return DumpStart(file, store.first_position(file), have)
+    return DumpStart(file, store.first_position(file), have, unknown_domains=unknown_domains(have, store))
 
 
 def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
@@ -136,7 +147,7 @@ def _check_has_earlier(request: pb.DumpRequest, store: BinlogStore) -> None:
     PositionError.
     """
     first = store.binlogs.names[0]
-    logged, received = gtids_before(store.open_file(first).file)
+    logged, received, _ = gtids_before(store.open_file(first).file)
     if not received:
         return
     have = parse_gtid_set(request.received_gtids or request.except_gtids, family=store.family)

@@ -79,6 +79,9 @@ class MasterServer:
         self.service = DumpFilterService(
             self.reader, write_filter=write_filter, config=config, limits=self._limits
         )
+        if source is not None:
+            store.upstream, store.ended = source.ask_logged, source.ended
+            source.on_ended = self._wake_dumps
         self.service.drains.on_change.append(self._tell_drained)
         self._thread.start()
         try:
@@ -159,6 +162,11 @@ class MasterServer:
             serving=lambda: self.is_serving and not service.stopping,
             replicas=lambda: None if self.count_replicas is None else self.count_replicas(),
         )
+
+    def _wake_dumps(self) -> None:
+        """Wake the dumps that wait for new events. Any thread may call this method."""
+        for slave in self.service.register.all():
+            slave.notify()
 
     def _tell_drained(self) -> None:
         """Tell the health service whether all slaves are drained."""

@@ -21,9 +21,10 @@ from dumpfilter.filter.convert import (
 )
 from dumpfilter.master import dump as dumps
 from dumpfilter.master.access import Access, AccessDenied, TryLater
+from dumpfilter.master.ahead import check_place
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.drain import Applicant, Drained, Drains
-from dumpfilter.master.dump_start import DumpStart, check_boundary, start_at, start_of
+from dumpfilter.master.dump_start import DumpStart, check_boundary, start_at, start_of, wanted_by
 from dumpfilter.master.filter_warnings import FilterWarnings
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.imposed import ImposedFilter, imposed_on
@@ -286,6 +287,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     async def Dump(self, request: pb.DumpRequest, context: Context) -> AsyncIterator[bytes]:
         """Stream the filtered binlog to a slave in chunks, from the position or GTID set that the slave sent."""
         slave = await self._answer(context, lambda: self.register.get(request.slave_id))
+        try:
+            await check_place(wanted_by(request, self.store), self.reader, self.master_uuid)
+        except DumpfilterError as error:
+            await abort(context, error)
         start = await self._answer(context, lambda: start_of(request, self.store))
         try:
             dump = self._begin_dump(request, slave, start)

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.binlog.gtid import MariadbGtid, MariadbGtidSet, MysqlGtidSet
+from dumpfilter.errors import BinlogError, DumpfilterError, SourcePurged, SourceReplaced, SourceStreamDamaged
+from dumpfilter.master.logged import Logged
 from dumpfilter.printable import printable
+from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.follow import Follower, FollowOptions
+from dumpfilter.receiver.login import SourceConnection
 from dumpfilter.receiver.store import BinlogDirectory, Sync
-from dumpfilter.receiver.stream import SourceFacts
+from dumpfilter.receiver.stream import SourceFacts, ask_facts
 from dumpfilter.receiver.url import SourceUrl
 
 log = structlog.get_logger("dumpfilter.master")
@@ -27,6 +31,9 @@ _RETRY_SECONDS = 30.0
 
 _LONGEST_WAIT = 15.0
 """The longest wait between two attempts to reach a lost source, seconds."""
+
+_ENDED = (SourceReplaced, SourcePurged)
+"""The errors of a source whose binlog never goes on where the store ends."""
 
 _END_SECONDS = 20.0
 """The longest wait for the end of the thread, seconds. A login that is under way may take half of it."""
@@ -39,6 +46,15 @@ class FollowedSource:
     url: SourceUrl
     directory: Path
     sync: Sync = Sync.INTERVAL
+    keeps_waiting: bool = False
+    """Whether slaves and replicas wait for events when the source cannot go on where the store ends.
+
+    Otherwise their dumps end with an error, after all that the store has.
+    """
+
+
+class SourceEnded(BinlogError):
+    """An error about a binlog that nothing will be added to, because its source has begun anew or lost files."""
 
 
 class SourceThread:
@@ -49,6 +65,10 @@ class SourceThread:
         self._has_files = threading.Event()
         self._is_new = not self._store.names
         self._retry_seconds = retry_seconds
+        self._keeps_waiting = source.keeps_waiting
+        self._asking = threading.Lock()
+        self.on_ended: Callable[[], None] = lambda: None
+        """The function that is called when :attr:`ended` has become an error."""
         self.error: DumpfilterError | None = None
         """The error for which nothing is received, if it does not pass by itself."""
         self.follower = Follower(
@@ -75,6 +95,30 @@ class SourceThread:
         if self.is_connected:
             return "receiving"
         return "connecting" if self.error is None else "failed"
+
+    def ended(self) -> SourceEnded | None:
+        """Return the error of a source that cannot go on where the store ends, unless slaves shall wait."""
+        if self._keeps_waiting or not isinstance(self.error, _ENDED):
+            return None
+        return SourceEnded(
+            f"the source of this master cannot go on after this place: {self.error}. Set this slave up again from a "
+            "backup of the source, and the master with an empty --store"
+        )
+
+    def ask_logged(self) -> Logged:
+        """Ask the source for the GTIDs that it has logged, over a connection of its own. Raises DumpfilterError."""
+        url = self.follower.url
+        with self._asking:
+            connection = SourceConnection(url, find_credentials(url))
+            try:
+                facts = ask_facts(connection)
+                if self._store.source is not None:
+                    self._store.source.check_is(
+                        facts.family, facts.server_uuid, str(url), self._store.directory
+                    )
+                return _ask_logged(connection, facts)
+            finally:
+                connection.close()
 
     def _forget_error(self, facts: SourceFacts) -> None:
         del facts
@@ -113,6 +157,8 @@ class SourceThread:
                     error=printable(str(error), 500),
                     hint="the master goes on to serve what the store has, and tries the source again",
                 )
+            if self.ended() is not None:
+                self.on_ended()
         finally:
             self._has_files.set()
 
@@ -121,6 +167,26 @@ class SourceThread:
         self._stopped.set()
         self.follower.stop()
         self._thread.join(_END_SECONDS)
+
+
+def _ask_logged(connection: SourceConnection, facts: SourceFacts) -> Logged:
+    end = facts.logs[-1] if facts.logs else None
+    if facts.family == "mysql":
+        return Logged(MysqlGtidSet.parse(_value(connection, "gtid_executed")), end=end)
+    state, position = (
+        [MariadbGtid.parse(each) for each in _value(connection, name).split(",") if each]
+        for name in ("gtid_binlog_state", "gtid_slave_pos")
+    )
+    logged = Logged(MariadbGtidSet(), slave_position=frozenset(position), end=end)
+    logged.list(state)
+    return logged
+
+
+def _value(connection: SourceConnection, variable: str) -> str:
+    rows = connection.ask(f"SELECT @@GLOBAL.{variable}")
+    if len(rows) != 1 or len(rows[0]) != 1:
+        raise SourceStreamDamaged(f"{connection.url}: {variable}: the source answered {len(rows)} rows")
+    return str(rows[0][0] or "")
 
 
 @contextlib.contextmanager

@@ -20,12 +20,13 @@ from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers, add_run
 from dumpfilter.errors import BinlogError, BinlogMissing, BinlogTruncated, BinlogUnsupported, DumpfilterError
 from dumpfilter.index.fileset import BinlogSet, identity_of
-from dumpfilter.index.previous_gtids import previous_gtids
+from dumpfilter.index.previous_gtids import gtids_before, previous_gtids
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import ALWAYS
 from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.logged import Logged
 from dumpfilter.master.measurements import CacheState
 from dumpfilter.master.segment_cache import CACHE_BYTES, SegmentCache
 from dumpfilter.master.watcher import Watcher
@@ -65,6 +66,15 @@ class BinlogStore:
         self._watcher = Watcher(self.binlogs.growth)
         self.on_forgotten: Callable[[Sequence[IndexedFile]], None] = lambda files: None
         """The function that is called with files that :meth:`forget_files` has removed, in any thread."""
+        self.upstream: Callable[[], Logged] | None = None
+        """The function that asks the server from which the set is received for its logged GTIDs; None for no server.
+
+        It raises DumpfilterError for a server that cannot be asked.
+        """
+        self.ended: Callable[[], BinlogError | None] = lambda: None
+        """The function that returns an error if nothing will ever be added to the set, and otherwise None."""
+        self._logged: tuple[IndexedFile, int, Logged] | None = None
+        self._logging = threading.Lock()
         self._ahead = ThreadPoolExecutor(1, "binlog-scan-ahead")
         self._forgotten_bytes = 0
         self._forgotten_events = 0
@@ -242,16 +252,30 @@ class BinlogStore:
         They are the GTIDs that the newest file names at its beginning, and those of its whole transactions. Return None
         when the newest file does not begin with a GTID set. Raises BinlogError where that file is damaged.
         """
-        name = self.binlogs.names[-1]
-        indexed = self.open_file(name)
-        found = previous_gtids(indexed.file)
-        if found is None:
-            return None
-        position = indexed.file.first_event
-        while (segment := self.segment_of(indexed, position)) is not None:
-            add_transactions(found, segment, self.sources)
-            position = segment.end
-        return found
+        logged = self.logged()
+        return None if logged is None else logged.gtids
+
+    def logged(self) -> Logged | None:
+        """Return the GTIDs that the server has logged so far, as :meth:`gtids`.
+
+        Only what has been written since the last call is scanned. Raises BinlogError.
+        """
+        indexed = self.open_file(self.binlogs.names[-1])
+        with self._logging:
+            if self._logged is not None and self._logged[0] is indexed:
+                _, position, found = self._logged
+            else:
+                before = gtids_before(indexed.file)
+                gtids = before.all
+                if gtids is None:
+                    return None
+                position, found = indexed.file.first_event, Logged(gtids)
+                found.list(before.listed)
+            while (segment := self.segment_of(indexed, position)) is not None:
+                found.add(segment, self.sources)
+                position = segment.end
+                self._logged = indexed, position, found
+            return found.copy()
 
     def next_file(self, name: str, position: int | None = None) -> str | None:
         """Return the name of the file after the file ``name``, as :meth:`file_following`."""

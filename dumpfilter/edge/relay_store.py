@@ -6,9 +6,10 @@ from pathlib import Path
 
 from dumpfilter.binlog.gtid import GtidSet, MysqlGtidSet
 from dumpfilter.edge.relay_set import ReceivedEnd, RelaySet
-from dumpfilter.errors import PositionError
+from dumpfilter.errors import BinlogUnreadable, PositionError
 from dumpfilter.index.previous_gtids import gtids_before
 from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.logged import Logged
 from dumpfilter.master.store import BinlogStore
 
 _UNKNOWN = (
@@ -16,6 +17,10 @@ _UNKNOWN = (
     "start the slave with --auto-position or at the beginning of a file (CHANGE REPLICATION SOURCE TO "
     "SOURCE_AUTO_POSITION=1), or wait until its master begins another binlog file"
 )
+
+
+def _cannot_ask() -> Logged:
+    raise BinlogUnreadable("the slave may not have received everything from its master", momentary=True)
 
 
 class RelayStore(BinlogStore):
@@ -28,6 +33,7 @@ class RelayStore(BinlogStore):
     def __init__(self, directory: Path, end: ReceivedEnd, *, is_complete: bool) -> None:
         self._is_complete = is_complete
         super().__init__(RelaySet(directory, end))
+        self.upstream = _cannot_ask
 
     def previous_gtids(self, name: str) -> GtidSet | None:
         """Return the GTIDs that no file from ``name`` on has. A replica must have these GTIDs if its dump begins there.
@@ -41,7 +47,7 @@ class RelayStore(BinlogStore):
             return before
         names = self.binlogs.names
         for later in names[names.index(name) + 1 :]:
-            logged, received = gtids_before(self.open_file(later).file)
+            logged, received, _ = gtids_before(self.open_file(later).file)
             # MariaDB's positions do not tell where the slave began.
             if isinstance(logged, MysqlGtidSet):
                 return logged if received is None else logged - received

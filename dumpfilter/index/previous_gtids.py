@@ -11,7 +11,14 @@ from typing import NamedTuple
 from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, EventHeader, EventType, event_name
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gap_events import Head, decode_ignorable
-from dumpfilter.binlog.gtid import GtidSet, decode_gtid_list, decode_previous_gtids, parse_gtid_set
+from dumpfilter.binlog.gtid import (
+    GtidSet,
+    MariadbGtid,
+    MariadbGtidSet,
+    decode_gtid_list,
+    decode_previous_gtids,
+    parse_gtid_set,
+)
 from dumpfilter.errors import BinlogCorrupt, BinlogError
 from dumpfilter.index.fileset import BinlogFile
 
@@ -25,6 +32,15 @@ class GtidsBefore(NamedTuple):
     """The GTIDs that the server had logged before: of the Previous_gtids or Gtid_list event, or None without one."""
     received: GtidSet | None
     """The GTIDs that a slave had received before its relay log file. None without any, and in a server's binlog."""
+    listed: tuple[MariadbGtid, ...] = ()
+    """The last GTID of each domain and server before the file, those of a domain in the order of their logging."""
+
+    @property
+    def all(self) -> GtidSet | None:
+        """All GTIDs before the file, or None if no event tells them."""
+        if self.logged is None or self.received is None:
+            return self.received if self.logged is None else self.logged
+        return self.logged | self.received
 
 
 def previous_gtids(file: BinlogFile) -> GtidSet | None:
@@ -34,10 +50,7 @@ def previous_gtids(file: BinlogFile) -> GtidSet | None:
     no such event, so that the result is None. The result is also None for a relay log file without the event whose
     slave had received nothing before the file. Raises BinlogCorrupt.
     """
-    logged, received = gtids_before(file)
-    if logged is None or received is None:
-        return received if logged is None else logged
-    return logged | received
+    return gtids_before(file).all
 
 
 def gtids_before(file: BinlogFile) -> GtidsBefore:
@@ -56,14 +69,19 @@ def gtids_before(file: BinlogFile) -> GtidsBefore:
         if header.type in _IN_TRANSACTIONS or offset + header.size > file.size:
             break
         if header.type in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
-            return GtidsBefore(_logged(file, offset, header), received)
+            logged, listed = _logged(file, offset, header)
+            return GtidsBefore(logged, received, (*_positions(received), *listed))
         if header.type == EventType.IGNORABLE:
             received = _received(file.read(offset, header.size)[HEADER_LENGTH:end], fd.family) or received
         offset += header.size
-    return GtidsBefore(None, received)
+    return GtidsBefore(None, received, _positions(received))
 
 
-def _logged(file: BinlogFile, offset: int, header: EventHeader) -> GtidSet:
+def _positions(received: GtidSet | None) -> tuple[MariadbGtid, ...]:
+    return received.gtids() if isinstance(received, MariadbGtidSet) else ()
+
+
+def _logged(file: BinlogFile, offset: int, header: EventHeader) -> tuple[GtidSet, tuple[MariadbGtid, ...]]:
     """Return the content of a Previous_gtids or Gtid_list event."""
     fd = file.format_description
     end = header.size - fd.checksum_length
@@ -74,8 +92,9 @@ def _logged(file: BinlogFile, offset: int, header: EventHeader) -> GtidSet:
         )
     try:
         if header.type == EventType.PREVIOUS_GTIDS:
-            return decode_previous_gtids(event[HEADER_LENGTH:end])
-        return decode_gtid_list(event[HEADER_LENGTH:end]).position()
+            return decode_previous_gtids(event[HEADER_LENGTH:end]), ()
+        found = decode_gtid_list(event[HEADER_LENGTH:end])
+        return found.position(), found.gtids
     except BinlogError as error:
         raise error.located(file.name, offset) from None
 

@@ -67,6 +67,14 @@ class StoredSource:
         """Return the facts of a new store, with a random identity. The server id is above any that people choose."""
         return cls(family, server_uuid, address, str(uuid.uuid4()), random_server_id())
 
+    def check_is(self, family: Family, server_uuid: str, address: str, directory: Path) -> None:
+        """Check that a server is the source of the store in a directory. Raises SourceReplaced."""
+        if (self.family, self.server_uuid) != (family, server_uuid):
+            raise SourceReplaced(
+                f"{directory}: the store has the binlogs of {_server(self.family, self.server_uuid)}, and "
+                f"{address} is {_server(family, server_uuid)}; fetch into another directory"
+            )
+
 
 def random_server_id() -> int:
     """Return a random server id in the highest sixteenth of all ids."""
@@ -140,11 +148,8 @@ class BinlogDirectory:
         known = self.source
         if known is None:
             known = StoredSource.new(family, server_uuid, address)
-        elif (known.family, known.server_uuid) != (family, server_uuid):
-            raise SourceReplaced(
-                f"{self.directory}: the store has the binlogs of {_server(known.family, known.server_uuid)}, and "
-                f"{address} is {_server(family, server_uuid)}; fetch into another directory"
-            )
+        else:
+            known.check_is(family, server_uuid, address, self.directory)
         self.remember(replace(known, address=address))
         assert self.source is not None
         return self.source

@@ -81,6 +81,9 @@ class Source:
         return self.server_uuid if name == "server_uuid" else None
 
 
+_ON = (1, "1")
+
+
 class SessionState(NamedTuple):
     """A replica's description of itself in session variables."""
 
@@ -96,6 +99,10 @@ class SessionState(NamedTuple):
     """The GTIDs that a MariaDB replica has. None: file and position tell where the dump begins."""
     until: str | None
     """The GTIDs after which a MariaDB replica wants to stop."""
+    is_strict: bool = False
+    """Whether a MariaDB replica runs with ``gtid_strict_mode``."""
+    ignores_duplicates: bool = False
+    """Whether a MariaDB replica runs with ``gtid_ignore_duplicates``."""
 
 
 class Handshake:
@@ -201,6 +208,8 @@ class Handshake:
             capability=capability if isinstance(capability, int) else 0,
             connect_state=self._text("slave_connect_state"),
             until=self._text("slave_until_gtid"),
+            is_strict=self.variables.get("slave_gtid_strict_mode") in _ON,
+            ignores_duplicates=self.variables.get("slave_gtid_ignore_duplicates") in _ON,
         )
 
     def _either(self, name: str) -> Value:

@@ -16,6 +16,7 @@ from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.console.connection import Com, Connection, Doing
 from dumpfilter.console.wire import ClientGone, Login
 from dumpfilter.errors import DumpfilterError
+from dumpfilter.master.ahead import Wanted, check_place
 from dumpfilter.master.drain import Applicant
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.imposed import imposed_on, peer_address
@@ -191,6 +192,8 @@ class ReplicaConnection(Connection):
                 raise failures.needs_gtids()
 
         check()
+        wanted = Wanted(gtids, request.file, request.position, state.ignores_duplicates)
+        await check_place(wanted, context.reader, context.service.master_uuid)
         start = await context.reader.serve(lambda: self._start(request, state, gtids))
         if start.is_inside and self._is_other_filters(start, slave):
             raise failures.no_such_part(request.file, request.position)
@@ -266,7 +269,7 @@ class ReplicaConnection(Connection):
     def _start(self, request: DumpRequest, state: SessionState, gtids: GtidSet | None) -> ReplicaStart:
         context = self._context
         if gtids is not None:
-            return start_by_gtids(gtids, context.store)
+            return start_by_gtids(gtids, context.store, is_strict=state.is_strict)
         is_computed = context.family == "mariadb" and self._is_replica(state)
         return start_by_position(request.file, request.position, context.store, is_computed=is_computed)
 

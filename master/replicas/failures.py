@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.errors import BinlogMissing, BinlogUnreadable, DumpfilterError
+from dumpfilter.master.ahead import ReplicaAhead
 from dumpfilter.master.drain import Drained
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Unregistered
@@ -17,6 +18,9 @@ from dumpfilter.sql.server_errors import SqlError
 
 MOST_TEXT = 480
 """The longest text of an error, bytes. Replicas keep 512 bytes (``MYSQL_ERRMSG_SIZE``)."""
+
+_LONGEST_OF_SERVERS = 511
+"""The length at which servers cut the texts of their own errors, bytes."""
 
 _ER_CON_COUNT_ERROR = 1040
 _ER_SERVER_SHUTDOWN = 1053
@@ -59,6 +63,8 @@ def failure(error: DumpfilterError) -> SqlError:
     """Return the error that a replica gets when its dump, or its request for one, fails."""
     if isinstance(error, SqlError):
         return error
+    if isinstance(error, ReplicaAhead):
+        return fatal(error.told[:_LONGEST_OF_SERVERS])
     text = _shortened(str(error))
     if isinstance(error, BinlogMissing):
         return fatal(f"Could not find first log file name in binary log index file ({text})")

@@ -15,6 +15,7 @@ from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.dump.exclusion import Exclusion
 from dumpfilter.errors import PositionError
 from dumpfilter.index.segment import Segment
+from dumpfilter.master.ahead import check_no_hole
 from dumpfilter.master.dump_start import DumpStart, start_after, start_at
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.relay_starts import relay_start
@@ -56,14 +57,20 @@ class ReplicaStart:
         return self.told - self.begun if self.is_inside else 0
 
 
-def start_by_gtids(have: GtidSet, store: BinlogStore) -> ReplicaStart:
-    """Return the start for a replica that has the transactions with these GTIDs. Raises SqlError 1236."""
+def start_by_gtids(have: GtidSet, store: BinlogStore, *, is_strict: bool = False) -> ReplicaStart:
+    """Return the start for a replica that has the transactions with these GTIDs.
+
+    With ``is_strict`` (MariaDB's ``gtid_strict_mode``) the binlog must have the replica's last GTIDs themselves. Raises
+    SqlError 1236 and ReplicaAhead.
+    """
     store.refresh()
     try:
         start = start_after(have, store)
     except PositionError:
         before = store.previous_gtids(store.binlogs.names[0])
         raise purged(store.family, "" if before is None else str(before - have)) from None
+    if is_strict:
+        check_no_hole(have, start.file, store)
     return ReplicaStart(
         start, start.position, start.position, has_first_transaction=_has_first_transaction(start, store)
     )

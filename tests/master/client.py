@@ -32,6 +32,9 @@ class Client:
         )
         self.stub = pb_grpc.DumpFilterStub(self.channel)
 
+    def close(self) -> None:
+        self.channel.close()
+
     def register(self, options: list[str] = (), server_id: int = 7, **more: object) -> pb.RegisterResponse:
         definition = filter_to_proto(Filter.from_options(list(options)))
         more.setdefault("uuid", str(uuid.uuid4()))

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from dumpfilter.errors import ConnectionLost, DirectoryBusy, SourceRefused
+from dumpfilter.binlog.gtid import MariadbGtid
+from dumpfilter.errors import (
+    ConnectionLost,
+    DirectoryBusy,
+    SourceRefused,
+    SourceReplaced,
+    SourceStreamDamaged,
+)
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.server import MasterServer
@@ -16,7 +25,10 @@ from dumpfilter.master.source import FollowedSource, SourceThread, following
 from dumpfilter.master.source_metrics import METRICS, SourceCollector
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.receiver.url import parse_source_url
-from tests.receiver.fake_source import FakeSource, error_packet, small_set
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from tests.master.client import TINY, Client
+from tests.master.replicas.serving import MYSQL
+from tests.receiver.fake_source import FakeSource, error_packet, result, small_set
 from tests.slave.driven import wait_until
 
 
@@ -113,3 +125,84 @@ def test_a_master_without_a_source_has_an_empty_table(source: FakeSource, tmp_pa
         assert list(table.rows) == []
     finally:
         server.stop()
+
+
+def _answer(source: FakeSource, **variables: str) -> None:
+    for name, value in variables.items():
+        source.answers[f"SELECT @@GLOBAL.{name}"] = lambda value=value: [result(["v"], [[value]])]  # type: ignore[misc]
+
+
+def test_the_source_tells_its_gtids(source: FakeSource, tmp_path: Path) -> None:
+    with following(followed(source, tmp_path)) as thread:
+        assert thread is not None
+        _answer(source, gtid_executed=f"{source.uuid}:1-7")
+        logged = thread.ask_logged()
+        assert str(logged.gtids) == f"{source.uuid}:1-7"
+        assert logged.end == ("bin.000002", len(source.files["bin.000002"]))
+        source.may_list = False
+        assert thread.ask_logged().end is None
+        source.answers["SELECT @@GLOBAL.gtid_executed"] = lambda: [result(["v"], [])]
+        with pytest.raises(SourceStreamDamaged, match="gtid_executed"):
+            thread.ask_logged()
+        source.uuid = "99999999-2222-3333-4444-555555555555"
+        with pytest.raises(SourceReplaced):
+            thread.ask_logged()
+
+
+def test_mariadb_tells_its_state_and_its_position_as_a_replica(tmp_path: Path) -> None:
+    source = FakeSource(small_set(), version="10.11.6-MariaDB", uuid="")
+    _answer(source, gtid_binlog_state="0-2-5,0-1-9,3-1-1", gtid_slave_pos="0-7-4")
+    try:
+        with following(followed(source, tmp_path)) as thread:
+            assert thread is not None
+            logged = thread.ask_logged()
+    finally:
+        source.close()
+    assert logged.last == {(0, 2): 5, (0, 1): 9, (3, 1): 1}
+    assert logged.newest(0) == 9
+    assert logged.has(MariadbGtid(0, 7, 4))
+    assert not logged.has(MariadbGtid(0, 7, 3))
+
+
+@pytest.mark.parametrize("keeps_waiting", [False, True])
+def test_a_source_that_began_anew_ends_dumps_after_all_that_the_store_has(
+    tmp_path: Path, keeps_waiting: bool
+) -> None:
+    source = FakeSource({path.name: path.read_bytes() for path in sorted(MYSQL.glob("bin.0*"))})
+    *_, newest = source.files
+    end = len(source.files[newest])
+    what = FollowedSource(parse_source_url(source.url), tmp_path, keeps_waiting=keeps_waiting)
+    with contextlib.closing(source), following(what) as thread:
+        assert thread is not None
+        wait_until(
+            lambda: (thread.follower.progress.file, thread.follower.progress.position) == (newest, end)
+        )
+        server = MasterServer(BinlogStore(tmp_path), source=thread, limits=TINY)
+        server.start()
+        client = Client(server)
+        try:
+            chunks = client.dump(client.register().slave_id, once=False, heartbeat_period_ms=10)
+            while (chunk := next(chunks)).file != newest or chunk.end_position != end:
+                pass
+            source.files = {"bin.000001": source.files["bin.000001"]}
+            source.cut()
+            wait_until(lambda: thread.state == "failed")
+            if keeps_waiting:
+                assert all(next(chunks).heartbeat for _ in range(3))
+                return
+            _check_ends(chunks)
+            # A slave that comes later receives all that the store has, and then the error.
+            later = client.dump(client.register(server_id=8).slave_id, once=False)
+            while next(later).end_position != end:
+                pass
+            _check_ends(later)
+        finally:
+            client.close()
+            server.stop()
+
+
+def _check_ends(chunks: Iterator[pb.Chunk]) -> None:
+    with pytest.raises(grpc.RpcError) as refused:
+        list(chunks)
+    assert refused.value.code() is grpc.StatusCode.DATA_LOSS
+    assert "the source of this master cannot go on after this place" in refused.value.details()

@@ -126,10 +126,14 @@ class FakeSource:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self.cut()
+        self._thread.join()
+
+    def cut(self) -> None:
+        """End the connections. Later ones are served."""
         for connection in self._open:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
 
     def _serve(self) -> None:
         threads = []

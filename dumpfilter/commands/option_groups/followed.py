@@ -40,6 +40,14 @@ class FollowedBinlogs(OptionGroup):
             rich_help_panel=_PANEL,
         ),
     ] = "interval"
+    on_source_replaced: Annotated[
+        Literal["stop", "wait"],
+        typer.Option(
+            help="When the server has begun its binlogs anew (RESET, a restored backup) or has purged files that the "
+            "store lacks: stop slaves and replicas with error 1236 at the end of the store, or keep them waiting.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = "stop"
 
     @property
     def source(self) -> Path | list[str]:
@@ -65,4 +73,6 @@ class FollowedBinlogs(OptionGroup):
         from dumpfilter.master.source import FollowedSource
         from dumpfilter.receiver.store import Sync
 
-        return FollowedSource(url, self.store, Sync(self.store_sync))
+        return FollowedSource(
+            url, self.store, Sync(self.store_sync), keeps_waiting=self.on_source_replaced == "wait"
+        )

@@ -80,7 +80,7 @@ def test_every_query_before_a_dump_is_answered(source: Source, talk: list[tuple[
 
 def test_the_variables_say_who_the_replica_is() -> None:
     handshake = Handshake(MYSQL)
-    assert handshake.state == (None, None, "", 0, None, None)
+    assert handshake.state == (None, None, "", 0, None, None, False, False)
     for statement, _ in MYSQL_REPLICA:
         handshake.answer(statement)
     state = handshake.state

@@ -1,0 +1,276 @@
+"""The refusal of replicas and slaves that have transactions which their source does not have, as servers refuse them.
+
+MySQL refuses GTIDs with its own UUID that it has not executed. MariaDB refuses a GTID whose number its binlog has not
+reached for that server, in a domain that it knows. GTIDs of unknown UUIDs and domains are those of other servers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid as uuids
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, MariadbGtidSet, MysqlGtidSet
+from dumpfilter.errors import BinlogError, BinlogUnreadable, DumpfilterError, PositionError
+from dumpfilter.index.previous_gtids import gtids_before
+from dumpfilter.master.logged import Logged
+
+if TYPE_CHECKING:
+    from dumpfilter.master.sharing import Reader
+    from dumpfilter.master.store import BinlogStore
+
+LONGEST_WAIT = 15.0
+"""The longest wait for a store that is behind its source, seconds. The replica then gets an error and tries again."""
+
+_LOOKS = 0.1
+"""The interval at which a replica's place is looked for in a store that is behind, seconds."""
+
+_MOST_NAMED = 300
+"""The length at which the list of GTIDs in an error is cut, characters."""
+
+_MYSQL = (
+    "Replica has more GTIDs than the source has, using the source's SERVER_UUID. This may indicate that the the last "
+    "binary log file was truncated or lost, e.g., after a power failure when sync_binlog != 1. The source may have "
+    "rolled back transactions that were already replicated to the replica. Replicate any transactions that source has "
+    "rolled back from replica to source, and/or commit empty transactions on source to account for transactions that "
+    "have been committed on source but are not included in GTID_EXECUTED."
+)
+_MARIADB = "Error: connecting slave requested to start from GTID {}, which is not in the master's binlog"
+_DIVERGED = (
+    ". Since the master's binlog contains GTIDs with higher sequence numbers, it probably means that the slave has "
+    "diverged due to executing extra erroneous transactions"
+)
+_HOLE = (
+    "The binlog on the master is missing the GTID {} requested by the slave (even though both a prior and a subsequent "
+    "sequence number does exist), and GTID strict mode is enabled"
+)
+
+
+class ReplicaAhead(PositionError):
+    """An error about a replica or slave with GTIDs that its source does not have.
+
+    ``told`` is the text that a server sends for it. ``is_diverged`` says that the source has logged later numbers.
+    """
+
+    def __init__(self, told: str, *, gtids: str = "", is_diverged: bool = False) -> None:
+        shown = gtids if len(gtids) <= _MOST_NAMED else f"{gtids[:_MOST_NAMED]}…"
+        super().__init__(f"{told} The source lacks {shown}." if gtids else told)
+        self.told = told
+        self.is_diverged = is_diverged
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The place at which a replica or slave asks to begin: GTIDs that it has, or a file and a position."""
+
+    gtids: GtidSet | None = None
+    file: str = ""
+    """The file, empty for the first one or if the GTIDs tell."""
+    position: int = 0
+    ignores_duplicates: bool = False
+    """Whether a MariaDB replica may have received GTIDs by another way (``gtid_ignore_duplicates``)."""
+
+
+def check_gtids(wanted: Wanted, logged: Logged, server_uuid: str) -> None:
+    """Raise ReplicaAhead for GTIDs that a server with these logged transactions refuses.
+
+    ``server_uuid`` is the UUID of the MySQL server that wrote the binlog.
+    """
+    if isinstance(wanted.gtids, MysqlGtidSet):
+        _check_mysql(wanted.gtids, logged, server_uuid)
+    elif isinstance(wanted.gtids, MariadbGtidSet):
+        _check_mariadb(wanted.gtids, logged, ignores_duplicates=wanted.ignores_duplicates)
+
+
+def _check_mysql(have: MysqlGtidSet, logged: Logged, server_uuid: str) -> None:
+    own = uuids.UUID(server_uuid).bytes
+    lowest: dict[object, int] = {}
+    for key, first, _ in logged.gtids:
+        lowest.setdefault(key, first)
+    ahead = MysqlGtidSet()
+    for key, first, last in have - logged.gtids:
+        # No binlog file has to hold GTIDs before the first logged one, because SET gtid_purged can name them.
+        if key[0] == own and last >= lowest.get(key, 0):
+            ahead.add_range(key, first, last)
+    if ahead:
+        raise ReplicaAhead(_MYSQL, gtids=str(ahead))
+
+
+def _check_mariadb(have: MariadbGtidSet, logged: Logged, *, ignores_duplicates: bool) -> None:
+    for gtid in have.gtids():
+        newest = logged.newest(gtid.domain_id)
+        if newest is None or logged.has(gtid) or (ignores_duplicates and newest < gtid.seq_no):
+            continue
+        is_diverged = newest >= gtid.seq_no
+        text = _MARIADB.format(gtid) + (_DIVERGED if is_diverged else "")
+        raise ReplicaAhead(text, is_diverged=is_diverged)
+
+
+def unknown_domains(have: GtidSet, store: BinlogStore) -> frozenset[int]:
+    """Return the domains of a MariaDB replica's GTIDs of which the binlog has no transaction yet.
+
+    The dump checks the replica's GTID again when such a domain appears in the binlog.
+    """
+    if not isinstance(have, MariadbGtidSet):
+        return frozenset()
+    logged = _logged(store)
+    if logged is None:
+        return frozenset()
+    return frozenset(gtid.domain_id for gtid in have.gtids() if logged.newest(gtid.domain_id) is None)
+
+
+async def check_place(wanted: Wanted, reader: Reader, server_uuid: str) -> None:
+    """Refuse a replica that is ahead of its source. If only the store is behind its source, wait for the store.
+
+    A place in a file that the source does not have is left to the search for the dump's start. Raises ReplicaAhead, and
+    BinlogUnreadable (momentary) for a store that is still behind, or whose source cannot be asked.
+    """
+    store = reader.store
+    ahead = await reader.serve(lambda: _ahead(wanted, store, server_uuid))
+    if ahead is None:
+        return
+    upstream = store.upstream
+    if upstream is None or (store.is_relay_log and ahead.is_diverged):
+        _refuse(wanted, ahead)
+        return
+    until = time.monotonic() + LONGEST_WAIT
+    source: Logged | None = None
+    try:
+        source = await asyncio.to_thread(upstream)
+    except DumpfilterError as error:
+        reason = f"its source cannot be asked: {error}"
+    else:
+        reason = "its source has more"
+        if (truly := _ahead_of(wanted, source, server_uuid)) is not None:
+            _refuse(wanted, truly)
+            return
+    while time.monotonic() < until:
+        if await reader.serve(lambda: _ahead(wanted, store, server_uuid, source)) is None:
+            return
+        await asyncio.sleep(_LOOKS)
+    raise BinlogUnreadable(
+        f"the binlogs here do not reach the replica's place yet, and {reason}; connect again", momentary=True
+    )
+
+
+def _refuse(wanted: Wanted, ahead: ReplicaAhead) -> None:
+    if wanted.gtids is not None:
+        raise ahead
+
+
+def _ahead(
+    wanted: Wanted, store: BinlogStore, server_uuid: str, source: Logged | None = None
+) -> ReplicaAhead | None:
+    """Return the error for a place after the end of a store. ``source`` is the answer of the store's source."""
+    store.refresh()
+    if wanted.gtids is None:
+        name = store.binlogs.names[-1]
+        if store.is_relay_log or not wanted.file:
+            return None
+        logged: Logged | None = Logged(end=(name, store.open_file(name).file.size))
+    else:
+        logged = _logged(store)
+        if logged is not None and source is not None:
+            logged = replace(logged, slave_position=source.slave_position)
+    if logged is None:
+        return None
+    ahead = _ahead_of(wanted, logged, server_uuid)
+    if ahead is not None and isinstance(wanted.gtids, MariadbGtidSet) and not store.is_relay_log:
+        position = logged.slave_position | _before_first(wanted.gtids, store)
+        ahead = _ahead_of(wanted, replace(logged, slave_position=position), server_uuid)
+    return ahead
+
+
+def _ahead_of(wanted: Wanted, logged: Logged, server_uuid: str) -> ReplicaAhead | None:
+    if wanted.gtids is None:
+        if logged.end is None or not _is_later((wanted.file, wanted.position), logged.end):
+            return None
+        return ReplicaAhead("the place is after the end of the binlog")
+    try:
+        check_gtids(wanted, logged, server_uuid)
+    except ReplicaAhead as ahead:
+        return ahead
+    return None
+
+
+def _before_first(have: MariadbGtidSet, store: BinlogStore) -> frozenset[MariadbGtid]:
+    """Return a replica's GTIDs directly before the first transaction of their domain in the binlog.
+
+    A server that was a replica without log_slave_updates has such GTIDs in gtid_slave_pos, and not in its binlog.
+    """
+    return frozenset(gtid for gtid in have.gtids() if _first_number(gtid.domain_id, store) == gtid.seq_no + 1)
+
+
+def _first_number(domain: int, store: BinlogStore) -> int | None:
+    """Return the number of the first transaction of a domain, or None if it was purged or is not written yet."""
+    names = store.binlogs.names
+
+    def is_before(name: str) -> bool:
+        return any(gtid.domain_id == domain for gtid in gtids_before(store.open_file(name).file).listed)
+
+    found = next((at for at, name in enumerate(names) if is_before(name)), len(names))
+    if not found:
+        return None
+    name = names[found - 1]
+    position = store.first_position(name)
+    while (segment := store.segment_at(name, position)) is not None:
+        for source, number in zip(segment.txn_source.tolist(), segment.txn_number.tolist(), strict=True):
+            if source >= 0 and store.sources.key(source, "mariadb")[0] == domain:
+                return int(number)
+        position = segment.end
+    return None
+
+
+def _is_later(place: tuple[str, int], end: tuple[str, int]) -> bool:
+    """Tell whether a place comes after the end of a binlog, in the newest file or in a later one."""
+    base, _, number = place[0].rpartition(".")
+    newest_base, _, newest = end[0].rpartition(".")
+    if base != newest_base or not (number.isdecimal() and newest.isdecimal()):
+        return False
+    return (int(number), place[1]) > (int(newest), end[1])
+
+
+def _logged(store: BinlogStore) -> Logged | None:
+    """Return the logged GTIDs of a store, or None if its newest file does not tell them."""
+    try:
+        return store.logged()
+    except BinlogError:
+        # The dump itself meets the damage, after it has sent what is whole.
+        return None
+
+
+def check_no_hole(have: GtidSet, file: str, store: BinlogStore) -> None:
+    """Check that each GTID of a replica in strict mode is in the binlog itself. Raises ReplicaAhead.
+
+    ``file`` is the file in which the replica's dump begins. MariaDB refuses a GTID that lies between two numbers of the
+    same server.
+    """
+    logged = _logged(store)
+    if logged is None or not isinstance(have, MariadbGtidSet):
+        return
+    listed = gtids_before(store.open_file(file).file).listed
+    inside = {
+        store.sources.number((gtid.domain_id, gtid.server_id)): gtid
+        for gtid in have.gtids()
+        if gtid not in listed and logged.last.get((gtid.domain_id, gtid.server_id), 0) > gtid.seq_no
+    }
+    position, name = store.first_position(file), file
+    while inside:
+        segment = store.segment_at(name, position)
+        if segment is None:
+            following = store.file_after(name)
+            if following is None:
+                return
+            name, position = following, store.first_position(following)
+            continue
+        position = segment.end
+        for source in inside.keys() & set(segment.txn_source.tolist()):
+            numbers = segment.txn_number[segment.txn_source == source]
+            later = numbers[numbers >= inside[source].seq_no]
+            if not later.size:
+                continue
+            gtid = inside.pop(source)
+            if gtid.seq_no != int(later[0]):
+                raise ReplicaAhead(_HOLE.format(gtid))

@@ -1,0 +1,71 @@
+"""The GTIDs that a server has logged, as far as a binlog set or the server itself tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, MysqlGtidSet
+from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers, add_run
+from dumpfilter.index.segment import Segment
+
+
+@dataclass(frozen=True)
+class Logged:
+    """The GTIDs that a server has logged."""
+
+    gtids: GtidSet = field(default_factory=MysqlGtidSet)
+    """The GTIDs of all logged transactions. Of MariaDB, :attr:`last` counts."""
+    last: dict[tuple[int, int], int] = field(default_factory=dict)
+    """The last number of each domain and server (``gtid_binlog_state`` of MariaDB), the newest of a domain last."""
+    slave_position: frozenset[MariadbGtid] = frozenset()
+    """The GTIDs that a MariaDB server has applied as a replica, and that its own binlog may lack."""
+    end: tuple[str, int] | None = None
+    """The newest binlog file and its size, or None if the server did not tell them."""
+
+    def newest(self, domain: int) -> int | None:
+        """Return the number that was logged last in a domain of MariaDB, or None for a domain without transactions."""
+        return next((number for key, number in reversed(self.last.items()) if key[0] == domain), None)
+
+    def has(self, gtid: MariadbGtid) -> bool:
+        """Tell whether MariaDB accepts a GTID as a replica's position: it has reached the number for that server.
+
+        A GTID with the unknown server 0 may be any server's.
+        """
+        if gtid in self.slave_position:
+            return True
+        return any(
+            number >= gtid.seq_no and domain == gtid.domain_id and gtid.server_id in (0, server)
+            for (domain, server), number in self.last.items()
+        )
+
+    def copy(self) -> Logged:
+        """Return a copy, which later calls of :meth:`add` do not change."""
+        return replace(self, gtids=self.gtids.copy(), last=dict(self.last))
+
+    def list(self, gtids: Sequence[MariadbGtid]) -> None:
+        """Take the GTIDs of a Gtid_list event, which stand in the order of their logging."""
+        for gtid in gtids:
+            self.last[gtid.domain_id, gtid.server_id] = gtid.seq_no
+
+    def add(self, segment: Segment, sources: SourceNumbers) -> None:
+        """Add the GTIDs of all transactions in a segment. In a relay log, dropped transactions count as well."""
+        for number, first, last in segment.dropped.runs.tolist():
+            key = sources.key(number, self.gtids.family)
+            add_run(self.gtids, key, first, last)
+            self._log(key, last)
+        source = segment.txn_source
+        newest: list[tuple[int, int]] = []
+        for number in np.unique(source[source >= 0]).tolist():
+            (of_source,) = np.nonzero(source == number)
+            add_numbers(self.gtids, sources.key(number, self.gtids.family), segment.txn_number[of_source])
+            newest.append((int(of_source[-1]), number))
+        for at, number in sorted(newest):
+            self._log(sources.key(number, self.gtids.family), int(segment.txn_number[at]))
+
+    def _log(self, key: tuple[bytes, str] | tuple[int, int], number: int) -> None:
+        if self.gtids.family == "mariadb":
+            self.last.pop(key, None)  # type: ignore[arg-type]  # a source of MariaDB is a pair of numbers
+            self.last[key] = number  # type: ignore[index]
