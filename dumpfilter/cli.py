@@ -20,6 +20,7 @@ from dumpfilter.commands.demo import demo_command
 from dumpfilter.commands.explain import explain_command
 from dumpfilter.commands.export import export_command
 from dumpfilter.commands.fetch import fetch_command
+from dumpfilter.commands.generate import generate_command
 from dumpfilter.commands.inspect import inspect_command
 from dumpfilter.commands.lint import lint_command
 from dumpfilter.commands.manifest import manifest_command
@@ -64,6 +65,7 @@ app.command("suggest", cls=SubCommand)(suggest_command)
 app.command("simulate", cls=SubCommand)(simulate_command)
 app.command("package-environment", cls=SubCommand)(package_environment_command)
 app.command("inspect", cls=SubCommand)(inspect_command)
+app.command("generate", cls=SubCommand)(generate_command)
 app.command("binlog", cls=SubCommand)(binlog_command)
 app.command("export", cls=SubCommand)(export_command)
 app.command("explain", cls=SubCommand)(explain_command)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.index.inspection import inspect_set
+from dumpfilter.inspection.inspection import inspect_set
 from dumpfilter.testbed.binlogs import WatchedSet, end_of
 from dumpfilter.testbed.errors import NodeIsDown, StartFailed
 from dumpfilter.testbed.ground import Ground
@@ -16,7 +17,7 @@ from dumpfilter.testbed.node import Feed, Goal, TestbedNode
 from dumpfilter.testbed.replay import Replay, Timetable, steady_timetables, timetables
 from dumpfilter.testbed.values import NOWHERE, NodeStatus
 from dumpfilter.topology.model import Node, RecordingNode, WorkloadNode
-from dumpfilter.workload.generate import generate
+from dumpfilter.workload.generate import START, GeneratedSet, Span, generate
 
 
 class Files(TestbedNode):
@@ -56,7 +57,7 @@ class Files(TestbedNode):
         if isinstance(model, WorkloadNode):
             is_whole = model.rate is None and not holds
             made = self.directory / ("binlog" if is_whole else "generated")
-            generated = generate(made, model.size, style=model.style, seed=model.seed)
+            generated = generated_set(model, made)
             source = BinlogSet.open(generated.index)
         else:
             is_whole = model.speed is None and not holds
@@ -114,6 +115,15 @@ class Files(TestbedNode):
             is_done=self.is_done,
             problems=() if error is None else (f"{self.name}: the replay has ended: {error}",),
         )
+
+
+def generated_set(model: WorkloadNode, directory: Path) -> GeneratedSet:
+    """Write the binlog set of a workload.
+
+    The commit times are about those of the replay. A simulation of the saved files then shows what ran.
+    """
+    span = None if model.rate is None else Span(START, max(1, model.size * 8 // model.rate))
+    return generate(directory, model.size, style=model.style, seed=model.seed, span=span)
 
 
 def _timetables(model: RecordingNode | WorkloadNode, source: BinlogSet) -> list[Timetable]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,9 @@ P_STATEMENTS = 5
 P_FOREIGN = 6  # The number of statements in 256 that change another schema than the transaction's first.
 P_TRIGGERS = 7  # The number of statements in 256 that change a second table, as with a trigger.
 P_BULK = 8  # The number of statements in 1024 that have several rows events.
+P_BYTES_A_DAY = 9  # The bytes that the server writes in a day on average. 0: a transaction in each 0.2 ms.
+P_DAILY = 10  # The setting P_DAILY is 1 for traffic that rises and falls with the time of day.
+P_LATEST = 11  # The latest Unix time of a transaction, microseconds.
 SETTINGS = 16
 
 # An int64 array holds the counters that advance with each generated transaction. The constants G_* are the indexes of
@@ -34,6 +38,13 @@ G_TIME = 2  # The Unix time of the next generated transaction, microseconds.
 G_ROW = 3
 G_SEQUENCE = 4  # The sequence_number of MySQL's GTID events, which begins with 1 in each file.
 STATE = 8
+
+DAY = 86_400_000_000
+"""The length of a day, microseconds."""
+DAILY_SWING = 0.7
+"""The part of the mean traffic by which traffic of a day rises and falls."""
+QUIET_AT = 1 / 6
+"""The part of a day, UTC, after which its traffic is lowest."""
 
 # The array `kinds` has one row for each kind of table. The constants K_* are the numbers of its columns.
 K_COLUMNS = 0
@@ -300,6 +311,19 @@ def _write_rows(at, plan, row, seconds, rng, state, settings, world):
 
 
 @njit(cache=True, nogil=True)
+def _pause(rng, size, state, settings):
+    """Return the microseconds between the commit before and that of a transaction of ``size`` bytes."""
+    if not settings[P_BYTES_A_DAY]:
+        return 20 + _below(rng, 400)
+    pace = 1.0
+    if settings[P_DAILY]:
+        of_day = (state[G_TIME] % DAY) / DAY
+        pace -= DAILY_SWING * math.cos(2 * math.pi * (of_day - QUIET_AT))
+    mean = size * DAY / (settings[P_BYTES_A_DAY] * pace)
+    return np.int64(mean * _below(rng, 2001) / 1000)
+
+
+@njit(cache=True, nogil=True)
 def stamp(out, offset, stop, rng, state, settings, world, plan, counts):
     """Write generated transactions into the buffer ``out`` and return the number of bytes written.
 
@@ -334,7 +358,7 @@ def stamp(out, offset, stop, rng, state, settings, world, plan, counts):
         state[G_GNO] += 1
         state[G_XID] += 1
         state[G_SEQUENCE] += 1
-        state[G_TIME] += 20 + _below(rng, 400)
+        state[G_TIME] = min(state[G_TIME] + _pause(rng, total, state, settings), settings[P_LATEST])
         seconds = state[G_TIME] // 1000000
         at = base + _U(used)
         position = offset + used + gtid_size

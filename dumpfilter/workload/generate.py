@@ -13,17 +13,17 @@ The sizes of rows events are log-normal between 60 bytes and 8 KB, with a median
 The mean over all events is about 200 bytes with MySQL and 190 with MariaDB, because the other events are small. The
 popularity of schemas, and of the tables in a schema, follows Zipf's law: 1, 1/2, 1/3 …
 
-In the shell::
+Without a time span, the commits follow one another by 0.2 ms. Over a span, the pause before a commit is random, and in
+proportion to the transaction's bytes.
 
-    python -m dumpfilter.workload.generate DIRECTORY --size 512M --style mysql
+In the shell, ``dumpfilter generate`` writes such a set.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import math
 import uuid as uuids
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist
@@ -42,7 +42,6 @@ from dumpfilter.binlog.gtid import (
 )
 from dumpfilter.binlog.rows import TableMap, encode_table_map
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.options.sizes import parse_size
 from dumpfilter.workload import _stamp as G
 
 Style = Literal["mysql", "mariadb"]
@@ -53,6 +52,13 @@ SERVER_ID = 1
 START = 1_790_000_000
 """The Unix time of the first event of a generated binlog set, seconds."""
 
+_DAY = 86_400
+"""The length of a day, seconds."""
+_ENDS_EARLY = 1.02
+"""The factor by which the traffic of a span is faster than its bytes need.
+
+The pauses are random. Without the factor, many transactions could pile up at the end of the span.
+"""
 _BUFFER = 8 << 20
 _TEXT = 1 << 16
 
@@ -104,6 +110,27 @@ _KINDS = (
     # The generated tables of the fourth kind, as for documents, have a TEXT column.
     _Kind(b"", 1, 2, 8000, 400, bytes([_BLOB]), b"\x02"),
 )
+
+
+@dataclass(frozen=True)
+class Span:
+    """The time over which the commits of a generated set are spread."""
+
+    start: int
+    """The time of the first event, Unix seconds."""
+    seconds: int
+    daily: bool = False
+    """Whether the traffic rises and falls with the time of day."""
+
+    def seconds_at_mean_pace(self) -> float:
+        """Return the seconds in which traffic at its mean pace would have the bytes of the span."""
+        if not self.daily:
+            return self.seconds
+
+        def swing(at: float) -> float:
+            return G.DAILY_SWING * _DAY / (2 * math.pi) * math.sin(2 * math.pi * (at / _DAY - G.QUIET_AT))
+
+        return self.seconds - swing(self.start + self.seconds) + swing(self.start)
 
 
 @dataclass
@@ -166,6 +193,7 @@ def generate(
     file_size: int = 256 << 20,
     base: str = "bin",
     seed: int = 1,
+    span: Span | None = None,
 ) -> GeneratedSet:
     """Write a binlog set of about ``size`` bytes into ``directory``: ``<base>.000001`` … and ``<base>.index``.
 
@@ -178,6 +206,7 @@ def generate(
         file_size: the size after which the next transaction begins a new file (``max_binlog_size``), bytes.
         base: the files' name without number.
         seed: a number from which all random choices follow. Two calls with equal arguments write equal files.
+        span: the time over which the commits are spread. None: a transaction in each 0.2 ms from :data:`START` on.
     """
     directory.mkdir(parents=True, exist_ok=True)
     made = GeneratedSet(directory / f"{base}.index")
@@ -192,8 +221,13 @@ def generate(
     settings[G.P_FOREIGN] = 13
     settings[G.P_TRIGGERS] = 5
     settings[G.P_BULK] = 2
+    settings[G.P_LATEST] = np.iinfo(np.int64).max
+    if span is not None:
+        settings[G.P_BYTES_A_DAY] = max(1, round(_ENDS_EARLY * size * _DAY / span.seconds_at_mean_pace()))
+        settings[G.P_DAILY] = span.daily
+        settings[G.P_LATEST] = (span.start + span.seconds) * 1_000_000
     state = np.zeros(G.STATE, np.int64)
-    state[G.G_TIME] = START * 1_000_000
+    state[G.G_TIME] = (START if span is None else span.start) * 1_000_000
     state[G.G_XID] = 1000
     rng = np.array([seed * 0x9E3779B97F4A7C15 & (2**64 - 1) or 1], np.uint64)
     world = _world(schemas, tables, mariadb=mariadb, seed=seed)
@@ -362,42 +396,3 @@ def _file_head(name: str, state: npt.NDArray[np.int64], *, mariadb: bool, checks
             before.add_range((UUID.bytes, ""), 1, last)
         add(EventType.PREVIOUS_GTIDS, encode_previous_gtids(before), flags=0x80)
     return bytes(head)
-
-
-def main(arguments: Iterator[str] | Sequence[str] | None = None) -> None:
-    """Generate a binlog set as the command line asks, and print its size or, with ``--fraction``, its schemas."""
-    parser = argparse.ArgumentParser(
-        prog="python -m dumpfilter.workload.generate", description="Makes a binlog set."
-    )
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--size", type=parse_size, default="64M", help="bytes, or with K, M, G")
-    parser.add_argument("--style", choices=["mysql", "mariadb"], default="mysql")
-    parser.add_argument("--no-checksum", action="store_true", help="binlog_checksum=NONE")
-    parser.add_argument("--schemas", type=int, default=20)
-    parser.add_argument("--tables", type=int, default=50, help="in each schema")
-    parser.add_argument("--file-size", type=parse_size, default="256M", help="max_binlog_size")
-    parser.add_argument("--base", default="bin")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--fraction", type=float, help="print the schemas that hold about this share (0 to 1), one a line"
-    )
-    options = parser.parse_args(None if arguments is None else list(arguments))
-    made = generate(
-        options.directory,
-        options.size,
-        style=options.style,
-        checksum=not options.no_checksum,
-        schemas=options.schemas,
-        tables=options.tables,
-        file_size=options.file_size,
-        base=options.base,
-        seed=options.seed,
-    )
-    if options.fraction is not None:
-        print("\n".join(made.fraction(options.fraction)))
-    else:
-        print(json.dumps({"index": str(made.index), "bytes": made.bytes, "transactions": made.transactions}))
-
-
-if __name__ == "__main__":
-    main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from dumpfilter.binlog.row_image import ColumnPlan, row_images
 from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.workload.generate import SERVER_ID, Style, generate, main, schemas_for
+from dumpfilter.workload.generate import SERVER_ID, START, Span, Style, generate, schemas_for
+from tests.commands.in_process import run
 
 STYLES = [("mysql", True), ("mysql", False), ("mariadb", True), ("mariadb", False)]
 
@@ -84,9 +86,54 @@ def test_nothing_fits() -> None:
     assert schemas_for({"a": 100}, 0.5) == []
 
 
-def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main([str(tmp_path), "--size", "64K", "--style", "mariadb", "--fraction", "0.3"])
-    printed = capsys.readouterr().out.split()
-    assert printed
-    assert all(name.startswith("shop_") for name in printed)
-    assert (tmp_path / "bin.index").read_text() == "./bin.000001\n"
+def _commit_seconds(index: Path) -> list[int]:
+    return [
+        int(at)
+        for _, segment in BinlogSet.open(index).segments(Subjects(), SourceNumbers())
+        for at in segment.time[segment.txn_event[:-1]][segment.txn_source >= 0]
+    ]
+
+
+@pytest.mark.parametrize("style", ["mysql", "mariadb"])
+def test_commit_times_fill_a_span(tmp_path: Path, style: Style) -> None:
+    begin = 1_700_000_000
+    made = generate(tmp_path, 1 << 20, style=style, span=Span(begin, 86_400, daily=True))
+    times = _commit_seconds(made.index)
+    assert times == sorted(times)
+    assert begin <= times[0] < begin + 3600
+    assert begin + 0.9 * 86_400 < times[-1] <= begin + 86_400
+    # Traffic is lowest at 4 o'clock, UTC, and highest twelve hours later.
+    hours = [at % 86_400 // 3600 for at in times]
+    assert 2 * sum(2 <= hour < 6 for hour in hours) < sum(14 <= hour < 18 for hour in hours)
+
+
+def test_a_steady_span(tmp_path: Path) -> None:
+    made = generate(tmp_path, 1 << 20, span=Span(1_700_000_000, 1000))
+    times = _commit_seconds(made.index)
+    first = sum(at < 1_700_000_500 for at in times)
+    assert 0.4 < first / len(times) < 0.6
+
+
+def test_a_span_changes_only_the_times(tmp_path: Path) -> None:
+    """Without a span, a seed gives the bytes that it always gave."""
+    plain, spread = (
+        generate(tmp_path / name, 1 << 16, span=span) for name, span in (("a", None), ("b", Span(START, 60)))
+    )
+    assert plain.files[0].read_bytes() != spread.files[0].read_bytes()
+    assert _commit_seconds(plain.index)[-1] - START <= 1
+    again = generate(tmp_path / "c", 1 << 16)
+    assert plain.files[0].read_bytes() == again.files[0].read_bytes()
+
+
+def test_command(tmp_path: Path) -> None:
+    begin = int(time.time())
+    made = run("generate", str(tmp_path / "sample"), "--size", "64K", "--hours", "2", "--style", "mariadb")
+    assert made.returncode == 0
+    assert made.stdout.startswith(f"{tmp_path}/sample/binlog.index: ")
+    times = _commit_seconds(tmp_path / "sample" / "binlog.index")
+    assert begin - 7200 <= times[0] <= times[-1] <= int(time.time())
+    again = run("generate", str(tmp_path / "sample"))
+    assert again.returncode != 0
+    assert "name a new directory" in again.stderr
+    assert "--size: 'big' is not a size" in run("generate", str(tmp_path / "x"), "--size", "big").stderr
+    assert not (tmp_path / "x").exists()
