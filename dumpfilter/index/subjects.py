@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.binlog.query import TableName
 from dumpfilter.index import _scan as K
-from dumpfilter.statement.statement import Statement
+from dumpfilter.statement.statement import SchemaAndTable, Statement
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,18 @@ class TableSubject:
 
     database: str
     table: str
+
+    def tables(self) -> tuple[TableName, ...]:
+        """Return the table itself, as :meth:`Statement.tables` returns those of a statement."""
+        return (TableName(self.database, self.table),)
+
+    def schemas(self) -> tuple[str, ...]:
+        """Return the table's schema, as :meth:`Statement.schemas` returns those of a statement."""
+        return (self.database,) if self.database else ()
+
+    def schema_and_table(self) -> SchemaAndTable:
+        """Return the table's schema and name."""
+        return SchemaAndTable(self.database, self.table)
 
 
 Subject = TableSubject | Statement

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dumpfilter.binlog.query import TableName
 
@@ -60,6 +61,13 @@ _DATABASE_KINDS = frozenset(
 )
 
 
+class SchemaAndTable(NamedTuple):
+    """The schema and the table for which reports count events. None stands for none, or for more than one."""
+
+    schema: str | None
+    table: str | None
+
+
 TableLists = tuple[tuple[TableName, ...], ...]
 
 
@@ -104,3 +112,33 @@ class Statement:
         CREATE DATABASE and CREATE FUNCTION are on no table. GRANT is on the grant tables.
         """
         return bool(self.involved or any(self.updated or ()))
+
+    def tables(self) -> tuple[TableName, ...]:
+        """Return the tables that the statement updates. A name without a database gets the current one."""
+        named = (table for tables in self.updated or () for table in tables)
+        return tuple(
+            dict.fromkeys(TableName(table.database or self.current_database, table.table) for table in named)
+        )
+
+    def schemas(self) -> tuple[str, ...]:
+        """Return the schemas that the statement changes, sorted.
+
+        CREATE, ALTER and DROP DATABASE change the named database. Any other statement changes the databases of the
+        objects that the event or the text names. If neither tells them, the statement counts for its current database.
+        """
+        current = (self.current_database,)
+        if self.kind.is_database:
+            named: tuple[str | None, ...] = (self.database or self.current_database,)
+        elif self.updated_databases is not None:
+            named = self.updated_databases
+        else:
+            named = tuple(table.database for table in self.tables()) or current
+        return tuple(sorted({name for name in named if name}))
+
+    def schema_and_table(self) -> SchemaAndTable:
+        """Return the only schema that the statement changes, and in it the only table that the statement updates."""
+        schemas, tables = self.schemas(), self.tables()
+        if len(schemas) != 1:
+            return SchemaAndTable(None, None)
+        is_one = len(tables) == 1 and tables[0].database == schemas[0]
+        return SchemaAndTable(schemas[0], tables[0].table if is_one else None)

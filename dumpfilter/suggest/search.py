@@ -24,7 +24,7 @@ from dumpfilter.lint.findings import FilterWarning
 from dumpfilter.spark_jobs.engines.steps import step
 from dumpfilter.suggest.candidates import Candidate, candidates
 from dumpfilter.suggest.check import Check
-from dumpfilter.suggest.traffic import Traffic, schemas_of_statement, tables_of
+from dumpfilter.suggest.traffic import Traffic, tables_of
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 LEAST_SHARE = 0.01
@@ -152,7 +152,7 @@ class Search:
         for number, subject in enumerate(traffic.subjects):
             for table in tables_of(subject):
                 self._subjects_of_table[table].append(number)
-            schemas = set(schemas_of_statement(subject))
+            schemas = set(subject.schemas())
             if not isinstance(subject, TableSubject) and subject.current_database:
                 schemas.add(subject.current_database)
             for schema in schemas:

@@ -12,13 +12,11 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject, numbers_on_tables
-from dumpfilter.spark_jobs.bandwidth.evaluate import SEVERAL, Tables, name_of, nothing_passes
+from dumpfilter.report.headings import SEVERAL, Headings, heading_of
+from dumpfilter.spark_jobs.bandwidth.evaluate import nothing_passes
 from dumpfilter.suggest.measure import Measured, Mixes, for_any_filter
 
 Ints = npt.NDArray[np.int64]
-
-Place = tuple[str, str]
-"""A schema and a table."""
 
 
 class Traffic:
@@ -34,7 +32,7 @@ class Traffic:
         """Whether a compressed transaction has several tables, so that the bytes of a part of it are estimates."""
         known = {subject for subject in self._tallied.subjects if isinstance(subject, TableSubject)}
         named = dict.fromkeys(
-            table for subject in self._tallied.subjects for table in _tables_of(subject) if table not in known
+            table for subject in self._tallied.subjects for table in tables_of(subject) if table not in known
         )
         self.subjects: tuple[Subject, ...] = (*self._tallied.subjects, *named)
         self.numbers: dict[Subject, int] = {subject: k for k, subject in enumerate(self.subjects)}
@@ -42,7 +40,7 @@ class Traffic:
             [isinstance(subject, TableSubject) for subject in self.subjects], np.bool_
         )
         self._mixes = _MixColumns(measured.mixes, self.numbers)
-        self._names = Tables(self._tallied)
+        self._headings = Headings(self._tallied)
         self._on_tables = np.array(numbers_on_tables(self._tallied.subjects), np.int64)
 
     @property
@@ -118,14 +116,14 @@ class Traffic:
         A compressed transaction with several tables counts as a whole for :data:`SEVERAL`.
         """
         sent = self._tallied.sent(self._of_tally(flags), origin)
-        found = self._names.bytes(self._tallied, sent).tolist()
-        return {name: nbytes for name, nbytes in zip(self._names.names, found, strict=True) if nbytes}
+        found = self._headings.sums(self._tallied.bytes, sent).tolist()
+        return {name: nbytes for name, nbytes in zip(self._headings.names, found, strict=True) if nbytes}
 
     def by_name_with_parts(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> dict[str, int]:
         """Return the sent bytes by name. A table has its share of compressed transactions, which is an estimate."""
         found: dict[str, float] = dict(self.by_name(flags, origin))
         for number, share in self._mixes.shares(self._sent(flags)):
-            name, _ = name_of(self.subjects[number])
+            name = heading_of(self.subjects[number]).name
             found[name] = found.get(name, 0) + share
         if SEVERAL in found:
             found[SEVERAL] = max(0.0, found[SEVERAL] - self._mixes.all_shares(self._sent(flags)))
@@ -179,27 +177,6 @@ class _MixColumns:
         return float(self._share[any_sent[self._mix]].sum())
 
 
-def schemas_of_statement(subject: Subject) -> frozenset[str]:
-    """Return the schemas whose tables a subject changes; without known tables the current database."""
-    if isinstance(subject, TableSubject):
-        return frozenset({subject.database})
-    if subject.database:
-        return frozenset({subject.database})
-    named = {table.database for table in _tables_of(subject)}
-    return frozenset(named or {subject.current_database or ""}) - {""}
-
-
-def _tables_of(subject: Subject) -> list[TableSubject]:
-    if isinstance(subject, TableSubject):
-        return [subject]
-    return [
-        TableSubject(table.database or subject.current_database or "", table.table)
-        for tables in subject.updated or ()
-        for table in tables
-        if table.database or subject.current_database
-    ]
-
-
 def tables_of(subject: Subject) -> list[TableSubject]:
     """Return the tables that a subject changes, as far as its text tells them."""
-    return _tables_of(subject)
+    return [TableSubject(table.database, table.table) for table in subject.tables() if table.database]

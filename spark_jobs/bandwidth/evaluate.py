@@ -17,8 +17,9 @@ from dumpfilter.dump.conditions import Mask
 from dumpfilter.dump.stand_ins import EVENTS
 from dumpfilter.dump.tallied import SubjectFlags, Tallied
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
-from dumpfilter.index.subjects import Subject, TableSubject, numbers_on_tables
+from dumpfilter.index.subjects import numbers_on_tables
 from dumpfilter.printable import replace_invalid_utf8
+from dumpfilter.report.headings import Headings, sums
 from dumpfilter.spark_jobs.bandwidth.measure import GivenFilter, Measured, Timing
 from dumpfilter.spark_jobs.bandwidth.results import (
     Figures,
@@ -31,13 +32,10 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     TableShare,
 )
 from dumpfilter.spark_jobs.split.names import REST, decode_name
-from dumpfilter.spark_jobs.split.ownership import encoded_schemas, schemas_of
+from dumpfilter.spark_jobs.split.ownership import encoded_schemas
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 Ints = npt.NDArray[np.int64]
-
-SEVERAL = "(several tables)"
-NO_TABLE = "(no table)"
 
 
 @dataclass(frozen=True)
@@ -84,73 +82,6 @@ PACKET_BYTES = 5
 An event of 16 MiB or more has 4 further bytes for each 16 MiB, which the figures leave out."""
 
 
-class Tables:
-    """The names under which reports list the traffic, mostly ``schema.table``, and the name of each tally unit."""
-
-    def __init__(self, tallied: Tallied) -> None:
-        names: dict[str, int] = {}
-        self.places: list[tuple[str | None, str | None]] = []
-        """The database and the table that each name stands for; None for traffic that belongs to no single database or
-        table."""
-        of_condition = np.zeros(len(tallied.conditions), np.int64)
-        bare = len(tallied.conditions)
-        for condition in range(bare):
-            subject = tallied.table_of(condition)
-            if subject is not None:
-                name, place = name_of(subject)
-            else:
-                several = len(tallied.conditions.members(condition)) > 0
-                name, place = (SEVERAL if several else NO_TABLE), (None, None)
-            if name not in names:
-                names[name] = len(names)
-                self.places.append(place)
-            of_condition[condition] = names[name]
-        self.names = list(names)
-        self.of_unit: Ints = of_condition[tallied.condition]
-
-    def bytes(self, tallied: Tallied, mask: Mask) -> Ints:
-        """Return for each name the bytes of traffic in the units (entries of the tally) that ``mask`` selects."""
-        return _sums(self.of_unit[mask], tallied.bytes[mask], len(self.names))
-
-    def figures(self, tallied: Tallied, mask: Mask) -> tuple[TableFigures, ...]:
-        """Return the traffic of each table in the units (entries of the tally) that ``mask`` selects, largest first."""
-        columns = [
-            _sums(self.of_unit[mask], column[mask], len(self.names))
-            for column in (tallied.bytes, tallied.events, tallied.transactions)
-        ]
-        found = [
-            TableFigures(
-                name=name,
-                database=self.places[k][0],
-                table=self.places[k][1],
-                bytes=int(columns[0][k]),
-                events=int(columns[1][k]),
-                transactions=int(columns[2][k]),
-            )
-            for k, name in enumerate(self.names)
-            if columns[1][k]
-        ]
-        return tuple(sorted(found, key=lambda one: (-one.bytes, one.name)))
-
-
-def name_of(subject: Subject) -> tuple[str, tuple[str | None, str | None]]:
-    """Return the name under which reports list the bytes of a table or statement, with its database and table."""
-    if isinstance(subject, TableSubject):
-        database, table = replace_invalid_utf8(subject.database), replace_invalid_utf8(subject.table)
-        return f"{database}.{table}", (database, table)
-    schemas = [replace_invalid_utf8(one) for one in schemas_of(subject)]
-    if not schemas:
-        return NO_TABLE, (None, None)
-    if len(schemas) > 1:
-        return SEVERAL, (None, None)
-    return f"{schemas[0]} (statements)", (schemas[0], None)
-
-
-def _sums(places: Ints, values: Ints, length: int) -> Ints:
-    # The function bincount adds floats, which represent every byte count up to 2**53 exactly.
-    return np.bincount(places, weights=values, minlength=length).astype(np.int64)
-
-
 class Evaluate:
     """Computes the traffic of slaves from measurements.
 
@@ -178,7 +109,7 @@ class Evaluate:
         self._an_event, _, self._a_byte = costs(measured.timing)
         self.buckets: Ints = np.unique(tallied.bucket[tallied.bucket > 0])
         """The time buckets with traffic, ascending, as Unix seconds divided by the length of a bucket."""
-        self.tables = Tables(tallied)
+        self.headings = Headings(tallied)
         self._ratios = np.full(len(tallied.conditions), measured.ratio())
         """For each condition of the tally, the expected zstd compression ratio of its events, taken from samples of the
         same schema."""
@@ -193,6 +124,26 @@ class Evaluate:
         """The units (entries of the tally) that a slave without a filter is sent."""
         return self.tallied.sent(None)
 
+    def tables(self, mask: Mask) -> tuple[TableFigures, ...]:
+        """Return the traffic of each table in the units (entries of the tally) that ``mask`` selects, largest first."""
+        bytes, events, transactions = (
+            self.headings.sums(column, mask)
+            for column in (self.tallied.bytes, self.tallied.events, self.tallied.transactions)
+        )
+        found = [
+            TableFigures(
+                name=one.name,
+                database=one.database,
+                table=one.table,
+                bytes=int(bytes[k]),
+                events=int(events[k]),
+                transactions=int(transactions[k]),
+            )
+            for k, one in enumerate(self.headings.all)
+            if events[k]
+        ]
+        return tuple(sorted(found, key=lambda one: (-one.bytes, one.name)))
+
     def series(self, mask: Mask) -> Ints:
         """Return the bytes in each time bucket, over the units (entries of the tally) that ``mask`` selects.
 
@@ -202,7 +153,7 @@ class Evaluate:
         if not len(self.buckets):
             return np.zeros(0, np.int64)
         places = np.clip(np.searchsorted(self.buckets, tallied.bucket[mask]), 0, len(self.buckets) - 1)
-        return _sums(places, tallied.bytes[mask], len(self.buckets))
+        return sums(places, tallied.bytes[mask], len(self.buckets))
 
     def __call__(self, asked: Asked) -> tuple[SlaveFigures, tuple[int, ...]]:
         """Return the traffic figures of one slave, and the bytes that it receives in each time bucket."""
@@ -213,9 +164,8 @@ class Evaluate:
         sent = tallied.sent(flags, origin, self._numbers[asked.number])
         unsure = sent & tallied.unsure(flags)
         figures = _figures(tallied, sent)
-        tables = self.tables
-        weights = tables.bytes(tallied, sent)
-        order = sorted(np.flatnonzero(weights).tolist(), key=lambda k: (-int(weights[k]), tables.names[k]))
+        names, weights = self.headings.names, self.headings.sums(tallied.bytes, sent)
+        order = sorted(np.flatnonzero(weights).tolist(), key=lambda k: (-int(weights[k]), names[k]))
         of_time = self.series(sent)
         sets = self._sets(flags)
         savings = []
@@ -242,7 +192,7 @@ class Evaluate:
             peak_no_filter=self._peak(self.series(everything)),
             peak=self._peak(of_time),
             rule_savings=tuple(savings),
-            tables=tuple(TableShare(table=tables.names[k], bytes=int(weights[k])) for k in order),
+            tables=tuple(TableShare(table=names[k], bytes=int(weights[k])) for k in order),
             nothing_passes=nothing_passes(flags, self._on_tables),
             cpu_seconds=self._an_event * int(tallied.events[everything].sum()) + self._a_byte * figures.bytes,
         )

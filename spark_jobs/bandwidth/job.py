@@ -123,7 +123,7 @@ def evaluate_slaves(
         slaves=figures,
         totals=totals_of(figures, source.active_seconds),
         measured_at=measured.measured_at,
-        tables=evaluate.tables.figures(evaluate.tallied, everything),
+        tables=evaluate.tables(everything),
         series=Series(
             no_filter=tuple(evaluate.series(everything).tolist()),
             slaves={one.name: series for one, series in found},

@@ -28,7 +28,7 @@ from dumpfilter.binlog.rows import rows_kind
 from dumpfilter.dump.sent_events import SentEvents
 from dumpfilter.errors import BinlogError
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.subjects import Subject, Subjects, TableSubject
+from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.rows import ChangedRows, RowImageReader
 from dumpfilter.spark_jobs.source.images import IMAGES, joined
 from dumpfilter.spark_jobs.source.texts import HAS_TEXT, text_of
@@ -168,31 +168,6 @@ for _type in ROWS:
 _COMPRESSED: npt.NDArray[np.bool_] = by_number(lambda kind: kind.compressed).astype(np.bool_)
 
 
-def named_by(subject: Subject) -> tuple[str | None, str | None]:
-    """Return the database and the table for the columns ``database`` and ``table`` of an event.
-
-    ``subject`` is the table of a rows event, or the statement of a Query event. A statement has a table only if it
-    updates exactly one table. Its database is the one database that the statement names or updates. If there is none,
-    or more than one, the database is the session's current database. A missing name is None.
-
-    >>> named_by(TableSubject("shop", "orders"))
-    ('shop', 'orders')
-    """
-    if isinstance(subject, TableSubject):
-        return subject.database, subject.table
-    if subject.database is not None:
-        return subject.database, None
-    tables = {
-        (name.database or subject.current_database, name.table)
-        for some in subject.updated or ()
-        for name in some
-    }
-    if len(tables) == 1:
-        return tables.pop()
-    databases = {database for database, _ in tables} or set(subject.updated_databases or ())
-    return (databases.pop() if len(databases) == 1 else subject.current_database), None
-
-
 def _text(name: str | None) -> str | None:
     # Arrow requires valid UTF-8, but a name from a binlog may have other bytes.
     return None if name is None else name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -231,7 +206,7 @@ class _SubjectWords:
         kind = -1
         if self._subjects.members(number) is None:
             subject = self._subjects[number]
-            database, table = named_by(subject)
+            database, table = subject.schema_and_table()
             if not isinstance(subject, TableSubject):
                 kind = _KIND_WORDS.index(subject.kind.value)
         self._databases.append(_text(database))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.decision import Verdict
-from dumpfilter.index.subjects import Subject, Subjects, TableSubject
+from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.spark_jobs.split.names import REST, encode_name
 
 NO_OUTPUT = -1
@@ -195,26 +195,9 @@ def _is_undecided(verdicts: set[Verdict]) -> bool:
     return Verdict.UNDECIDED in verdicts and Verdict.EXECUTE not in verdicts
 
 
-def schemas_of(subject: Subject) -> tuple[str, ...]:
-    """Return the schemas that receive the events of a subject (a table or a statement); empty if there is none.
-
-    Rows events belong to their table's schema. CREATE, ALTER and DROP DATABASE belong to the named database. Any other
-    statement belongs to the databases of the objects that it changes. If the statement's text does not tell the
-    objects, the statement belongs to its current database.
-    """
-    if isinstance(subject, TableSubject):
-        return (subject.database,) if subject.database else ()
-    if subject.kind.is_database:
-        named = subject.database or subject.current_database
-        return (named,) if named else ()
-    if subject.updated_databases is not None:
-        return tuple(db for db in subject.updated_databases if db)
-    return (subject.current_database,) if subject.current_database else ()
-
-
 def encoded_schemas(subject: Subject) -> tuple[str, ...]:
     """Return the schemas that receive the events of a table or statement, as file names, sorted, without repetition."""
-    return tuple(sorted({encode_name(name) for name in schemas_of(subject)}))
+    return tuple(sorted({encode_name(name) for name in subject.schemas()}))
 
 
 def schemas_among(subjects: Iterable[Subject]) -> tuple[str, ...]:

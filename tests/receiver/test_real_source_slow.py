@@ -11,7 +11,7 @@ import pytest
 
 from dumpfilter.errors import SourcePurged, SourceRefused, SourceReplaced
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.index.inspection import inspect_set
+from dumpfilter.inspection.inspection import inspect_set
 from dumpfilter.receiver.follow import Follower
 from dumpfilter.receiver.store import BinlogDirectory
 from dumpfilter.receiver.url import parse_source_url

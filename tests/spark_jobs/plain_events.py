@@ -20,7 +20,6 @@ from dumpfilter.binlog.rows import decode_rows_header, decode_table_map, rows_ki
 from dumpfilter.errors import BinlogError
 from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.subjects import TableSubject
-from dumpfilter.spark_jobs.source.columns import named_by
 from dumpfilter.statement import Statement
 from tests.index.plain_index import ReferenceIndex, Transaction, index_events
 
@@ -153,7 +152,7 @@ def _subject(
         assert isinstance(subject, Statement)
     found["database"], found["table"] = (
         None if word is None else word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        for word in named_by(subject)
+        for word in subject.schema_and_table()
     )
     if isinstance(subject, Statement):
         found["statement_kind"] = subject.kind.value

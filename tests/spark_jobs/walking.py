@@ -17,7 +17,6 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.statements import read_statement
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.split.names import REST, encode_name
-from dumpfilter.spark_jobs.split.ownership import schemas_of
 from tests.spark_jobs.here import Made, PartSet
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
@@ -68,7 +67,7 @@ def plain_events(index: Path) -> Iterator[tuple[int, EventHeader, bytes, FormatD
 
 
 def walk(index: Path) -> Walked:
-    """Walk a set. Of the split's code the walk uses only ``schemas_of``."""
+    """Walk a set, without the split's code."""
     found = Walked()
     maps: dict[bytes, tuple[str, str]] = {}
     unused: dict[bytes, tuple[object, ...]] = {}
@@ -117,7 +116,7 @@ def walk(index: Path) -> Walked:
             ended = text[text.rfind(b"\0") + 1 :]
             framed = (b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"XA ", b"RELEASE")
             if frame is None and not ended.startswith(framed):
-                for schema in {encode_name(s) for s in schemas_of(statement)} or {REST}:
+                for schema in {encode_name(s) for s in statement.schemas()} or {REST}:
                     found.changes.setdefault(schema, []).append(("statement", body))
             assert frame in (None, R.FRAME, R.XA)
         found.events[key] += 1

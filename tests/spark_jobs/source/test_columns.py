@@ -16,15 +16,13 @@ from pyspark.sql import datasource as D
 from dumpfilter.binlog.events import EventType as T
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.index.statements import decode_statement_event
-from dumpfilter.index.subjects import TableSubject
 from dumpfilter.spark_jobs.ranges.range_index import index_file
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE
-from dumpfilter.spark_jobs.source.columns import TYPES, named_by
+from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import cuts_of
 from dumpfilter.spark_jobs.source.pushdown import predicate_of
 from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
-from dumpfilter.statement import Statement, StatementKind, TableName
 from dumpfilter.workload.generate import generate
 from tests.spark_jobs.plain_events import events_of
 from tests.strategies import MadeBinlog, binlogs
@@ -116,21 +114,6 @@ def test_a_condition_on_texts_chooses_events() -> None:
     assert found == [
         {"position": row["position"]} for row in texts if (row["sql"] or "").startswith("CREATE DATABASE")
     ]
-
-
-def test_what_a_statement_is_about() -> None:
-    def made(**parts: Any) -> Statement:
-        return Statement(StatementKind.UPDATE, **{"current_database": "here", **parts})
-
-    one, two, far = TableName(None, "one"), TableName(None, "two"), TableName("there", "far")
-    assert named_by(TableSubject("shop", "orders")) == ("shop", "orders")
-    assert named_by(made(updated=((one,),))) == ("here", "one")
-    assert named_by(made(updated=((far,),))) == ("there", "far")
-    assert named_by(made(updated=((one, two),))) == ("here", None)
-    assert named_by(made(updated=((one,), (far,)))) == ("here", None)
-    assert named_by(made(updated=None, updated_databases=("there",))) == ("there", None)
-    assert named_by(made(updated=None, current_database=None)) == (None, None)
-    assert named_by(made(database="new")) == ("new", None)
 
 
 def test_a_name_that_is_not_utf8_is_readable(tmp_path: Path) -> None:

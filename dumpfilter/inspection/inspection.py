@@ -7,7 +7,8 @@ Compressed transactions are opened. The memory does not depend on the size of th
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from functools import reduce
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,23 +21,16 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers, add_run, 
 from dumpfilter.byte_bar import byte_bar
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
-from dumpfilter.index.flat_events import FlatEvents, flat_events
-from dumpfilter.index.largest import Large, Largest
 from dumpfilter.index.previous_gtids import previous_gtids
-from dumpfilter.index.rates import Bucket, Rates
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.statement_texts import statement_text
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
-
-STATEMENTS = "(statements)"
-"""The text that stands in place of a table's name in the figures about the statements of a schema."""
-
-FRAMING = "(framing)"
-"""The text that stands in place of a schema's name in the figures about events without a schema.
-
-Such events are GTIDs, BEGIN and Xid, the events before a statement (Intvar, Rows_query), and the events that belong to
-a file as a whole, such as Rotate.
-"""
+from dumpfilter.inspection.by_heading import NOTHING, ByHeading, HeadingSums, Volume
+from dumpfilter.inspection.flat_events import FlatEvents, flat_events
+from dumpfilter.inspection.largest import Large, Largest
+from dumpfilter.inspection.over_time import OverTime, OverTimeOptions
+from dumpfilter.inspection.rates import Bucket, Rates
+from dumpfilter.inspection.statement_texts import statement_text
+from dumpfilter.report.headings import NO_TABLE, sums
 
 NOT_OPENED = "(not opened)"
 """The text that stands in place of a schema's name for compressed transactions that are too large to open."""
@@ -46,19 +40,6 @@ TOP = 10
 
 _MOST_TABLES = 100
 """The most tables that the JSON lists for one large transaction or statement."""
-
-
-class Volume(NamedTuple):
-    """An amount of events."""
-
-    events: int
-    bytes: int
-    """The bytes in the files. An event of a compressed transaction has its share of the compressed bytes."""
-    uncompressed: int
-    """The bytes without compression."""
-
-    def plus(self, other: Volume) -> Volume:
-        return Volume(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 @dataclass
@@ -117,9 +98,10 @@ class Inspection:
     tables: dict[tuple[str, str], Volume] = field(default_factory=dict)
     """The events of each table, by schema and table, with those of compressed transactions.
 
-    The bytes of a Table_map or rows event are counted for its table. The bytes of a statement are counted for its
-    schema, under :data:`STATEMENTS` in place of a table.
+    :mod:`dumpfilter.report.headings` says which events count for which table.
     """
+    over_time: OverTime | None = None
+    """The bytes of the schemas or tables in periods, if they were asked for."""
     compression: Compression = field(default_factory=Compression)
     transactions: int = 0
     largest_transactions: list[LargeObject] = field(default_factory=list)
@@ -165,6 +147,7 @@ class Inspection:
                 "ratio": self.compression.ratio,
                 "transactions_not_opened": self.compression.not_opened,
             },
+            **({} if self.over_time is None else {"over_time": self.over_time.as_dict()}),
             "transactions": self.transactions,
             "largest_transactions": [_large_as_dict(one) for one in self.largest_transactions],
             "largest_statements": [_large_as_dict(one) for one in self.largest_statements],
@@ -199,49 +182,18 @@ def _large_as_dict(one: LargeObject) -> dict[str, Any]:
     return {**made, "tables": one.tables[:_MOST_TABLES], "tables_number": len(one.tables)}
 
 
-class _Sums:
-    """The sums over all segments: events, stored bytes and uncompressed bytes by type and by subject."""
-
-    def __init__(self) -> None:
-        self.by_type: npt.NDArray[np.int64] = np.zeros((2, 256), np.int64)
-        self.inside: npt.NDArray[np.int64] = np.zeros((2, 256), np.int64)
-        self.by_subject: npt.NDArray[np.int64] = np.zeros((3, _KINDS_WITHOUT), np.int64)
-        """The columns have the subjects (tables and statements) by their numbers, and events without one before."""
-
-    def add(self, segment: Segment, flat: FlatEvents, subjects: int) -> None:
-        self.by_type[0] += np.bincount(segment.type, minlength=256)
-        self.by_type[1] += np.bincount(segment.type, weights=segment.size, minlength=256).astype(np.int64)
-        if segment.payloads:
-            inside = (segment.role[flat.event] & R.ROLE_MASK == R.PAYLOAD) & (flat.role != R.PAYLOAD)
-            types, sizes = flat.type[inside], flat.size[inside]
-            self.inside[0] += np.bincount(types, minlength=256)
-            self.inside[1] += np.bincount(types, weights=sizes, minlength=256).astype(np.int64)
-        if self.by_subject.shape[1] < subjects + _KINDS_WITHOUT:
-            wider = np.zeros((3, 2 * (subjects + _KINDS_WITHOUT)), np.int64)
-            wider[:, : self.by_subject.shape[1]] = self.by_subject
-            self.by_subject = wider
-        owner = np.maximum(flat.subject, -1) + _KINDS_WITHOUT
-        owner[(flat.type == EventType.TRANSACTION_PAYLOAD) & (flat.subject < 0)] = 0
-        width = self.by_subject.shape[1]
-        self.by_subject[0] += np.bincount(owner, minlength=width)
-        self.by_subject[1] += np.bincount(owner, weights=flat.stored, minlength=width).astype(np.int64)
-        self.by_subject[2] += np.bincount(owner, weights=flat.size, minlength=width).astype(np.int64)
-
-    def volume(self, column: int) -> Volume:
-        return Volume(*(int(row[column]) for row in self.by_subject))
-
-
-_KINDS_WITHOUT = 2
-"""The number of columns before the subjects: compressed transactions that are not opened, and framing events."""
-
-
 def inspect_set(
-    binlogs: BinlogSet, *, verify: bool = True, progress: Console | None = None, top: int = TOP
+    binlogs: BinlogSet,
+    *,
+    verify: bool = True,
+    progress: Console | None = None,
+    top: int = TOP,
+    over_time: OverTimeOptions | None = None,
 ) -> Inspection:
     """Return the figures of a binlog set, from a scan of all its files. Raises BinlogError for a damaged file.
 
     Without ``verify`` the checksums are not checked. ``progress`` is a terminal on which a bar shows the progress.
-    ``top`` is the number of large transactions and statements to find.
+    ``top`` is the number of large transactions and statements to find. ``over_time`` asks for bytes in periods.
     """
     names = binlogs.names
     with binlogs.file(names[0]) as first:
@@ -251,7 +203,7 @@ def inspect_set(
     found.files = [(name, binlogs.size(name)) for name in names]
     found.purged_gtids = "" if before is None else str(before)
     bar = byte_bar(progress or Console(stderr=True), shown=progress is not None)
-    work = Inspector(found, top)
+    work = Inspector(found, top, over_time)
     with bar:
         task = bar.add_task("scanning", total=sum(size for _, size in found.files))
         for reader, segment in binlogs.segments(work.subjects, work.sources, verify=verify):
@@ -264,13 +216,19 @@ def inspect_set(
 class Inspector:
     """Computes the figures of a binlog set, segment by segment, and writes them into ``found``.
 
-    ``top`` is the number of large transactions and statements to find.
+    ``top`` is the number of large transactions and statements to find. ``over_time`` asks for bytes in periods.
     """
 
-    def __init__(self, found: Inspection, top: int = TOP) -> None:
+    def __init__(self, found: Inspection, top: int = TOP, over_time: OverTimeOptions | None = None) -> None:
         self.subjects, self.sources = Subjects(), SourceNumbers()
         self._found = found
-        self._sums = _Sums()
+        self._by_type: npt.NDArray[np.int64] = np.zeros((2, 256), np.int64)
+        self._inside: npt.NDArray[np.int64] = np.zeros((2, 256), np.int64)
+        self._over_time = over_time
+        self._by_heading = ByHeading(
+            self.subjects, self.sources, None if over_time is None else over_time.period
+        )
+        self._all, self._not_opened = NOTHING, NOTHING
         self._largest = Largest(top, self.sources)
         self._rates = Rates()
         self._gtids, self._dropped = empty_set(found.family), empty_set(found.family)
@@ -281,7 +239,8 @@ class Inspector:
         """Count the events of the next segment."""
         found = self._found
         flat = flat_events(segment, reader.data, reader.data_offset)
-        self._sums.add(segment, flat, len(self.subjects))
+        self._add_types(segment, flat)
+        self._by_heading.add(segment, flat, reader.file.read)
         self._largest.add(segment, flat)
         self._add_times(segment)
         self._add_compression(reader, segment, flat)
@@ -290,6 +249,15 @@ class Inspector:
             add_numbers(self._gtids, self.sources.key(number, found.family), segment.txn_number[ours])
         for number, first, last in segment.dropped.runs.tolist():
             add_run(self._dropped, self.sources.key(number, found.family), first, last)
+
+    def _add_types(self, segment: Segment, flat: FlatEvents) -> None:
+        self._by_type += _counted(segment.type, segment.size)
+        if segment.payloads:
+            inside = (segment.role[flat.event] & R.ROLE_MASK == R.PAYLOAD) & (flat.role != R.PAYLOAD)
+            self._inside += _counted(flat.type[inside], flat.size[inside])
+        not_opened = (flat.type == EventType.TRANSACTION_PAYLOAD) & (flat.subject < 0)
+        self._all = self._all.plus(_volume(flat, np.ones(len(flat.event), np.bool_)))
+        self._not_opened = self._not_opened.plus(_volume(flat, not_opened))
 
     def _add_times(self, segment: Segment) -> None:
         found = self._found
@@ -333,11 +301,12 @@ class Inspector:
 
     def finish(self, binlogs: BinlogSet | None = None) -> None:
         """Write the sums into the result. The texts of large statements are read from ``binlogs``, if it is given."""
-        found, sums = self._found, self._sums
+        found, sums = self._found, self._by_heading.sums()
         found.gtids, found.dropped_gtids = str(self._gtids), str(self._dropped)
-        found.events = _by_name(sums.by_type)
-        found.events_inside = _by_name(sums.inside)
-        found.tables = _tables(self.subjects, sums)
+        found.events = _by_name(self._by_type)
+        found.events_inside = _by_name(self._inside)
+        found.tables = self._tables(sums)
+        found.over_time = None if self._over_time is None else OverTime.of(sums, self._over_time)
         found.largest_transactions = [self._large(one) for one in self._largest.transactions]
         found.largest_statements = [
             self._large(one, "" if binlogs is None else _text_of(binlogs, one))
@@ -345,6 +314,19 @@ class Inspector:
         ]
         found.bucket_seconds, found.rates = self._rates.seconds, self._rates.buckets()
         found.steps_back, found.largest_step_back = self._rates.backward, self._rates.largest_step_back
+
+    def _tables(self, sums: HeadingSums) -> dict[tuple[str, str], Volume]:
+        volumes = {heading.labels: volume for heading, volume in sums.by_heading().items() if volume.events}
+        # The tally leaves out the Gap events of a relay log, which belong to no table.
+        known = reduce(
+            Volume.plus, (v for key, v in volumes.items() if key != (NO_TABLE, "")), self._not_opened
+        )
+        volumes |= {(NO_TABLE, ""): self._all.minus(known), (NOT_OPENED, ""): self._not_opened}
+        return {
+            key: volume
+            for key, volume in sorted(volumes.items(), key=lambda item: (-item[1].bytes, item[0]))
+            if volume.events
+        }
 
     def _large(self, one: Large, text: str = "") -> LargeObject:
         subjects = one.subjects(self.subjects)
@@ -395,47 +377,16 @@ def _by_name(sums: npt.NDArray[np.int64]) -> dict[str, tuple[int, int]]:
     }
 
 
-def _tables(subjects: Subjects, sums: _Sums) -> dict[tuple[str, str], Volume]:
-    merged: dict[tuple[str, str], Volume] = {}
-    framing = sums.volume(1)
-    for number in range(len(subjects)):
-        volume = sums.volume(number + _KINDS_WITHOUT)
-        if not volume.events:
-            continue
-        if subjects.members(number) is not None:
-            # This number stands for a set of tables, such as those of an XA COMMIT, whose bytes belong to no single
-            # table.
-            framing = framing.plus(volume)
-            continue
-        key = owner_of(subjects[number])
-        merged[key] = merged.get(key, Volume(0, 0, 0)).plus(volume)
-    found = dict(sorted(merged.items(), key=lambda item: (-item[1].bytes, item[0])))
-    for name, rest in ((NOT_OPENED, sums.volume(0)), (FRAMING, framing)):
-        if rest.events:
-            found[name, ""] = rest
-    return found
+def _counted(types: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the number and the bytes of the events of each type."""
+    return np.stack([np.bincount(types, minlength=256), sums(types.astype(np.int64), sizes, 256)])
 
 
-def owner_of(subject: Subject) -> tuple[str, str]:
-    """Return schema and table under which the events of a subject are counted.
-
-    A statement counts for the only schema whose tables the statement updates. Without such a schema it counts for its
-    current database.
-    """
-    if isinstance(subject, TableSubject):
-        return subject.database, subject.table
-    schemas = {
-        table.database or subject.current_database for tables in subject.updated or () for table in tables
-    }
-    only = schemas.pop() if len(schemas) == 1 else None
-    return subject.database or only or subject.current_database or "(no database)", STATEMENTS
+def _volume(flat: FlatEvents, which: npt.NDArray[np.bool_]) -> Volume:
+    return Volume(int(which.sum()), int(flat.stored[which].sum()), int(flat.size[which].sum()))
 
 
 def _names(subject: Subject) -> list[str]:
-    """Return the names of the tables that a subject stands for; without known tables the name of its schema."""
-    if isinstance(subject, TableSubject):
-        return [f"{subject.database}.{subject.table}"]
-    tables = [table for tables in subject.updated or () for table in tables]
-    schema = subject.current_database
-    named = [".".join(filter(None, (table.database or schema, table.table))) for table in tables]
-    return named or [name for name in (subject.database or schema,) if name]
+    """Return the names of the tables that a subject changes; without known tables the names of its schemas."""
+    named = [".".join(filter(None, table)) for table in subject.tables()]
+    return named or list(subject.schemas())

@@ -11,9 +11,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dumpfilter.index.inspection import TOP, Inspection, LargeObject, Volume
-from dumpfilter.index.rates import main_span
+from dumpfilter.inspection.by_heading import Volume
+from dumpfilter.inspection.inspection import TOP, Inspection, LargeObject
+from dumpfilter.inspection.over_time import OverTime
+from dumpfilter.inspection.rates import main_span
 from dumpfilter.printable import printable, visible
+from dumpfilter.report.text import human_bytes, shorten
 
 _BARS = " ▁▂▃▄▅▆▇█"
 """The characters of a line that shows rates, by height."""
@@ -29,6 +32,12 @@ _NOTED_STEP = 60
 
 _TEXT_SHOWN = 38
 """The most characters of a statement's text to show. A GTID of MySQL above the text has as many or more."""
+
+_NAME_SHOWN = 16
+"""The most characters of a name at the head of a column of bytes over time."""
+
+_BYTES_SHOWN = 8
+"""The characters of a number of bytes, such as "1023 KiB"."""
 
 _TABLES_SHOWN = 3
 """The most tables to name for one large transaction or statement."""
@@ -69,6 +78,8 @@ def render_inspection(found: Inspection, console: Console, *, top: int = TOP) ->
     _print_volumes(console, "Bytes by table", ["schema", "table"], shown, total, compressed=compressed)
     if len(tables) > top:
         console.print(f"… and {len(tables) - top} more tables (--top {len(tables)} shows all)")
+    if found.over_time is not None:
+        _print_over_time(console, found.over_time, top)
     _print_large(console, "Largest transactions", found.largest_transactions[:top], compressed=compressed)
     _print_large(console, "Largest statements", found.largest_statements[:top], compressed=compressed)
     _print_rates(console, found)
@@ -148,6 +159,42 @@ def _print_large(console: Console, title: str, rows: list[LargeObject], *, compr
             where += f"\n[dim]{escape(printable(' '.join(one.text.split()), _TEXT_SHOWN))}[/]"
         sizes = [f"{one.uncompressed:,}", *([f"{one.bytes:,}"] if compressed else [])]
         table.add_row(where, "\n".join([", ".join(one.kinds), *names]).strip(), *sizes)
+    console.print(table)
+
+
+def _print_over_time(console: Console, found: OverTime, top: int) -> None:
+    """Print a row for each period. As many names have a column as fit, and the last column has the others."""
+    room = console.width - sum(
+        2 + width for width in (len("2026-11-22 10:00:00"), _BYTES_SHOWN, _BYTES_SHOWN)
+    )
+    shown = []
+    for name in found.names[:top]:
+        room -= 2 + max(_BYTES_SHOWN, min(len(name), _NAME_SHOWN))
+        if room < 0:
+            break
+        shown.append(name)
+    others = len(found.names) - len(shown)
+    table = Table(
+        title=f"Bytes by {found.by.value} over time, {_span(found.seconds)} a row",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
+    table.add_column("from, UTC", no_wrap=True)
+    heads = [
+        "all",
+        *(shorten(visible(name), _NAME_SHOWN) for name in shown),
+        *([f"{others:,} more"] if others else []),
+    ]
+    for head in heads:
+        table.add_column(escape(head), justify="right", no_wrap=True)
+    for start, nbytes in found.periods.items():
+        own = [nbytes.get(name, 0) for name in shown]
+        total = sum(nbytes.values())
+        cells = [total, *own, *([total - sum(own)] if others else [])]
+        time = _time(start).removesuffix(" UTC") if start else "no timestamp"
+        table.add_row(time, *(human_bytes(cell) if cell else "–" for cell in cells))
     console.print(table)
 
 

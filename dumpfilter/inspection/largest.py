@@ -13,9 +13,9 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.index.flat_events import FlatEvents, Ints
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
+from dumpfilter.inspection.flat_events import FlatEvents, Ints
 
 _OF_STATEMENTS = frozenset({R.CONTEXT, R.TABLE_MAP, R.ROWS, R.ROWS_END, R.STATEMENT, R.DUMMY_ROWS})
 _ENDS_STATEMENT = frozenset({R.ROWS_END, R.STATEMENT, R.DUMMY_ROWS})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
+from collections.abc import Iterator
 from io import StringIO
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -24,20 +25,19 @@ from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows import decode_rows_header
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.index.inspection import (
-    FRAMING,
+from dumpfilter.index.subjects import TableSubject
+from dumpfilter.inspection.by_heading import Volume
+from dumpfilter.inspection.inspection import (
     NOT_OPENED,
     TOP,
     Inspection,
     Inspector,
-    Volume,
     inspect_set,
-    owner_of,
 )
-from dumpfilter.index.inspection_text import render_inspection
-from dumpfilter.index.rates import Bucket
-from dumpfilter.index.subjects import TableSubject
-from dumpfilter.statement.statement import Statement
+from dumpfilter.inspection.rates import Bucket
+from dumpfilter.inspection.text import render_inspection
+from dumpfilter.printable import replace_invalid_utf8
+from dumpfilter.report.headings import NO_TABLE, SEVERAL, STATEMENTS
 from tests.index.plain_index import ReferenceIndex, index_events
 from tests.strategies import MadeBinlog, binlogs
 from tests.support import DATA, RECORDED_SETS, recording_id, segments
@@ -74,11 +74,6 @@ def _check(found: Inspection, paths: list[Path]) -> None:
     prepared: dict[Xid, Any] = {}
     totals = []
 
-    def count(subject: object, size: int, uncompressed: int) -> None:
-        known = isinstance(subject, TableSubject | Statement)
-        owner = owner_of(subject) if known else (FRAMING, "")  # type: ignore[arg-type]
-        volumes[owner] = volumes.get(owner, Volume(0, 0, 0)).plus(Volume(1, size, uncompressed))
-
     for path in paths:
         opened = []
         with open(path, "rb") as source:
@@ -90,13 +85,8 @@ def _check(found: Inspection, paths: list[Path]) -> None:
         with open(path, "rb") as source:
             index = index_events(iter_events(source, file=path.name), prepared)
             prepared = index.prepared
-        for k, (subject, size) in enumerate(zip(index.subject, index.size, strict=True)):
-            inner = index.payloads.get(k)
-            if inner is None or not inner.size:
-                count(subject, size, opened[k])
-                continue
-            for each, share, own in zip(inner.subject, _shares(size, inner.size), inner.size, strict=True):
-                count(each, share, own)
+        for heading, volume in _by_heading(index, opened):
+            volumes[heading] = volumes.get(heading, Volume(0, 0, 0)).plus(volume)
         for transaction in index.transactions:
             transactions += transaction.subject != R.KEPT
             if not isinstance(transaction.source, int):
@@ -104,7 +94,7 @@ def _check(found: Inspection, paths: list[Path]) -> None:
         totals += _transactions(index, opened)
     assert found.events == {name: (events[name], sizes[name]) for name in events}
     unopened = found.tables.pop((NOT_OPENED, ""), Volume(0, 0, 0))
-    volumes[FRAMING, ""] = volumes.get((FRAMING, ""), Volume(0, 0, 0)).plus(Volume(*(-n for n in unopened)))
+    volumes[NO_TABLE, ""] = volumes.get((NO_TABLE, ""), Volume(0, 0, 0)).minus(unopened)
     assert {k: v for k, v in found.tables.items() if any(v)} == {k: v for k, v in volumes.items() if any(v)}
     assert found.transactions == transactions
     assert parse_gtid_set(found.gtids, found.family) == gtids
@@ -119,6 +109,90 @@ def _check(found: Inspection, paths: list[Path]) -> None:
     # The largest transactions are those that a sort of all transactions gives.
     assert [one.uncompressed for one in found.largest_transactions] == sorted(totals, reverse=True)[:TOP]
     assert sum(one.transactions for one in found.rates) == found.transactions
+
+
+def _by_heading(index: ReferenceIndex, opened: list[int]) -> Iterator[tuple[tuple[str, str], Volume]]:
+    """Yield the schema and table under which each event counts, with the event's volume."""
+    starts = [transaction.first_event for transaction in index.transactions]
+    for begin, end in pairwise([*starts, len(index.size)]):
+        events: list[tuple[int, Any, Volume]] = []
+        for k in range(begin, end):
+            inner = index.payloads.get(k)
+            if inner is None or not inner.size:
+                role = R.KEEP if index.role[k] & R.ROLE_MASK == R.PAYLOAD else index.role[k] & R.ROLE_MASK
+                events.append((role, index.subject[k], Volume(1, index.size[k], opened[k])))
+                continue
+            shares = _shares(index.size[k], inner.size)
+            for role, each, share, own in zip(inner.role, inner.subject, shares, inner.size, strict=True):
+                events.append((role & R.ROLE_MASK, each, Volume(1, share, own)))
+        yield from _of_transaction(events)
+
+
+def _of_transaction(events: list[tuple[int, Any, Volume]]) -> Iterator[tuple[tuple[str, str], Volume]]:
+    deciding = {
+        subject
+        for role, subject, _ in events
+        if role in (R.ROWS, R.ROWS_END, R.STATEMENT) and subject != R.UNMAPPED
+    }
+    is_always = any(
+        (role >= R.KEEP and role != R.GAP) or (role in (R.ROWS, R.ROWS_END) and subject == R.UNMAPPED)
+        for role, subject, _ in events
+    )
+    frame = (NO_TABLE, "") if is_always else _heading(deciding)
+    nothing = (NO_TABLE, "")
+    waiting: list[tuple[int, Any, Volume, set[Any]]] = []
+    changed: set[Any] = set()
+    is_unmapped = False
+
+    def waited(*, is_sent: bool = False) -> Iterator[tuple[tuple[str, str], Volume]]:
+        """Yield the context events and table maps that waited for the rows of their statement."""
+        for role, subject, volume, following in waiting:
+            if role == R.TABLE_MAP:
+                yield _heading({subject}) if following or is_sent else nothing, volume
+            else:
+                yield nothing if is_sent else _heading(following), volume
+        waiting.clear()
+
+    for role, subject, volume in events:
+        if role in (R.GTID, R.FRAME):
+            yield frame, volume
+        elif role in (R.FILE, R.GAP):
+            yield nothing, volume
+        elif role in (R.CONTEXT, R.TABLE_MAP):
+            waiting.append((role, subject, volume, set()))
+        elif role == R.DUMMY_ROWS:
+            yield nothing if is_unmapped else _heading(changed), volume
+            yield from waited()
+        elif role >= R.KEEP or subject == R.UNMAPPED:
+            # An event about which nobody can decide goes with the events before it.
+            yield nothing, volume
+            yield from waited(is_sent=True)
+            is_unmapped |= role < R.KEEP
+        else:
+            yield _heading({subject}), volume
+            changed |= {subject} if role != R.STATEMENT else set()
+            for *_, following in waiting:
+                following.add(subject)
+            if role != R.ROWS:
+                yield from waited()
+        if role in (R.ROWS_END, R.DUMMY_ROWS):
+            changed, is_unmapped = set(), False
+    yield from waited()
+
+
+def _heading(subjects: set[Any]) -> tuple[str, str]:
+    """Return the schema and the table that some subjects, or sets of subjects, have together."""
+    if len(subjects) == 1:
+        only = next(iter(subjects))
+        if isinstance(only, TableSubject):
+            return replace_invalid_utf8(only.database), replace_invalid_utf8(only.table)
+        if isinstance(only, frozenset):
+            return _heading(set(only))
+        schemas = only.schemas()
+        if len(schemas) == 1:
+            return replace_invalid_utf8(schemas[0]), STATEMENTS
+        return (SEVERAL if schemas else NO_TABLE), ""
+    return (SEVERAL if subjects else NO_TABLE), ""
 
 
 _BETWEEN = -3

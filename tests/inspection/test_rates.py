@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.index.rates import MOST_BUCKETS, Bucket, Rates, main_span
+from dumpfilter.inspection.rates import MOST_BUCKETS, Bucket, Rates, main_span
 
 
 @given(

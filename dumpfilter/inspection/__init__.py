@@ -1,0 +1,1 @@
+"""The figures about a binlog set that ``dumpfilter inspect`` prints."""
