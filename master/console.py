@@ -22,9 +22,10 @@ from dumpfilter.filter import (
 )
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_write_filter
-from dumpfilter.master.counters import SlaveCounts
+from dumpfilter.master.counters import SlaveCounts, SlaveKey
 from dumpfilter.master.drain import Drain, Kind, Slaves
 from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.master.known_slaves import KnownSlave, Presence
 from dumpfilter.master.lag import BinlogEnd
 from dumpfilter.master.purge import purge
 from dumpfilter.master.register import RegisteredSlave, Unregistered
@@ -90,6 +91,10 @@ _SLAVES = (
     Column("lag_seconds", ColumnType.DOUBLE),
     Column("protocol", _INTEGER),
     Column("program_version"),
+    Column("state"),
+    Column("gone_since"),
+    Column("drained", _INTEGER),
+    Column("entry"),
 )
 _WRITE_RULES = (Column("semantics"), Column("rule"))
 _IMPOSED = (
@@ -241,7 +246,7 @@ class MasterConsole:
             return None
         if name == "slaves":
             end = BinlogEnd(self._store.binlogs, time.time())
-            return Table(_SLAVES, [_slave_row(slave, end) for slave in self._register.all()])
+            return Table(_SLAVES, [_slave_row(slave, end) for slave in self._service.known_slaves.all()])
         if name == "write_rules":
             return Table(_WRITE_RULES, _write_rows(self._register.write_filter))
         if name == "drains":
@@ -411,16 +416,29 @@ class MasterConsole:
         return OK
 
     def _unregister(self, command: C.UnregisterReplica) -> Result:
+        def is_named(server_id: int, uuid: str, channel: str) -> bool:
+            named = command.server_id == server_id or (command.uuid or "").lower() == uuid
+            return named and command.channel in (None, channel)
+
         def reason(slave: RegisteredSlave) -> DumpfilterError | None:
-            named = command.server_id == slave.server_id or (command.uuid or "").lower() == slave.uuid
-            if not named or command.channel not in (None, slave.channel):
+            if not is_named(slave.server_id, slave.uuid, slave.channel):
                 return None
             return Unregistered("the master's operator ended this registration (UNREGISTER REPLICA)")
 
-        gone = self._register.remove_all(reason)
+        ended = self._register.remove_all(reason)
+        gone = {SlaveKey(slave.user, slave.channel, slave.uuid) for slave in ended}
+        gone |= {
+            record.key
+            for record in self._register.counters.finish(
+                lambda one: is_named(one.server_id, one.key.uuid, one.key.channel)
+            )
+        }
         if not gone:
             name = f"server id {command.server_id}" if command.uuid is None else f"uuid {command.uuid!r}"
-            raise ER_UNKNOWN_ERROR(f"There is no registered slave with {name}: see SHOW REPLICAS")
+            raise ER_UNKNOWN_ERROR(
+                f"The master has served no slave with {name}, or no longer waits for that slave: see SELECT * FROM "
+                "dumpfilter.slaves"
+            )
         return Result(affected=len(gone))
 
     def _drain(self, command: C.DrainReplicas) -> Result:
@@ -556,9 +574,8 @@ def _rules(rule_filter: ReplicationFilter) -> str:
     return " ".join(map(str, rule_filter.rules))
 
 
-def _slave_row(slave: RegisteredSlave, end: BinlogEnd) -> tuple[object, ...]:
-    counts = slave.counts
-    place = slave.file, slave.position
+def _slave_row(slave: KnownSlave, end: BinlogEnd) -> tuple[object, ...]:
+    counts, registered = slave.counts, slave.registered
     return (
         slave.server_id,
         slave.uuid,
@@ -566,8 +583,8 @@ def _slave_row(slave: RegisteredSlave, end: BinlogEnd) -> tuple[object, ...]:
         slave.port,
         slave.channel,
         slave.user,
-        slave.filter_version,
-        int(bool(slave.dump)),
+        registered and registered.filter_version,
+        int(slave.presence is Presence.CONNECTED),
         slave.file,
         slave.position,
         counts.transactions_read,
@@ -580,15 +597,19 @@ def _slave_row(slave: RegisteredSlave, end: BinlogEnd) -> tuple[object, ...]:
         counts.bytes_sent,
         counts.bytes_dropped,
         counts.bytes_gtid,
-        datetime.fromtimestamp(slave.registered_at),
-        datetime.fromtimestamp(slave.last_seen_at),
-        _semantics(slave.filter),
-        _rules(slave.filter),
-        ",".join(one.name for one in slave.imposed),
-        end.lag_bytes(place),
-        end.lag_seconds(place),
-        slave.protocol,
-        slave.program_version,
+        registered and datetime.fromtimestamp(registered.registered_at),
+        None if slave.last_seen_at is None else datetime.fromtimestamp(slave.last_seen_at),
+        registered and _semantics(registered.filter),
+        registered and _rules(registered.filter),
+        registered and ",".join(one.name for one in registered.imposed),
+        end.lag_bytes(slave.place),
+        end.lag_seconds(slave.place),
+        registered and registered.protocol,
+        registered and registered.program_version,
+        slave.presence.value,
+        slave.gone_since,
+        int(slave.is_drained),
+        slave.entry,
     )
 
 

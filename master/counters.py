@@ -1,14 +1,14 @@
-"""The master's counts of what it read, sent and dropped for each slave.
+"""The master's memory of the slaves that it has served: what it read, sent and dropped for each, and how far each came.
 
-The counts belong to the slave, which is its user, channel and server UUID. A slave that registers again goes on with
-its counts, and a master with a state directory goes on with them after a restart.
+A record belongs to the slave, which is its user, channel and server UUID. A slave that registers again goes on with
+its record, and a master with a state directory goes on with the records after a restart.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
@@ -16,6 +16,9 @@ from dumpfilter.dump import Counts
 
 MOST_REMEMBERED = 10_000
 """The most slaves whose counts the master remembers. Beyond it the master forgets the slave not seen for longest."""
+
+_SAVED_SECONDS = 60.0
+"""The longest time for which a sign of life without events, such as a heartbeat, may stay unsaved, seconds."""
 
 
 class SlaveKey(NamedTuple):
@@ -38,6 +41,13 @@ class SlaveCounts:
     first_seen_at: float = field(default_factory=time.time)
     last_seen_at: float = field(default_factory=time.time)
     counts: Counts = field(default_factory=Counts)
+    file: str = ""
+    position: int = 0
+    """The binlog file and position that the slave's dumps have reached."""
+    peer: str = ""
+    """The address from which the slave registered last, as gRPC spells it."""
+    is_done: bool = False
+    """Whether nobody waits for the slave: it read to the end and left, or UNREGISTER REPLICA named it."""
     is_forgotten: bool = False
     """Whether the master has forgotten the slave for want of space."""
 
@@ -50,6 +60,9 @@ class CountedSlave(Protocol):
     host: str
     channel: str
     user: str
+    peer: str
+    file: str
+    position: int
     counts: Counts
     record: SlaveCounts | None
 
@@ -67,6 +80,8 @@ class CounterBook:
         self._records = {record.key: record for record in newest}
         self.generation = 0
         """A number that grows with each change, so that a saver knows whether there is something to save."""
+        self._noted_at = 0.0
+        """The time of the newest sign of life that has raised the generation, Unix time, seconds."""
 
     def counts_of(self, user: str, channel: str, uuid: str) -> Counts:
         """Return the counts with which a slave goes on that registers now. A new slave begins with zeros."""
@@ -79,24 +94,54 @@ class CounterBook:
         with self._lock:
             record = self._record_of(slave)
             record.dumps += 1
-            record.server_id, record.host = slave.server_id, slave.host
-            record.last_seen_at = time.time()
-            self.generation += 1
+            record.server_id, record.host, record.peer = slave.server_id, slave.host, slave.peer
+            record.is_done = False
+            self._note_seen(record, is_news=True)
 
-    def add(self, slave: CountedSlave, counts: Counts) -> None:
-        """Add the counts of a chunk to the slave's counts, without the events that the dump thread has buffered."""
+    def end_dump(self, slave: CountedSlave) -> None:
+        """Note that the slave's dump has ended."""
         with self._lock:
-            record = slave.record
-            if record is None or record.is_forgotten:
-                record = self._record_of(slave)
+            self._note_seen(self._present_record(slave), is_news=True)
+
+    def finish(self, slaves: Callable[[SlaveCounts], bool]) -> list[SlaveCounts]:
+        """Note that nobody waits for the slaves whose record meets a condition. Return their records.
+
+        Slaves that nobody waited for before are not among the records. A new dump of a slave revokes the note.
+        """
+        with self._lock:
+            found = [one for one in self._records.values() if not one.is_done and slaves(one)]
+            for record in found:
+                record.is_done = True
+            self.generation += bool(found)
+            return found
+
+    def add(self, slave: CountedSlave, counts: Counts | None) -> None:
+        """Note the place that the slave's dump has reached, and add the counts of its last chunk.
+
+        Events that the dump thread has buffered do not count. A heartbeat has no counts.
+        """
+        with self._lock:
+            record = self._present_record(slave)
+            record.file, record.position = slave.file, slave.position
+            self._note_seen(record, is_news=counts is not None)
+            if counts is None:
+                return
             total = record.counts
             total.add(counts)
             # Buffered events count as read once they are sent or dropped. If the stream breaks before, the next dump
             # reads these events again.
             total.events_read = total.events_sent + total.events_dropped
             total.bytes_read = total.bytes_sent + total.bytes_dropped
-            record.last_seen_at = time.time()
+
+    def _note_seen(self, record: SlaveCounts, *, is_news: bool) -> None:
+        record.last_seen_at = time.time()
+        if is_news or record.last_seen_at - self._noted_at >= _SAVED_SECONDS:
+            self._noted_at = record.last_seen_at
             self.generation += 1
+
+    def _present_record(self, slave: CountedSlave) -> SlaveCounts:
+        record = slave.record
+        return self._record_of(slave) if record is None or record.is_forgotten else record
 
     def records(self) -> list[SlaveCounts]:
         """Return a copy of the counts of all slaves, the slave that was not seen for the longest time first."""

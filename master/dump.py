@@ -231,6 +231,7 @@ class Dump:
             self.reached = self.reached._replace(is_beginning=False)
             if self._once:
                 await self._reader.call(lambda end=place.source: end.check_end(last=True))  # type: ignore[misc]
+                self._register.finish(self._slave)
                 yield self._encoding.end_of_log(place)
                 return
             if self._heartbeat_in <= 0:

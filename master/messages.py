@@ -10,6 +10,7 @@ from dumpfilter.errors import OptionError
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.chunks import counts_to_proto
 from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.master.known_slaves import KnownSlave
 from dumpfilter.master.limits import MAX_GTID_TEXT, MAX_IDS, MAX_NAME, MAX_RULES, MAX_RULES_TEXT
 from dumpfilter.master.register import RegisteredSlave
 from dumpfilter.printable import printable
@@ -114,3 +115,26 @@ def slave_to_proto(slave: RegisteredSlave, filter_warnings: Iterable[str] = ()) 
         program_version=slave.program_version,
         filter_warnings=filter_warnings,
     )
+
+
+def known_slave_to_proto(slave: KnownSlave, filter_warnings: Iterable[str] = ()) -> pb.Slave:
+    """Return the gRPC message that describes a slave, whether the slave is registered or not."""
+    if slave.registered is not None:
+        message = slave_to_proto(slave.registered, filter_warnings)
+    else:
+        message = pb.Slave(
+            server_id=slave.server_id,
+            uuid=slave.uuid,
+            host=slave.host,
+            channel=slave.channel,
+            position=pb.BinlogPosition(file=slave.file, position=slave.position),
+            counts=counts_to_proto(slave.counts),
+            bytes_gtid=slave.counts.bytes_gtid,
+            last_seen_at=slave.last_seen_at or 0.0,
+            user=slave.user,
+        )
+    message.state = slave.presence.value
+    message.gone_since = slave.gone_since
+    message.drained = slave.is_drained
+    message.entry = slave.entry
+    return message

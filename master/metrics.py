@@ -5,15 +5,19 @@ docs/metrics.md has the table of the definitions. ``python tools/metrics_table.p
 
 from __future__ import annotations
 
+import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from dumpfilter.dump import Counts
 from dumpfilter.errors import BinlogError
 from dumpfilter.master.drain import Drains
+from dumpfilter.master.known_slaves import KnownSlave, KnownSlaves, Presence
 from dumpfilter.master.lag import BinlogEnd, modified
 from dumpfilter.master.limits import Kind as CallKind
 from dumpfilter.master.limits import Places, ServerLimits
@@ -25,13 +29,9 @@ from dumpfilter.master.measurements import (
     CacheState,
     Measurements,
 )
-from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.metrics.definition import Definition, Reading, counter, gauge
 from dumpfilter.metrics.latency import family_of
-
-IDLE_SHOWN_SECONDS = 24 * 3600.0
-"""The time for which the metrics show a slave whose dump has ended, seconds."""
 
 MOST_IDLE_SHOWN = 1000
 """The most slaves without a dump that the metrics show. The slaves that ended last are shown."""
@@ -46,15 +46,14 @@ SLAVE_LABELS = ("slave", "server_id", "channel", "user")
 class SlaveView:
     """A slave as one scrape sees it."""
 
-    slave: RegisteredSlave
+    slave: KnownSlave
     lag_bytes: int | None
     lag_seconds: float | None
-    is_drained: bool
 
 
-def _count(name: str, help: str, read: Callable[[RegisteredSlave], float]) -> Reading[SlaveView]:
+def _count(name: str, help: str, read: Callable[[Counts], float]) -> Reading[SlaveView]:
     definition = counter(f"dumpfilter_master_{name}_total", help, SLAVE_LABELS)
-    return Reading(definition, lambda view: read(view.slave))
+    return Reading(definition, lambda view: read(view.slave.counts))
 
 
 PER_SLAVE: tuple[Reading[SlaveView], ...] = (
@@ -62,7 +61,16 @@ PER_SLAVE: tuple[Reading[SlaveView], ...] = (
         gauge(
             "dumpfilter_master_slave_dumping", "1 while a dump to the slave runs, otherwise 0.", SLAVE_LABELS
         ),
-        lambda view: float(bool(view.slave.dump)),
+        lambda view: float(view.slave.presence is Presence.CONNECTED),
+    ),
+    Reading(
+        gauge(
+            "dumpfilter_master_slave_gone",
+            "1 if no dump runs for a slave that the master has served within --keep-slaves or that a [[replica]] "
+            "names, otherwise 0. It is 0 for a slave that asked for the end of the binlog and got it.",
+            SLAVE_LABELS,
+        ),
+        lambda view: float(view.slave.presence.is_missing),
     ),
     Reading(
         gauge(
@@ -70,7 +78,7 @@ PER_SLAVE: tuple[Reading[SlaveView], ...] = (
             "1 while the operator has drained the slave, otherwise 0.",
             SLAVE_LABELS,
         ),
-        lambda view: float(view.is_drained),
+        lambda view: float(view.slave.is_drained),
     ),
     Reading(
         gauge(
@@ -92,43 +100,43 @@ PER_SLAVE: tuple[Reading[SlaveView], ...] = (
     Reading(
         gauge(
             "dumpfilter_master_slave_last_seen_timestamp_seconds",
-            "Unix time of the newest chunk or heartbeat for the slave.",
+            "Unix time of the newest chunk, heartbeat or end of a dump for the slave.",
             SLAVE_LABELS,
         ),
         lambda view: view.slave.last_seen_at,
     ),
-    _count("bytes_read", "Bytes of events read for the slave.", lambda one: one.counts.bytes_read),
-    _count("bytes_sent", "Bytes of events sent to the slave.", lambda one: one.counts.bytes_sent),
+    _count("bytes_read", "Bytes of events read for the slave.", lambda one: one.bytes_read),
+    _count("bytes_sent", "Bytes of events sent to the slave.", lambda one: one.bytes_sent),
     _count(
         "bytes_dropped",
         "Bytes of events that the filter dropped.",
-        lambda one: max(one.counts.bytes_dropped, 0),
+        lambda one: max(one.bytes_dropped, 0),
     ),
     _count(
         "bytes_gtid",
         "Bytes of the events that a real replica got in place of dropped transactions, so that it has their GTIDs.",
-        lambda one: one.counts.bytes_gtid,
+        lambda one: one.bytes_gtid,
     ),
-    _count("events_read", "Events read for the slave.", lambda one: one.counts.events_read),
-    _count("events_sent", "Events sent to the slave.", lambda one: one.counts.events_sent),
-    _count("events_dropped", "Events that the filter dropped.", lambda one: one.counts.events_dropped),
+    _count("events_read", "Events read for the slave.", lambda one: one.events_read),
+    _count("events_sent", "Events sent to the slave.", lambda one: one.events_sent),
+    _count("events_dropped", "Events that the filter dropped.", lambda one: one.events_dropped),
     _count(
         "events_undecided",
         "Events sent because the master could not decide about them. The slave decides about these events.",
-        lambda one: one.counts.events_undecided,
+        lambda one: one.events_undecided,
     ),
-    _count("transactions_read", "Transactions read for the slave.", lambda one: one.counts.transactions_read),
+    _count("transactions_read", "Transactions read for the slave.", lambda one: one.transactions_read),
     _count(
         "transactions_dropped",
         "Transactions of which the slave got no event.",
-        lambda one: one.counts.transactions_dropped,
+        lambda one: one.transactions_dropped,
     ),
 )
 """The metrics that each slave has."""
 
 SLAVES = gauge(
     "dumpfilter_master_slaves",
-    "Registered slaves, by state. A slave with a running dump is dumping, any other is idle.",
+    "Slaves that the master knows, by state, as in the table dumpfilter.slaves of the console.",
     ("state",),
 )
 CALLS = gauge(
@@ -224,15 +232,15 @@ METRICS: tuple[Definition, ...] = (
 class MasterCollector(Collector):
     """A collector that reads a master's metrics at a scrape.
 
-    The register's lock is held only while its list of slaves is copied. Counters are read without a lock, so that the
-    counters of one slave may differ by one chunk. ``replicas`` returns the connections of the replication port and the
-    most that the port accepts, or None without such a port.
+    The locks of the slaves' lists are held only while the lists are copied. Counters are read without a lock, so that
+    the counters of one slave may differ by one chunk. ``replicas`` returns the connections of the replication port and
+    the most that the port accepts, or None without such a port.
     """
 
     def __init__(
         self,
         store: BinlogStore,
-        register: Register,
+        slaves: KnownSlaves,
         places: Places,
         limits: ServerLimits,
         drains: Drains,
@@ -243,7 +251,7 @@ class MasterCollector(Collector):
         measured: Measurements = MEASURED,
     ) -> None:
         self._store = store
-        self._register = register
+        self._slaves = slaves
         self._places = places
         self._limits = limits
         self._drains = drains
@@ -263,7 +271,7 @@ class MasterCollector(Collector):
         yield FILES.family([({}, end.files)])
         yield BYTES.family([({}, end.bytes)])
         yield from self._of_calls()
-        yield from self._of_slaves(end, now)
+        yield from self._of_slaves(end)
         for latency in (self._measured.send_delay, self._measured.plan, self._measured.encode):
             yield family_of(latency.definition, [({}, latency)])
         yield from self._of_caches()
@@ -295,23 +303,19 @@ class MasterCollector(Collector):
         failed = self._measured.failed_calls.counts()
         yield FAILED_CALLS.family(({"reason": reason}, count) for reason, count in failed.items())
 
-    def _of_slaves(self, end: BinlogEnd, now: float) -> Iterator[Metric]:
-        slaves = self._register.all()
-        dumping = sum(bool(slave.dump) for slave in slaves)
-        yield SLAVES.family(
-            [({"state": "dumping"}, dumping), ({"state": "idle"}, len(slaves) - dumping)],
-        )
+    def _of_slaves(self, end: BinlogEnd) -> Iterator[Metric]:
+        slaves = self._slaves.all()
+        states = Counter(slave.presence for slave in slaves)
+        yield SLAVES.family([({"state": state.value}, states[state]) for state in Presence])
         yield DRAINS.family([({}, len(self._drains.all()))])
-        views = [(labels, self._view(slave, end)) for labels, slave in shown(slaves, now)]
+        views = [(labels, self._view(slave, end)) for labels, slave in shown(slaves)]
         for reading in PER_SLAVE:
             yield reading.family(views)
 
-    def _view(self, slave: RegisteredSlave, end: BinlogEnd) -> SlaveView:
-        is_drained = self._drains.of(slave) is not None
+    def _view(self, slave: KnownSlave, end: BinlogEnd) -> SlaveView:
         if not slave.file:
-            return SlaveView(slave, None, None, is_drained)
-        place = slave.file, slave.position
-        return SlaveView(slave, end.lag_bytes(place), end.lag_seconds(place), is_drained)
+            return SlaveView(slave, None, None)
+        return SlaveView(slave, end.lag_bytes(slave.place), end.lag_seconds(slave.place))
 
     def _of_caches(self) -> Iterator[Metric]:
         found = {"segments": self._store.cache_state(), **self._caches()}
@@ -320,27 +324,23 @@ class MasterCollector(Collector):
             yield reading.family(caches)
 
 
-def shown(slaves: Iterable[RegisteredSlave], now: float) -> list[tuple[Mapping[str, str], RegisteredSlave]]:
+def shown(slaves: Iterable[KnownSlave]) -> list[tuple[Mapping[str, str], KnownSlave]]:
     """Return the slaves that the metrics show, each with its labels. No two of them have equal labels.
 
-    The metrics show each slave with a running dump. A slave without a dump is shown for a day after its last dump.
+    The metrics do not show slaves that have only registered, which a stranger could do for any number of names.
     """
-    idle = [
-        slave
-        for slave in slaves
-        if not slave.dump and slave.file and now - slave.last_seen_at < IDLE_SHOWN_SECONDS
-    ]
-    idle.sort(key=lambda slave: slave.last_seen_at)
-    found: dict[tuple[str, ...], RegisteredSlave] = {}
-    # A registration of the same slave with another secret may be idle. The dumping one comes last and stays.
-    for slave in [*idle[-MOST_IDLE_SHOWN:], *(slave for slave in slaves if slave.dump)]:
-        found[_label_values(slave)] = slave
+    served = [slave for slave in slaves if slave.presence is not Presence.REGISTERED]
+    connected = [slave for slave in served if slave.presence is Presence.CONNECTED]
+    idle = [slave for slave in served if slave.presence is not Presence.CONNECTED]
+    # Slaves that a [[replica]] names and that were never seen come last, so that the limit spares them.
+    idle.sort(key=lambda slave: math.inf if slave.last_seen_at is None else slave.last_seen_at)
+    found = {_label_values(slave): slave for slave in [*idle[-MOST_IDLE_SHOWN:], *connected]}
     return [(dict(zip(SLAVE_LABELS, values, strict=True)), slave) for values, slave in found.items()]
 
 
-def _label_values(slave: RegisteredSlave) -> tuple[str, ...]:
+def _label_values(slave: KnownSlave) -> tuple[str, ...]:
     return (
-        slave.uuid,
+        slave.uuid or slave.entry,
         str(slave.server_id),
         slave.channel[:LONGEST_LABEL],
         slave.user[:LONGEST_LABEL],

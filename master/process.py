@@ -26,6 +26,7 @@ from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.keeper import Keeper
+from dumpfilter.master.known_slaves import KEEP_SECONDS
 from dumpfilter.master.limits import MAX_DUMPS, ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.preparation import load_compiled_code
@@ -94,6 +95,8 @@ class MasterOptions:
     """The HTTP endpoint for Prometheus. None: the master serves no metrics."""
     state_dir: Path | None = None
     """The directory in which the master keeps counts and drains for its next start. Without it they end with it."""
+    keep_seconds: float = KEEP_SECONDS
+    """The time for which the master waits for a slave that is gone, seconds."""
     drain_seconds: float = DRAIN_SECONDS
     """The longest time that the master waits at SIGTERM until the running dumps have ended between two transactions."""
     follow: FollowedSource | None = None
@@ -146,6 +149,7 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
         limits=ServerLimits(max_dumps=options.max_dumps),
         source=source,
     )
+    server.service.known_slaves.keep_seconds = options.keep_seconds
     keeper = _keeper(options, server)
     _collect_seldom()
     server.start()
@@ -409,6 +413,7 @@ def _replica_control(
     from dumpfilter.master.replicas.filters import ReplicaFilters
 
     filters = ReplicaFilters(config.replicas)
+    server.service.known_slaves.entries = lambda: filters.entries
     if keeper is not None:
         keeper.keep_filters(filters)
     return ReplicaControl(filters, server.service.register)

@@ -515,6 +515,8 @@ class Register:
             if slave.dump == dump:
                 slave.dump = 0
                 slave.notify = _nobody
+                slave.last_seen_at = time.time()
+                self.counters.end_dump(slave)
                 self._release(slave)
                 if slave.slave_id in self._slaves:
                     self._become_idle(slave)
@@ -528,8 +530,11 @@ class Register:
         """Record how far a slave's dump has come, and add the counts of its last chunk, for SHOW REPLICAS."""
         slave.file, slave.position = file, position
         slave.last_seen_at = time.time()
-        if counts is not None:
-            self.counters.add(slave, counts)
+        self.counters.add(slave, counts)
+
+    def finish(self, slave: RegisteredSlave) -> None:
+        """Note that a slave has got everything that it asked for, so that nobody waits for its return."""
+        self.counters.finish(lambda record: record is slave.record)
 
     def all(self) -> list[RegisteredSlave]:
         """Return the registered slaves, in the order of their registration."""

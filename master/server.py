@@ -154,7 +154,7 @@ class MasterServer:
         service = self.service
         return MasterCollector(
             service.store,
-            service.register,
+            service.known_slaves,
             self.gate.places,
             service.limits,
             service.drains,

@@ -28,6 +28,7 @@ from dumpfilter.master.dump_start import DumpStart, check_boundary, start_at, st
 from dumpfilter.master.filter_warnings import FilterWarnings
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.imposed import ImposedFilter, imposed_on
+from dumpfilter.master.known_slaves import KnownSlaves
 from dumpfilter.master.limits import (
     MAX_CHUNK_SIZE,
     REFUSALS_LOGGED,
@@ -39,6 +40,7 @@ from dumpfilter.master.messages import (
     check_protocol,
     check_registration,
     imposed_to_proto,
+    known_slave_to_proto,
     slave_to_proto,
 )
 from dumpfilter.master.refusals import Context, abort
@@ -85,6 +87,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.filter_warnings = FilterWarnings(store.subjects)
         self.drains = Drains()
         self.drains.on_change.append(self._wake_drained)
+        self.known_slaves = KnownSlaves(self.register, self.drains)
         self._reconfiguring = threading.Lock()
         self._refusals = Seldom(most=REFUSALS_LOGGED)
         """The gate for the lines about refused calls, of which a stranger can cause thousands in a second."""
@@ -332,7 +335,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         A client with a user also gets the rules of the binlog, and how much of the binlog has been scanned.
         """
         slaves = await self._answer_about(request, context)
-        return await self._answer(context, lambda: self._status(slaves, whole=not request.slave_id))
+        return await self._answer(context, lambda: self._status(slaves, request))
 
     async def _answer_about(
         self, request: pb.ListSlavesRequest | pb.StatusRequest, context: Context
@@ -364,7 +367,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.access.check(request.user, request.password, peer=peer)
         return self.register.of_user(request.user)
 
-    def _status(self, slaves: list[RegisteredSlave], *, whole: bool) -> pb.StatusResponse:
+    def _status(self, slaves: list[RegisteredSlave], request: pb.StatusRequest) -> pb.StatusResponse:
+        """Return the answer about the registered slaves that the client may know.
+
+        A user also learns of those of its slaves that are gone or that were never seen.
+        """
+        whole = not request.slave_id
         self.store.refresh()
         names = self.store.binlogs.names
         files = [pb.BinlogFile(name=printable(name), size=self._size(name)) for name in names]
@@ -375,10 +383,14 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             server_version=fd.server_version,
             position=pb.BinlogPosition(file=printable(names[-1]), position=files[-1].size),
             files=files,
-            slaves=[
-                slave_to_proto(slave, texts) for slave, texts in self.filter_warnings.texts_of_each(slaves)
-            ],
         )
+        texts = {slave.slave_id: lines for slave, lines in self.filter_warnings.texts_of_each(slaves)}
+        if whole:
+            for one in self.known_slaves.of_user(request.user):
+                its_texts = () if one.registered is None else texts.get(one.registered.slave_id, ())
+                status.slaves.append(known_slave_to_proto(one, its_texts))
+        else:
+            status.slaves.extend(slave_to_proto(slave, texts[slave.slave_id]) for slave in slaves)
         if whole:
             segments, cached = self.store.cache_status()
             bytes_scanned, events_scanned = self.store.scanned

@@ -68,6 +68,11 @@ class _Slave(_Model):
     first_seen_at: float
     last_seen_at: float
     counts: _Counts
+    file: str = ""
+    position: NonNegativeInt = 0
+    peer: str = ""
+    is_done: bool = False
+    """A file of a release that did not tell which slaves are gone does not have these four."""
 
 
 class _Counters(_Model):
@@ -144,6 +149,10 @@ class StateDirectory:
                 one.first_seen_at,
                 one.last_seen_at,
                 Counts(**one.counts.model_dump()),
+                one.file,
+                one.position,
+                one.peer,
+                one.is_done,
             )
             for one in (found.slaves[:MOST_REMEMBERED] if found is not None else ())
         ]
@@ -160,6 +169,10 @@ class StateDirectory:
                 "first_seen_at": record.first_seen_at,
                 "last_seen_at": record.last_seen_at,
                 "counts": {name: getattr(record.counts, name) for name in names},
+                "file": record.file,
+                "position": record.position,
+                "peer": record.peer,
+                "is_done": record.is_done,
             }
             for record in records
         ]

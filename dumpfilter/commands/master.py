@@ -99,6 +99,7 @@ def master_command(
         lower_case_table_names=rules.lower_case_table_names,
         metrics=monitoring.metrics(tls),
         state_dir=operation.state_dir,
+        keep_seconds=operation.keep_seconds,
         drain_seconds=operation.drain_seconds,
     )
     terminal = Console(stderr=True, highlight=False)

@@ -101,7 +101,7 @@ class MaxLag:
 
 @dataclass
 class SlaveOfMaster:
-    """A registered slave as its master tells it. Times are Unix times, seconds."""
+    """A slave as its master tells it."""
 
     server_id: int
     uuid: str
@@ -119,6 +119,37 @@ class SlaveOfMaster:
     """The events, bytes and transactions that the master has read, sent and dropped for the slave."""
     filter_warnings: list[str] = field(default_factory=list)
     """Warnings about rules of the slave's filter that do not do what they seem to do. They are no problems."""
+    state: str = ""
+    """``connected``, ``gone``, ``never seen``, ``finished`` or ``registered``; empty if the master does not tell."""
+    gone_since: str = ""
+    """The time of the last sign of life of a slave that is gone, ISO 8601 in UTC. Empty for any other slave."""
+    drained: bool = False
+    entry: str = ""
+    """The key of the ``[[replica]]`` that names a slave which was never seen, such as ``replica[2]``."""
+
+    @property
+    def shown_state(self) -> str:
+        """The state for people."""
+        return f"{self.state} since {self.gone_since}" if self.gone_since else self.state
+
+    def absence(self) -> str | None:
+        """Return why the absence of the slave is a problem, or None when it is none."""
+        if self.drained:
+            return None
+        if self.state == "never seen":
+            return (
+                f"{self.entry} (user {self.user}): no such replica has ever connected; let one connect, or remove the "
+                "table from the master's configuration"
+            )
+        if self.state != "gone":
+            return None
+        behind = _lag(self.lag_bytes, self.lag_seconds)
+        lag = f" and lags behind by {behind}" if behind else ""
+        name = self.server_id or f"'{self.uuid}'"
+        return (
+            f"{self} of user {self.user!r} is gone since {self.gone_since}{lag}; start it again, or say "
+            f"UNREGISTER REPLICA {name} on the master's console"
+        )
 
     def __str__(self) -> str:
         channel = f" on channel {self.channel}" if self.channel else ""
@@ -143,7 +174,7 @@ class MasterStatus:
     files: int = 0
     bytes: int = 0
     slaves: list[SlaveOfMaster] | None = None
-    """The registered slaves that the asker may know. None if the asker may not know any."""
+    """The slaves that the asker may know. None if the asker may not know any."""
     drains: list[dict[str, Any]] | None = None
     """The drains in force, or None if the console was not asked."""
     drift: list[dict[str, Any]] | None = None
@@ -170,7 +201,9 @@ class MasterStatus:
         for drifting in self.drift or ():
             yield f"replica {drifting.get('server_id')} of user {drifting.get('user')}: {drifting.get('reason')}"
         for slave in self.slaves or ():
-            if most.exceeded(slave.lag_bytes, slave.lag_seconds):
+            if (absence := slave.absence()) is not None:
+                yield absence
+            elif most.exceeded(slave.lag_bytes, slave.lag_seconds):
                 state = "" if slave.dumping else ", and has no dump"
                 yield f"{slave} lags behind by {_lag(slave.lag_bytes, slave.lag_seconds)}{state}"
 

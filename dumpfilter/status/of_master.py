@@ -125,6 +125,10 @@ def _take(status: MasterStatus, answer: pb.StatusResponse) -> None:
             lag_seconds=None,
             counts={name: getattr(slave.counts, name) for name in _COUNTS} | {_BYTES_GTID: slave.bytes_gtid},
             filter_warnings=list(slave.filter_warnings),
+            state=slave.state,
+            gone_since=slave.gone_since,
+            drained=slave.drained,
+            entry=slave.entry,
         )
         for slave in answer.slaves
     ]
@@ -188,4 +192,8 @@ def _slave(row: Mapping[str, Any]) -> SlaveOfMaster:
         lag_bytes=None if row.get("lag_bytes") is None else number(row, "lag_bytes"),
         lag_seconds=None if seconds is None else float(seconds),
         counts={name: number(row, name) for name in (*_COUNTS, _BYTES_GTID)},
+        state=text(row, "state"),
+        gone_since=text(row, "gone_since"),
+        drained=bool(number(row, "drained")),
+        entry=text(row, "entry"),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dumpfilter.printable import printable
-from dumpfilter.status.model import ChannelStatus, MasterStatus, SlaveStatus, Status
+from dumpfilter.status.model import ChannelStatus, MasterStatus, SlaveOfMaster, SlaveStatus, Status
 
 _LONGEST = 500
 """The length at which a value is cut on the terminal, characters. GTID sets can be long; --json has them whole."""
@@ -43,18 +44,18 @@ def _render_master(status: MasterStatus, console: Console) -> None:
             *_source(status),
             ("binlog ends at", f"{status.file}:{status.position}"),
             ("files", f"{status.files} ({status.bytes:,} bytes)"),
-            ("slaves", f"{len(status.slaves)} ({sum(one.dumping for one in status.slaves)} dumping)"),
+            ("slaves", _numbers(status.slaves)),
         ]
     console.print(_facts(facts))
     if status.slaves:
         rows = [
             [
-                str(one.server_id),
+                str(one.server_id) if one.server_id else one.entry,
                 one.channel,
                 one.user,
                 f"{one.host}:{one.port}" if one.host else "",
-                "yes" if one.dumping else "no",
-                f"{one.file}:{one.position}",
+                one.shown_state,
+                f"{one.file}:{one.position}" if one.file else "",
                 _number(one.lag_bytes),
                 "" if one.lag_seconds is None else f"{one.lag_seconds:.1f}",
                 _number(one.counts.get("bytes_sent")),
@@ -64,7 +65,7 @@ def _render_master(status: MasterStatus, console: Console) -> None:
             ]
             for one in status.slaves
         ]
-        heads = ["id", "channel", "user", "host", "dump", "position", "lag bytes", "lag s"]
+        heads = ["id", "channel", "user", "host", "state", "position", "lag bytes", "lag s"]
         heads += ["sent", "dropped", "for GTIDs", "undecided"]
         _print_rows(console, "slave", heads, rows, numeric=(0, 6, 7, 8, 9, 10, 11))
     if status.drains:
@@ -78,6 +79,16 @@ def _render_master(status: MasterStatus, console: Console) -> None:
             )
     if status.hint:
         console.print(Text(status.hint), soft_wrap=True)
+
+
+def _numbers(slaves: Sequence[SlaveOfMaster]) -> str:
+    """Return the number of slaves, and how many of them are in each state."""
+    states = Counter(one.state for one in slaves if one.state)
+    return (
+        f"{len(slaves)} ({', '.join(f'{count} {state}' for state, count in states.items())})"
+        if states
+        else "0"
+    )
 
 
 def _source(status: MasterStatus) -> list[tuple[str, Any]]:

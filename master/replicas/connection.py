@@ -177,6 +177,7 @@ class ReplicaConnection(Connection):
         finally:
             if not slave.server_id:
                 # Programs without a server id register anew each time.
+                context.register.finish(slave)
                 with contextlib.suppress(NotRegistered):
                     context.register.remove(slave.slave_id)
 

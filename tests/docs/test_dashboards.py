@@ -14,11 +14,19 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.counters import CounterBook
+from dumpfilter.master.drain import Kind, Slaves
+from dumpfilter.master.keeper import Keeper
 from dumpfilter.master.server import MasterServer
+from dumpfilter.master.state_directory import StateDirectory
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.metrics.process import CommonCollector
 from dumpfilter.slave.metrics import SlaveCollector
+from dumpfilter.sql.parser import parse_statement
 from tests.docs.tutorial import ROOT
+from tests.master.client import Client
+from tests.master.replicas.serving import entry
 from tests.slave.driven import Driven, driven, serving, wait_until
 
 DASHBOARD = ROOT / "dashboards" / "dumpfilter.json"
@@ -235,6 +243,103 @@ def test_docs_say_what_to_do_for_each_alert() -> None:
         assert f"### {rule['alert']}\n" in page
         assert rule["annotations"]["runbook"] == f"docs/operating.md#{rule['alert'].lower()}"
         assert rule["labels"]["severity"] in ("warning", "critical")
+
+
+Series = dict[frozenset[tuple[str, str]], float]
+"""The values of one metric at one moment, by labels."""
+
+
+class Evaluation:
+    """A query of an alert over the metrics of one scrape: selectors, comparisons, ``unless`` and ``or``."""
+
+    def __init__(self, expr: str, metrics: dict[str, Series]) -> None:
+        self._tokens = tokens_of(expr)
+        self._metrics = metrics
+
+    def result(self) -> Series:
+        """Return the series for which the alert fires."""
+        value = self._alternatives()
+        assert not self._tokens, self._tokens
+        return value
+
+    def _take(self, token: str) -> bool:
+        if self._tokens and self._tokens[0] == token:
+            return bool(self._tokens.pop(0))
+        return False
+
+    def _alternatives(self) -> Series:
+        value = self._exceptions()
+        while self._take("or"):
+            value = self._exceptions() | value
+        return value
+
+    def _exceptions(self) -> Series:
+        value = self._comparison()
+        while self._take("unless"):
+            without = self._comparison()
+            value = {labels: each for labels, each in value.items() if labels not in without}
+        return value
+
+    def _comparison(self) -> Series:
+        if self._take("("):
+            value = self._alternatives()
+            assert self._take(")")
+        else:
+            value = self._metrics.get(self._tokens.pop(0), {})
+        for operator, holds in (("==", float.__eq__), (">", float.__gt__)):
+            if self._take(operator):
+                bound = float(self._tokens.pop(0))
+                return {labels: each for labels, each in value.items() if holds(each, bound)}
+        return value
+
+
+def scraped(collector: Any) -> dict[str, Series]:
+    collected = CollectorRegistry(auto_describe=False)
+    collected.register(collector)
+    found: dict[str, Series] = {}
+    for family in text_string_to_metric_families(generate_latest(collected).decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[frozenset(sample.labels.items())] = float(sample.value)
+    return found
+
+
+def gone_slaves(server: MasterServer) -> list[tuple[str, str]]:
+    """Return server id and user of each slave for which the alert DumpfilterSlaveGone fires."""
+    (rule,) = (rule for rule in alerts() if rule["alert"] == "DumpfilterSlaveGone")
+    fires = Evaluation(rule["expr"], scraped(server.collector())).result()
+    return sorted((dict(labels)["server_id"], dict(labels)["user"]) for labels in fires)
+
+
+def test_the_alert_fires_for_a_slave_that_does_not_come_back_after_a_restart(tmp_path: Path) -> None:
+    def started() -> tuple[MasterServer, Keeper]:
+        server = MasterServer(BinlogStore(RECORDING))
+        directory = StateDirectory(tmp_path / "state")
+        server.service.register.counters = CounterBook(directory.load_counters())
+        server.start()
+        return server, Keeper(directory, server.service.register.counters, server.service.drains)
+
+    server, keeper = started()
+    client = Client(server)
+    # One slave stays, and another one reads to the end.
+    staying = client.dump(client.register(server_id=101).slave_id, once=False)
+    next(staying)
+    list(client.dump(client.register(server_id=102).slave_id))
+    assert gone_slaves(server) == []
+    client.channel.close()
+    server.stop(0)
+    keeper.close()
+
+    server, keeper = started()
+    try:
+        server.service.known_slaves.entries = lambda: [entry("reporting", [])]
+        assert gone_slaves(server) == [("0", "reporting"), ("101", "")]
+        server.service.drains.drain(Slaves.of(Kind.USER, "reporting"))
+        assert gone_slaves(server) == [("101", "")]
+        MasterConsole(server.service).execute(parse_statement("UNREGISTER REPLICA 101"))
+        assert gone_slaves(server) == []
+    finally:
+        server.stop(0)
+        keeper.close()
 
 
 def test_reasons_in_alerts_exist() -> None:

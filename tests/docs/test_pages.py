@@ -70,3 +70,41 @@ def test_the_api_page_shows_every_public_name() -> None:
     assert [name for name in dumpfilter.__all__ if name not in page] == []
     assert set(dumpfilter.__all__) == set(dumpfilter._MODULES)
     assert all(getattr(dumpfilter, name) is not None for name in dumpfilter.__all__)
+
+
+_CHANGE = re.compile(
+    r"CHANGE (?:REPLICATION SOURCE|MASTER) TO ((?:[^;`\"']|'[^']*')*_HOST\b(?:[^;`\"']|'[^']*')*)"
+)
+_LASTING = {"SOURCE_": ("SOURCE_CONNECT_RETRY", "SOURCE_RETRY_COUNT"), "MASTER_": ("MASTER_CONNECT_RETRY",)}
+"""The clauses without which a replica gives up soon. MariaDB has an option of the server for the number of attempts."""
+
+
+def statements_that_connect(text: str) -> list[tuple[str, list[str]]]:
+    """Return each statement that names a source, with the clauses that it lacks."""
+    found = []
+    for match in _CHANGE.finditer(text):
+        prefix = "SOURCE_" if "SOURCE_HOST" in match[1] else "MASTER_"
+        found.append((match[0], [clause for clause in _LASTING[prefix] if clause not in match[1]]))
+    return found
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, *sorted((ROOT / "examples").rglob("*.md"))],
+    ids=lambda page: f"{page.parent.name}/{page.name}",
+)
+def test_replicas_go_on_after_a_pause_of_their_source(page: Path) -> None:
+    lacking = {
+        statement: clauses for statement, clauses in statements_that_connect(page.read_text()) if clauses
+    }
+    assert not lacking
+
+
+def test_statements_that_connect_are_found() -> None:
+    assert len(statements_that_connect((ROOT / "README.md").read_text())) == 4
+    assert len(statements_that_connect((ROOT / "docs" / "real-servers.md").read_text())) == 4
+    text = (
+        "`CHANGE MASTER TO MASTER_HOST='a', MASTER_PORT=1; START SLAVE` CHANGE REPLICATION FILTER x; CHANGE\n"
+    )
+    assert [clauses for _, clauses in statements_that_connect(text)] == [["MASTER_CONNECT_RETRY"]]
+    assert statements_that_connect("`CHANGE MASTER TO MASTER_USE_GTID=slave_pos`") == []

@@ -22,7 +22,8 @@ SOME = Counts(
 
 
 def registered(book: CounterBook, name: str, **more: object) -> SimpleNamespace:
-    values: dict[str, object] = {"user": "u", "channel": "", "uuid": name, "server_id": 7, "host": "h"} | more
+    values: dict[str, object] = {"user": "u", "channel": "", "uuid": name, "server_id": 7, "host": "h"}
+    values |= {"peer": "", "file": "", "position": 0} | more
     key = [str(values[each]) for each in ("user", "channel", "uuid")]
     return SimpleNamespace(**values, counts=book.counts_of(*key), record=None)
 

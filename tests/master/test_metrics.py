@@ -13,17 +13,15 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dumpfilter.errors import DumpfilterError
-from dumpfilter.filter import Filter
-from dumpfilter.index.subjects import Subjects
 from dumpfilter.master import refusals
+from dumpfilter.master.known_slaves import KnownSlave, Presence
 from dumpfilter.master.measurements import (
     MEASURED,
     REASONS,
     FailedCalls,
     reason_of,
 )
-from dumpfilter.master.metrics import IDLE_SHOWN_SECONDS, METRICS, MOST_IDLE_SHOWN, MasterCollector, shown
-from dumpfilter.master.register import Register, RegisteredSlave
+from dumpfilter.master.metrics import METRICS, MOST_IDLE_SHOWN, MasterCollector, shown
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.metrics.definition import Kind
@@ -135,8 +133,8 @@ def test_calls_and_slaves(server: MasterServer, client: Client) -> None:
     next(dump)
     during = Scraped(server.collector())
     assert during.value("calls", kind="dump") == 1
-    assert during.value("slaves", state="dumping") == 1
-    assert during.value("slaves", state="idle") == 0
+    assert during.value("slaves", state="connected") == 1
+    assert during.value("slaves", state="gone") == 0
     dump.cancel()
 
 
@@ -261,42 +259,42 @@ def test_delays_are_measured(server: MasterServer, client: Client) -> None:
     )
 
 
-def entry(
-    number: int, *, seen: float, dump: int = 0, file: str = "bin.000001", **more: object
-) -> RegisteredSlave:
-    register = Register(Subjects())
+def known(
+    number: int, presence: Presence = Presence.GONE, *, seen: float | None = 1e9, **more: str
+) -> KnownSlave:
     names = {"uuid": str(number), "channel": "", "user": ""} | more
-    slave = register.add(server_id=number, host="", port=0, rule_filter=Filter(), **names)
-    slave.last_seen_at, slave.dump, slave.file = seen, dump, file
-    return slave
+    return KnownSlave(presence, server_id=number, last_seen_at=seen, **names)
 
 
-def test_slaves_that_ended_long_ago_leave() -> None:
-    now = 1e9
-    recent = entry(1, seen=now - IDLE_SHOWN_SECONDS + 1)
-    old = entry(2, seen=now - IDLE_SHOWN_SECONDS - 1)
-    never = entry(3, seen=now, file="")
-    slow = entry(4, seen=now - 10 * IDLE_SHOWN_SECONDS, dump=5)
-    assert [slave for _, slave in shown([recent, old, never, slow], now)] == [recent, slow]
+def test_slaves_that_have_only_registered_are_not_shown() -> None:
+    slaves = [known(number, presence) for number, presence in enumerate(Presence, 1)]
+    assert [slave.presence for _, slave in shown(slaves)] == [
+        Presence.GONE,
+        Presence.NEVER_SEEN,
+        Presence.FINISHED,
+        Presence.CONNECTED,
+    ]
 
 
 def test_idle_slaves_are_bounded() -> None:
-    many = [entry(number, seen=1e9 - number) for number in range(MOST_IDLE_SHOWN + 50)]
-    found = [slave.server_id for _, slave in shown(many, 1e9)]
+    many = [known(number, seen=1e9 - number) for number in range(1, MOST_IDLE_SHOWN + 50)]
+    never = known(0, Presence.NEVER_SEEN, seen=None)
+    found = [slave.server_id for _, slave in shown([never, *many])]
     assert sorted(found) == list(range(MOST_IDLE_SHOWN))
 
 
 def test_no_two_series_have_equal_labels() -> None:
-    now = 1e9
-    # Two registrations with one uuid and different secrets: only one of them can dump.
-    dumping = entry(1, seen=now - 100, dump=1)
-    idle = entry(1, seen=now)
-    long_one = entry(2, seen=now, channel="c" * 100)
-    long_two = entry(2, seen=now - 1, channel="c" * 100 + "d")
-    found = shown([dumping, idle, long_one, long_two], now)
-    assert [slave for _, slave in found] == [long_one, dumping] or [slave for _, slave in found] == [
-        dumping,
-        long_one,
+    dumping = known(1, Presence.CONNECTED, seen=1e9 - 100)
+    idle = known(1)
+    long_one = known(2, channel="c" * 100)
+    long_two = known(2, seen=1e9 - 1, channel="c" * 100 + "d")
+    # Tables of one user without server ids.
+    tables = [
+        known(0, Presence.NEVER_SEEN, uuid="", user="r", seen=None, entry=f"replica[{number}]")
+        for number in (1, 2)
     ]
+    found = shown([dumping, idle, long_one, long_two, *tables])
+    assert {id(slave) for _, slave in found} == {id(slave) for slave in (dumping, long_one, *tables)}
+    assert len({tuple(labels.values()) for labels, _ in found}) == 4
     assert found[0][0].keys() == {"slave", "server_id", "channel", "user"}
     assert max(len(labels["channel"]) for labels, _ in found) == 64

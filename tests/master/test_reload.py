@@ -209,10 +209,10 @@ def test_unregister_replica(master: Callable[[str], Reloaded]) -> None:
     with ends_with(grpc.StatusCode.ABORTED, "UNREGISTER REPLICA"):
         list(stream)
     next(other)
-    with pytest.raises(SqlError, match="no registered slave with server id 101"):
+    with pytest.raises(SqlError, match="served no slave with server id 101"):
         one.console.execute(parse_statement("UNREGISTER REPLICA 101"))
     (left,) = one.server.service.register.all()
-    with pytest.raises(SqlError, match="no registered slave with uuid"):
+    with pytest.raises(SqlError, match="served no slave with uuid"):
         one.console.execute(parse_statement(f"UNREGISTER REPLICA '{left.uuid}' FOR CHANNEL 'c'"))
     one.console.execute(parse_statement(f"UNREGISTER REPLICA '{left.uuid.upper()}' FOR CHANNEL ''"))
     assert not one.server.service.register.all()

@@ -34,6 +34,10 @@ RECORDS = [
         1_700_000_000.25,
         1_700_000_100.5,
         Counts(*range(1, 11)),
+        "bin.000042",
+        4711,
+        "ipv4:10.0.0.7:5000",
+        is_done=True,
     ),
     SlaveCounts(SlaveKey("", "", "b"), counts=Counts(bytes_read=2**62), first_seen_at=1.0, last_seen_at=2.0),
 ]
@@ -72,17 +76,20 @@ def test_what_is_saved_is_loaded(saved: Path) -> None:
     directory.close()
 
 
-def test_counts_from_before_real_replicas_go_on(saved: Path) -> None:
+def test_counts_from_early_releases_go_on(saved: Path) -> None:
     path = saved / COUNTERS
 
     def without(document: dict[str, object]) -> None:
         for slave in document["slaves"]:  # type: ignore[attr-defined]
             del slave["counts"]["bytes_gtid"]
+            for name in ("file", "position", "peer", "is_done"):
+                del slave[name]
 
     path.write_bytes(edited(without)(path.read_bytes()))
     directory = StateDirectory(saved)
     first, second = directory.load_counters()
     assert first.counts == Counts(*range(1, 10), bytes_gtid=0)
+    assert (first.file, first.position, first.peer, first.is_done) == ("", 0, "", False)
     assert second == RECORDS[1]
     directory.close()
 
@@ -193,9 +200,8 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
 def counted(book: CounterBook, name: str = "a") -> None:
     from types import SimpleNamespace
 
-    slave = SimpleNamespace(
-        user="", channel="", uuid=name, server_id=1, host="", counts=book.counts_of("", "", name), record=None
-    )
+    names = {"user": "", "channel": "", "uuid": name, "server_id": 1, "host": "", "peer": ""}
+    slave = SimpleNamespace(**names, file="", position=0, counts=book.counts_of("", "", name), record=None)
     book.add(slave, Counts(events_read=1, events_sent=1))
 
 

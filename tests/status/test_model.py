@@ -44,6 +44,32 @@ def test_lag_of_a_masters_slave(lag: str, is_problem: bool) -> None:
     assert status.problems == ([told, f"{told}, and has no dump"] if is_problem else [])
 
 
+@pytest.mark.parametrize(
+    ("slave", "problem"),
+    [
+        ({"state": "connected"}, ""),
+        ({"state": "finished"}, ""),
+        ({"state": "registered"}, ""),
+        (
+            {"state": "gone", "gone_since": "2026-11-23T08:00:00+00:00", "channel": "", "user": "r"},
+            "slave 101 of user 'r' is gone since 2026-11-23T08:00:00+00:00 and lags behind by 2,000 bytes, 5.0 s; "
+            "start it again, or say UNREGISTER REPLICA 101 on the master's console",
+        ),
+        ({"state": "gone", "gone_since": "2026-11-23T08:00:00+00:00", "drained": True}, ""),
+        (
+            {"state": "never seen", "server_id": 0, "user": "r", "entry": "replica[2]"},
+            "replica[2] (user r): no such replica has ever connected; let one connect, or remove the table from the "
+            "master's configuration",
+        ),
+        ({"state": "never seen", "drained": True}, ""),
+    ],
+)
+def test_a_missing_slave_is_a_problem(slave: dict[str, object], problem: str) -> None:
+    status = MasterStatus(slaves=[slave_of_master(**slave)])
+    status.judge(MaxLag())
+    assert status.problems == ([problem] if problem else [])
+
+
 def test_bytes_for_gtids_have_a_column_when_there_are_any() -> None:
     def shown(**counts: int) -> str:
         out = io.StringIO()

@@ -34,12 +34,17 @@ class Running:
         self.password.write_text("secret\n")
         console = ("--console-port", "0", "--console-port-file", str(tmp_path / "mc"))
         password = ("--console-password-file", str(tmp_path / "admin.password"))
-        launcher.start_master(MYSQL, "--config", str(config), *console, *password)
+        state = ("--state-dir", str(tmp_path / "state"))
+        self.options = ("--config", str(config), *console, *password, *state)
+        self.start_master()
         self.admin = ("-p", str(tmp_path / "admin.password"))
         self.master = f"127.0.0.1:{launcher.port}"
-        self.console = f"127.0.0.1:{(tmp_path / 'mc').read_text().strip()}"
         self.login = ("--source-user", "repl", "--source-password-file", str(self.password))
         self.start_slave()
+
+    def start_master(self) -> None:
+        self.launcher.start_master(MYSQL, *self.options)
+        self.console = f"127.0.0.1:{(self.directory / 'mc').read_text().strip()}"
 
     def start_slave(self) -> None:
         note = self.directory / "sc"
@@ -110,6 +115,27 @@ def test_a_master(running: Running) -> None:
     shown = status("--master", running.master, "--console", running.console, *running.admin).stdout
     assert "SERVING" in shown
     assert "bin.000003:198" in shown
+
+
+def test_a_slave_that_is_away_when_the_master_restarts(running: Running) -> None:
+    launcher = running.launcher
+    launcher.kill("s")
+    launcher.kill("master", signal.SIGTERM)
+    launcher.wait("master")
+    running.start_master()
+    by_console = told(PROBLEM, "--console", running.console, *running.admin)
+    (gone,) = by_console["slaves"]
+    assert (gone["state"], gone["dumping"], gone["file"]) == ("gone", False, "bin.000003")
+    (problem,) = by_console["problems"]
+    assert f"is gone since {gone['gone_since']}" in problem
+    (same,) = told(PROBLEM, "--master", running.master, *running.login)["slaves"]
+    assert (same["state"], same["gone_since"]) == ("gone", gone["gone_since"])
+    assert "1 gone" in status("--console", running.console, *running.admin).stdout
+    running.sql(f"UNREGISTER REPLICA {gone['server_id']}")
+    assert told(GOOD, "--console", running.console, *running.admin)["slaves"] == []
+    running.start_slave()
+    (back,) = told(GOOD, "--console", running.console, *running.admin)["slaves"]
+    assert back["state"] == "connected"
 
 
 def test_a_drain_shows(running: Running) -> None:

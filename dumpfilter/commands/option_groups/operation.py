@@ -34,6 +34,15 @@ class OperationOptions(OptionGroup):
             rich_help_panel=PANEL,
         ),
     ] = None
+    keep_slaves: Annotated[
+        str,
+        typer.Option(
+            help="Time for which a slave that is gone counts as missing in the status, the metrics and the alerts, "
+            "such as 12h or 7d.",
+            metavar="TIME",
+            rich_help_panel=PANEL,
+        ),
+    ] = "7d"
     drain_seconds: Annotated[
         float,
         typer.Option(
@@ -42,3 +51,14 @@ class OperationOptions(OptionGroup):
             rich_help_panel=PANEL,
         ),
     ] = 10.0
+
+    @property
+    def keep_seconds(self) -> float:
+        """The time of ``--keep-slaves``, seconds. Raises OptionError."""
+        from dumpfilter.errors import OptionError
+        from dumpfilter.topology.units import parse_time
+
+        try:
+            return parse_time(self.keep_slaves)
+        except OptionError as error:
+            raise OptionError(f"--keep-slaves: {error}") from None

@@ -1,0 +1,211 @@
+"""The slaves that a master knows: those that are registered, those that are gone, and those that it waits for.
+
+Each rendering of the master's slaves (console, status, metrics, the call Status) takes its facts from here.
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from dumpfilter.dump import Counts
+from dumpfilter.master.counters import SlaveCounts, SlaveKey
+from dumpfilter.master.drain import Drains
+from dumpfilter.master.imposed import peer_address
+from dumpfilter.master.register import Register, RegisteredSlave
+from dumpfilter.master.replica_entry import ReplicaEntry
+
+KEEP_SECONDS = 7 * 86_400.0
+"""The default of ``--keep-slaves``, the time for which the master waits for a slave that is gone, seconds."""
+
+
+class Presence(enum.StrEnum):
+    """The presence of a slave at its master."""
+
+    CONNECTED = "connected"
+    """A dump runs for the slave."""
+    GONE = "gone"
+    """The slave was served within the keeping time, and no dump runs for it."""
+    NEVER_SEEN = "never seen"
+    """A ``[[replica]]`` of the configuration names the slave, and the master has served no such slave."""
+    FINISHED = "finished"
+    """The slave asked for the binlog up to its end, and got it; or UNREGISTER REPLICA named the slave."""
+    REGISTERED = "registered"
+    """The slave has registered, and has not asked for a dump yet."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether somebody waits for such a slave, so that its absence is a problem."""
+        return self in (Presence.GONE, Presence.NEVER_SEEN)
+
+
+@dataclass(frozen=True)
+class KnownSlave:
+    """The facts about one slave. Times are Unix times, seconds."""
+
+    presence: Presence
+    user: str
+    channel: str
+    server_id: int
+    uuid: str = ""
+    host: str = ""
+    port: int = 0
+    peer: str = ""
+    file: str = ""
+    position: int = 0
+    counts: Counts = field(default_factory=Counts)
+    last_seen_at: float | None = None
+    """The time of the newest chunk, heartbeat or end of a dump. None for a slave that was never seen."""
+    registered: RegisteredSlave | None = None
+    """The slave's registration. None for a slave that the master remembers from before, or waits for."""
+    entry: str = ""
+    """The key of the ``[[replica]]`` that names a slave which was never seen, such as ``replica[2]``."""
+    is_drained: bool = False
+
+    @property
+    def gone_since(self) -> str:
+        """The time of the last sign of life of a slave that is gone, ISO 8601 in UTC. Empty for any other slave."""
+        if self.presence is not Presence.GONE or self.last_seen_at is None:
+            return ""
+        return datetime.fromtimestamp(self.last_seen_at, UTC).isoformat(timespec="seconds")
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The binlog file and position that the slave's dumps have reached."""
+        return self.file, self.position
+
+    @property
+    def identity(self) -> tuple[str, str, int | str]:
+        """User, channel and server id. A slave without a server id has its UUID there.
+
+        A slave that comes back with another UUID, as a replica that was set up anew, has the same identity.
+        """
+        return self.user, self.channel, self.server_id or self.uuid
+
+    def meets(self, entry: ReplicaEntry) -> bool:
+        """Tell whether the conditions of a ``[[replica]]`` choose this slave."""
+        if entry.user != self.user:
+            return False
+        return entry.applies(
+            self.channel, self.server_id, peer_address(self.peer) if entry.networks else None
+        )
+
+
+class KnownSlaves:
+    """The slaves that a master knows."""
+
+    def __init__(self, register: Register, drains: Drains) -> None:
+        self._register = register
+        self._drains = drains
+        self.keep_seconds = KEEP_SECONDS
+        self.entries: Callable[[], Sequence[ReplicaEntry]] = tuple
+        """Returns the tables ``[[replica]]`` in force. A master without a port for replicas has none."""
+
+    def all(self) -> list[KnownSlave]:
+        """Return the slaves that the master knows: first the registered ones, last those that only a table names."""
+        records = self._register.counters.records()
+        by_key = {record.key: record for record in records}
+        registered = _newest(_of_registration(slave, by_key) for slave in self._register.all())
+        gone = _newest(_of_record(record) for record in records if not record.is_done)
+        oldest = time.time() - self.keep_seconds
+        # A registration says more than a record, and registrations come first.
+        known = [
+            one
+            for one in (registered | gone | registered).values()
+            if one.presence is not Presence.GONE or (one.last_seen_at or 0.0) > oldest
+        ]
+        known += self._awaited(known, records)
+        return [replace(one, is_drained=self._drains.of(one) is not None) for one in known]
+
+    def of_user(self, user: str) -> list[KnownSlave]:
+        """Return the slaves of a user that the master knows."""
+        return [one for one in self.all() if one.user == user]
+
+    def _awaited(self, known: Sequence[KnownSlave], records: Sequence[SlaveCounts]) -> Iterator[KnownSlave]:
+        """Yield the slaves that tables ``[[replica]]`` name and that are not ``known``.
+
+        A table without server ids names one slave, whichever comes. The keeping time does not matter to a slave that
+        a table names.
+        """
+        for entry in self.entries():
+            for one in _named_by(entry):
+                if any(slave.meets(one) for slave in known):
+                    continue
+                # The record that was seen last comes last.
+                mine = (record for record in records if record.key.user == one.user)
+                found = [record for record in mine if _of_record(record).meets(one)]
+                if not found:
+                    server_id = next(iter(one.server_ids), 0)
+                    yield KnownSlave(
+                        Presence.NEVER_SEEN, one.user, one.channel or "", server_id, entry=one.key
+                    )
+                elif not found[-1].is_done:
+                    yield _of_record(found[-1])
+
+
+def _named_by(entry: ReplicaEntry) -> list[ReplicaEntry]:
+    """Return an entry for each server id that the entry names. An entry without server ids stays as it is."""
+    ids = sorted(entry.server_ids)
+    return [replace(entry, server_ids=frozenset([one])) for one in ids] or [entry]
+
+
+def _newest(slaves: Iterable[KnownSlave]) -> dict[tuple[str, str, int | str], KnownSlave]:
+    """Return one slave for each identity: the connected one, or else the one that was seen last."""
+    found: dict[tuple[str, str, int | str], KnownSlave] = {}
+    for one in slaves:
+        other = found.setdefault(one.identity, one)
+        if _rank(one) > _rank(other):
+            found[one.identity] = one
+    return found
+
+
+def _rank(slave: KnownSlave) -> tuple[bool, float]:
+    return slave.presence is Presence.CONNECTED, slave.last_seen_at or 0.0
+
+
+def _of_registration(slave: RegisteredSlave, records: Mapping[SlaveKey, SlaveCounts]) -> KnownSlave:
+    record = records.get(SlaveKey(slave.user, slave.channel, slave.uuid))
+    file, position = slave.file, slave.position
+    if record is not None and not file:
+        file, position = record.file, record.position
+    if slave.dump:
+        presence = Presence.CONNECTED
+    elif record is None:
+        presence = Presence.REGISTERED
+    else:
+        presence = Presence.FINISHED if record.is_done else Presence.GONE
+    return KnownSlave(
+        presence,
+        slave.user,
+        slave.channel,
+        slave.server_id,
+        slave.uuid,
+        slave.host,
+        slave.port,
+        slave.peer,
+        file,
+        position,
+        slave.counts,
+        slave.last_seen_at,
+        slave,
+    )
+
+
+def _of_record(record: SlaveCounts) -> KnownSlave:
+    user, channel, uuid = record.key
+    return KnownSlave(
+        Presence.GONE,
+        user,
+        channel,
+        record.server_id,
+        uuid,
+        record.host,
+        peer=record.peer,
+        file=record.file,
+        position=record.position,
+        counts=record.counts,
+        last_seen_at=record.last_seen_at,
+    )

@@ -1,0 +1,154 @@
+"""The slaves that a master knows: connected, gone since a time, never seen, finished; also after a restart."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+
+import pytest
+
+from dumpfilter.dump import Counts
+from dumpfilter.filter import Filter
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
+from dumpfilter.master.drain import Drains, Kind, Slaves
+from dumpfilter.master.known_slaves import KnownSlave, KnownSlaves, Presence
+from dumpfilter.master.register import Client, Register, RegisteredSlave
+from dumpfilter.master.replica_entry import ReplicaEntry
+from tests.master.replicas.serving import entry
+
+DAY = 86_400.0
+
+
+class Fleet:
+    """The slaves of a master without its ports."""
+
+    def __init__(self, records: Sequence[SlaveCounts] = (), entries: Sequence[ReplicaEntry] = ()) -> None:
+        self.register = Register(Subjects())
+        self.register.counters = CounterBook(records)
+        self.drains = Drains()
+        self.slaves = KnownSlaves(self.register, self.drains)
+        self.slaves.entries = lambda: entries
+
+    def connect(self, server_id: int, *, user: str = "repl", name: int | None = None) -> RegisteredSlave:
+        slave = self.register.add(
+            server_id=server_id,
+            uuid=str(uuid.UUID(int=name or server_id)),
+            host="",
+            port=0,
+            channel="",
+            rule_filter=Filter(),
+            user=user,
+            client=Client("ipv4:10.0.0.7:5000"),
+        )
+        self.register.begin_dump(slave)
+        self.register.progress(slave, "b.000002", 4711, Counts(bytes_sent=9))
+        return slave
+
+    def restarted(self, entries: Sequence[ReplicaEntry] = ()) -> Fleet:
+        return Fleet(self.register.counters.records(), entries)
+
+    def seen(self) -> list[tuple[int, Presence]]:
+        return [(one.server_id, one.presence) for one in self.slaves.all()]
+
+
+def record(server_id: int, days_ago: float, *, user: str = "repl", is_done: bool = False) -> SlaveCounts:
+    seen = time.time() - days_ago * DAY
+    key = SlaveKey(user, "", str(uuid.UUID(int=server_id)))
+    return SlaveCounts(key, server_id, first_seen_at=seen, last_seen_at=seen, is_done=is_done)
+
+
+def only(slaves: list[KnownSlave]) -> KnownSlave:
+    (slave,) = slaves
+    return slave
+
+
+def test_a_slave_is_connected_and_then_gone_also_after_a_restart() -> None:
+    fleet = Fleet()
+    before = time.time()
+    slave = fleet.connect(101)
+    connected = only(fleet.slaves.all())
+    assert (connected.presence, connected.gone_since) == (Presence.CONNECTED, "")
+    fleet.register.end_dump(slave, slave.dump)
+    for one in (fleet, fleet.restarted()):
+        gone = only(one.slaves.all())
+        assert gone.presence is Presence.GONE
+        assert int(before) <= datetime.fromisoformat(gone.gone_since).timestamp() <= time.time()
+        assert (gone.place, gone.counts.bytes_sent) == (("b.000002", 4711), 9)
+        assert (gone.user, gone.peer) == ("repl", "ipv4:10.0.0.7:5000")
+
+
+def test_a_slave_that_comes_back_is_one_slave() -> None:
+    after = Fleet([record(101, 1), record(102, 1)])
+    after.connect(101)
+    # A replica that was set up anew has another UUID.
+    after.connect(102, name=9)
+    assert after.seen() == [(101, Presence.CONNECTED), (102, Presence.CONNECTED)]
+
+
+def test_a_slave_that_registers_only_is_not_back() -> None:
+    fleet = Fleet([record(101, 1)])
+    names = {"uuid": str(uuid.UUID(int=101)), "host": "", "port": 0, "channel": "", "user": "repl"}
+    fleet.register.add(server_id=101, rule_filter=Filter(), **names)  # type: ignore[arg-type]
+    assert fleet.seen() == [(101, Presence.GONE)]
+
+
+@pytest.mark.parametrize(("days", "known"), [(6.9, [(101, Presence.GONE)]), (7.1, [])])
+def test_the_keeping_time(days: float, known: list[tuple[int, Presence]]) -> None:
+    fleet = Fleet([record(101, days)])
+    assert fleet.seen() == known
+    fleet.slaves.keep_seconds = 30 * DAY
+    assert fleet.seen() == [(101, Presence.GONE)]
+
+
+def test_a_slave_that_read_to_the_end_is_not_gone() -> None:
+    fleet = Fleet()
+    slave = fleet.connect(101)
+    fleet.register.finish(slave)
+    fleet.register.end_dump(slave, slave.dump)
+    assert fleet.seen() == [(101, Presence.FINISHED)]
+    assert fleet.restarted().seen() == []
+    again = fleet.restarted()
+    again.connect(101)
+    assert again.restarted().seen() == [(101, Presence.GONE)]
+
+
+@pytest.mark.parametrize(
+    ("entries", "records", "known"),
+    [
+        ([entry("repl", [])], [], [(0, Presence.NEVER_SEEN)]),
+        ([entry("repl", [])], [record(7, 0.1)], [(7, Presence.GONE)]),
+        # A table names its slave for longer than the keeping time.
+        ([entry("repl", [])], [record(7, 100), record(8, 50)], [(8, Presence.GONE)]),
+        ([entry("repl", [])], [record(7, 1, is_done=True)], []),
+        ([entry("repl", [])], [record(7, 1, user="other")], [(7, Presence.GONE), (0, Presence.NEVER_SEEN)]),
+        (
+            [entry("repl", [], server_ids=frozenset([7, 8]))],
+            [record(7, 1)],
+            [(7, Presence.GONE), (8, Presence.NEVER_SEEN)],
+        ),
+        # A narrower table beside a general one: no second replica need exist.
+        (
+            [entry("repl", []), entry("repl", [], server_ids=frozenset([7]))],
+            [record(7, 1)],
+            [(7, Presence.GONE)],
+        ),
+        ([entry("repl", [], channel="west")], [record(7, 1)], [(7, Presence.GONE), (0, Presence.NEVER_SEEN)]),
+    ],
+)
+def test_a_table_of_the_configuration_names_a_slave(
+    entries: Sequence[ReplicaEntry], records: Sequence[SlaveCounts], known: list[tuple[int, Presence]]
+) -> None:
+    fleet = Fleet(records, entries)
+    assert fleet.seen() == known
+    for one in fleet.slaves.all():
+        assert (one.entry != "") is (one.presence is Presence.NEVER_SEEN)
+
+
+def test_a_drain_of_its_user_concerns_a_slave_that_was_never_seen() -> None:
+    fleet = Fleet(entries=[entry("repl", [])])
+    assert not only(fleet.slaves.all()).is_drained
+    fleet.drains.drain(Slaves.of(Kind.USER, "repl"))
+    assert only(fleet.slaves.all()).is_drained
