@@ -1,4 +1,4 @@
-"""The slaves that a master knows: those that are registered, those that are gone, and those that it waits for.
+"""The slaves that a master knows: registered ones, gone ones, and replicas that the configuration names.
 
 Each rendering of the master's slaves (console, status, metrics, the call Status) takes its facts from here.
 """
