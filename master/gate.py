@@ -11,9 +11,9 @@ each method into one with a stream of requests, which a service reads itself. On
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -25,6 +25,7 @@ from dumpfilter.errors import OptionError
 from dumpfilter.master.limits import (
     MAX_DECODING,
     MAX_SMALL_REQUEST,
+    MIN_NET_TIMEOUT,
     Kind,
     Overloaded,
     Places,
@@ -57,6 +58,80 @@ class MethodBounds:
     """Checks the numbers of elements in a request, right after the request is decoded. Raises OptionError."""
 
 
+class Silent(Exception):
+    """The signal that a slave has given no sign of life."""
+
+
+class _Watch:
+    """The watch over one dump, whose task is cancelled when the slave is not heard for ``seconds``."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.is_silent = False
+        self._loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self.hear()
+        self._timer = self._loop.call_later(seconds, self._look)
+
+    def hear(self) -> None:
+        """Note that the slave is alive."""
+        self._heard = self._loop.time()
+
+    def _look(self) -> None:
+        left = self._heard + self._seconds - self._loop.time()
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._look)
+            return
+        self.is_silent = True
+        self._task.cancel()
+
+    def end(self) -> None:
+        """End the watch."""
+        self._timer.cancel()
+
+    def uncancel(self) -> None:
+        """Let the task go on after its cancellation."""
+        self._task.uncancel()
+
+
+class LifeSigns:
+    """The watches over the dumps of slaves that have promised to make calls. A dump whose slave fell silent ends.
+
+    A slave vanishes without a word when its machine loses power or a cable is cut. Pings of HTTP/2 cannot tell such a
+    slave from one with a slow line, because their answers wait behind the stream.
+    """
+
+    def __init__(self) -> None:
+        self._watches: dict[str, _Watch] = {}
+
+    def hear(self, slave_id: str) -> None:
+        """Note a call of a slave."""
+        watch = self._watches.get(slave_id)
+        if watch is not None:
+            watch.hear()
+
+    @contextmanager
+    def awaited(self, slave_id: str, milliseconds: int) -> Iterator[None]:
+        """Raise Silent in the present task when a slave makes no call for a time; 0 for a slave that promised none."""
+        if not milliseconds:
+            yield
+            return
+        watch = self._watches[slave_id] = _Watch(max(milliseconds / 1000, MIN_NET_TIMEOUT))
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not watch.is_silent:
+                raise
+            watch.uncancel()
+            raise Silent from None
+        finally:
+            watch.end()
+            if self._watches.get(slave_id) is watch:
+                del self._watches[slave_id]
+
+
 class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic only in the type stubs
     """A gRPC interceptor that keeps the bounds of each method, given by its full name.
 
@@ -71,6 +146,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
         self._workers = workers
         self._decoding = asyncio.Semaphore(MAX_DECODING)
         self._seldom = Seldom()
+        self._signs = LifeSigns()
 
     async def intercept_service(  # type: ignore[override]  # None stands for an unknown method
         self,
@@ -91,7 +167,9 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
             except TimeoutError:
                 MEASURED.failed_calls.add(REQUEST_TOO_LATE)
                 await _refuse(context, grpc.StatusCode.CANCELLED, "the request did not arrive in time")
-            return await self._decode(data, parse, bounds, method, context)
+            request = await self._decode(data, parse, bounds, method, context)
+            self._signs.hear(getattr(request, "slave_id", ""))
+            return request
 
         if handler.response_streaming:
             stream: Any = handler.unary_stream
@@ -103,8 +181,9 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
                     with self.places.take(bounds.kind, context.peer()):
                         # The dump of a client that vanished in the middle of a message must end at once.
                         async with aclosing(stream(request, context)) as responses:
-                            async for response in responses:
-                                yield response
+                            with self._signs.awaited(*_promise(request)):
+                                async for response in responses:
+                                    yield response
 
             return grpc.stream_stream_rpc_method_handler(
                 answer_stream,
@@ -129,6 +208,9 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
         except Overloaded as error:
             self._log("call refused", context, method, error)
             await abort(context, error)
+        except Silent:
+            log.warning("slave is silent", peer=context.peer(), method=printable(method))
+            await _refuse(context, grpc.StatusCode.UNAVAILABLE, "the slave gave no sign of life")
         except MemoryError:
             MEASURED.failed_calls.add(OUT_OF_MEMORY)
             self._log("call refused", context, method, "out of memory")
@@ -186,6 +268,11 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
                 reason=printable(str(reason)),
                 lines_held_back=held,
             )
+
+
+def _promise(request: Any) -> tuple[str, int]:
+    """Return the id of the slave, and the time in which it gives a sign of life, milliseconds. 0: it promises none."""
+    return getattr(request, "slave_id", ""), getattr(request, "net_timeout_ms", 0)
 
 
 async def _refuse(context: Context, code: grpc.StatusCode, text: str) -> NoReturn:

@@ -25,6 +25,7 @@ _BOUNDS = {
     f"/{_SERVICE}/ChangeFilter": MethodBounds(
         MAX_REQUEST, check=lambda request: check_filter(request.filter)
     ),
+    f"/{_SERVICE}/Alive": MethodBounds(kind=Kind.FREE),
     f"/{_SERVICE}/Dump": MethodBounds(MAX_REQUEST, Kind.DUMP, is_serialized=True, check=check_dump_request),
     f"/{_HEALTH}/Check": MethodBounds(kind=Kind.FREE),
     f"/{_HEALTH}/Watch": MethodBounds(kind=Kind.WATCH),
@@ -42,17 +43,18 @@ OPTIONS = [
     ("grpc.max_receive_message_length", MAX_REQUEST),
     # Only the algorithm "identity". gRPC checks the size of a compressed message before it uncompresses the message.
     ("grpc.compression_enabled_algorithms_bitset", 1),
-    # Keepalive pings tell the master within half a minute that a slave vanished without closing its connection.
-    ("grpc.keepalive_time_ms", 15_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    # Without this option gRPC waits a minute for the answer to a ping, whatever the keepalive timeout is.
-    ("grpc.http2.ping_timeout_ms", 10_000),
+    # A ping makes the system notice a client whose machine vanished: gRPC sets keepalive_timeout as TCP_USER_TIMEOUT.
+    # The dump of a slave that falls silent ends sooner (gate.LifeSigns).
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 100_000),
+    # On a slow line the answer to a ping waits behind the messages in the buffers of both ends.
+    ("grpc.http2.ping_timeout_ms", 600_000),
     # A client that pings more often than this is disconnected after a few pings.
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.http2.max_ping_strikes", 3),
     ("grpc.max_concurrent_streams", MAX_STREAMS),
     # A connection that is no HTTP/2 within this time, or without calls for so long, is closed.
-    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.server_handshake_timeout_ms", 120_000),
     ("grpc.max_connection_idle_ms", 120_000),
     ("grpc.so_reuseport", 0),
 ]

@@ -69,8 +69,11 @@ _REFUSED_AT_ONCE = 1000
 MAX_DECODING = 2
 """The most requests that the master decodes at once. A decoded request can be 40 times as large as its bytes."""
 
-REQUEST_SECONDS = 10.0
-"""The time within which a client must send the whole request of a call, seconds."""
+REQUEST_SECONDS = 120.0
+"""The time within which a client must send the whole request of a call, seconds. The lines of some slaves are slow."""
+
+MIN_NET_TIMEOUT = 1.0
+"""The shortest silence of a slave after which the master ends its dump, seconds."""
 
 SPARE_CONNECTIONS = 250
 """The connections that the master accepts besides one for each dump."""

@@ -324,6 +324,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 "(is another slave running with a copy of this slave's relay directory?)",
             )
 
+    async def Alive(self, request: pb.AliveRequest, context: Context) -> pb.AliveResponse:
+        """Answer a slave's sign of life, which the gate has noted as it notes every call of a slave."""
+        return pb.AliveResponse()
+
     async def ListSlaves(self, request: pb.ListSlavesRequest, context: Context) -> pb.ListSlavesResponse:
         """Return the registered slaves that the client may know, as SHOW REPLICAS does."""
         slaves = await self._answer_about(request, context)

@@ -28,9 +28,6 @@ from dumpfilter.errors import TlsError
 from dumpfilter.security.tls import GRPC_KEYS, ssl_reason, suits_grpc
 from dumpfilter.slave.source_tls import SourceTls, Verification
 
-TRIAL_SECONDS = 10.0
-"""The longest time that a trial handshake takes, seconds."""
-
 _PLAIN_TRIAL_SECONDS = 2.0
 """The longest time for the question whether a master speaks TLS, seconds. It follows a connection that broke off."""
 
@@ -73,18 +70,20 @@ class Expected:
     """The name to expect instead of the master's host. None: the host itself."""
 
 
-def agree(tls: SourceTls, host: str, port: int, stopped: Callable[[], bool]) -> Expected:
+def agree(
+    tls: SourceTls, host: str, port: int, stopped: Callable[[], bool], seconds: float = 180.0
+) -> Expected:
     """Make a trial handshake with the master, and return what gRPC shall use and expect.
 
     Raises TlsError when slave and master cannot agree on TLS, and Unreachable when no server answers. ``stopped`` tells
-    whether the slave stops, which ends the trial.
+    whether the slave stops, which ends the trial. ``seconds`` is the longest time that the trial takes.
     """
     trial = _Trial(tls, host, port)
     roots, certificate, key = (_read(option, path) for option, path in _files(tls))
     if certificate is not None:
         _check_own(tls, certificate)
     context = trial.context()
-    limit = _Limit(time.monotonic() + TRIAL_SECONDS, stopped)
+    limit = _Limit(time.monotonic() + seconds, stopped)
     try:
         presented = trial.handshake(context, limit)
     except _HungUp:

@@ -193,7 +193,7 @@ class BinlogPosition(_message.Message):
     def __init__(self, file: _Optional[str] = ..., position: _Optional[int] = ...) -> None: ...
 
 class DumpRequest(_message.Message):
-    __slots__ = ("slave_id", "gtid_set", "once", "chunk_size", "heartbeat_period_ms", "filter_version", "other_filters_before", "except_gtids", "received_gtids")
+    __slots__ = ("slave_id", "gtid_set", "once", "chunk_size", "heartbeat_period_ms", "filter_version", "other_filters_before", "except_gtids", "received_gtids", "net_timeout_ms")
     SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
     FROM_FIELD_NUMBER: _ClassVar[int]
     GTID_SET_FIELD_NUMBER: _ClassVar[int]
@@ -204,6 +204,7 @@ class DumpRequest(_message.Message):
     OTHER_FILTERS_BEFORE_FIELD_NUMBER: _ClassVar[int]
     EXCEPT_GTIDS_FIELD_NUMBER: _ClassVar[int]
     RECEIVED_GTIDS_FIELD_NUMBER: _ClassVar[int]
+    NET_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     slave_id: str
     gtid_set: str
     once: bool
@@ -213,7 +214,18 @@ class DumpRequest(_message.Message):
     other_filters_before: bool
     except_gtids: str
     received_gtids: str
-    def __init__(self, slave_id: _Optional[str] = ..., gtid_set: _Optional[str] = ..., once: _Optional[bool] = ..., chunk_size: _Optional[int] = ..., heartbeat_period_ms: _Optional[int] = ..., filter_version: _Optional[int] = ..., other_filters_before: _Optional[bool] = ..., except_gtids: _Optional[str] = ..., received_gtids: _Optional[str] = ..., **kwargs) -> None: ...
+    net_timeout_ms: int
+    def __init__(self, slave_id: _Optional[str] = ..., gtid_set: _Optional[str] = ..., once: _Optional[bool] = ..., chunk_size: _Optional[int] = ..., heartbeat_period_ms: _Optional[int] = ..., filter_version: _Optional[int] = ..., other_filters_before: _Optional[bool] = ..., except_gtids: _Optional[str] = ..., received_gtids: _Optional[str] = ..., net_timeout_ms: _Optional[int] = ..., **kwargs) -> None: ...
+
+class AliveRequest(_message.Message):
+    __slots__ = ("slave_id",)
+    SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
+    slave_id: str
+    def __init__(self, slave_id: _Optional[str] = ...) -> None: ...
+
+class AliveResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class GtidRuns(_message.Message):
     __slots__ = ("uuid", "tag", "domain_id", "server_id", "runs")

@@ -55,6 +55,11 @@ class DumpFilterStub:
                 request_serializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.DumpRequest.SerializeToString,
                 response_deserializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.Chunk.FromString,
                 _registered_method=True)
+        self.Alive = channel.unary_unary(
+                '/dumpfilter.v1.DumpFilter/Alive',
+                request_serializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.AliveRequest.SerializeToString,
+                response_deserializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.AliveResponse.FromString,
+                _registered_method=True)
         self.ListSlaves = channel.unary_unary(
                 '/dumpfilter.v1.DumpFilter/ListSlaves',
                 request_serializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.ListSlavesRequest.SerializeToString,
@@ -103,6 +108,14 @@ class DumpFilterServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Alive(self, request, context):
+        """Tells the master that a slave with a running dump is alive. The answers to pings wait behind the stream on a slow
+        line, and this call does not.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListSlaves(self, request, context):
         """Lists the registered slaves (SHOW REPLICAS).
         """
@@ -139,6 +152,11 @@ def add_DumpFilterServicer_to_server(servicer, server):
                     servicer.Dump,
                     request_deserializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.DumpRequest.FromString,
                     response_serializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.Chunk.SerializeToString,
+            ),
+            'Alive': grpc.unary_unary_rpc_method_handler(
+                    servicer.Alive,
+                    request_deserializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.AliveRequest.FromString,
+                    response_serializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.AliveResponse.SerializeToString,
             ),
             'ListSlaves': grpc.unary_unary_rpc_method_handler(
                     servicer.ListSlaves,
@@ -260,6 +278,33 @@ class DumpFilter:
             '/dumpfilter.v1.DumpFilter/Dump',
             dumpfilter_dot_v1_dot_dumpfilter__pb2.DumpRequest.SerializeToString,
             dumpfilter_dot_v1_dot_dumpfilter__pb2.Chunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Alive(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dumpfilter.v1.DumpFilter/Alive',
+            dumpfilter_dot_v1_dot_dumpfilter__pb2.AliveRequest.SerializeToString,
+            dumpfilter_dot_v1_dot_dumpfilter__pb2.AliveResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -16,13 +16,14 @@ from dumpfilter.slave.tls_trial import agree, speaks_tls
 
 log = structlog.get_logger("dumpfilter.slave")
 
+ROUND_TRIPS = 3
+"""The limits ``net_timeout`` that a slave waits for the first byte of a call on a new connection.
+
+A connection takes two round trips, and each limit must be longer than one.
+"""
+
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", -1),
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    # Without this option gRPC waits a minute for the answer to a ping, whatever the keepalive timeout is.
-    ("grpc.http2.ping_timeout_ms", 10_000),
-    ("grpc.http2.max_pings_without_data", 0),
     # gRPC must not reuse connections or wait between attempts by itself, because the slave's class Backoff decides how
     # long the slave waits before it connects again.
     ("grpc.use_local_subchannel_pool", 1),
@@ -40,9 +41,12 @@ def open_channel(options: MasterOptions, stopped: Callable[[], bool]) -> grpc.Ch
     cannot agree on TLS, NotAMaster when a MySQL server answers, and Unreachable when no master answers the handshake.
     Raises OptionError when a password would travel unencrypted to another machine.
     """
+    patience = ROUND_TRIPS * options.net_timeout
+    # gRPC calls the limit of an attempt to connect a backoff.
+    settings = (*CHANNEL_OPTIONS, ("grpc.min_reconnect_backoff_ms", int(patience * 1000)))
     if options.tls is None:
         _refuse_plain_password(options)
-        return grpc.insecure_channel(options.address, options=CHANNEL_OPTIONS)
+        return grpc.insecure_channel(options.address, options=settings)
     if options.tls.verification is Verification.REQUIRED:
         log.warning(
             "the connection is encrypted, but the master's certificate is not verified",
@@ -52,13 +56,13 @@ def open_channel(options: MasterOptions, stopped: Callable[[], bool]) -> grpc.Ch
         )
     host, port = _split(options.address)
     try:
-        expected = agree(options.tls, host, port, stopped)
+        expected = agree(options.tls, host, port, stopped, patience)
     except TlsError:
         _refuse_mysql(options)
         raise
     credentials = grpc.ssl_channel_credentials(expected.roots, expected.key, expected.certificate)
     name = () if expected.name is None else (("grpc.ssl_target_name_override", expected.name),)
-    return grpc.secure_channel(options.address, credentials, options=(*CHANNEL_OPTIONS, *name))
+    return grpc.secure_channel(options.address, credentials, options=(*settings, *name))
 
 
 def explain_failure(options: MasterOptions, error: grpc.RpcError, stopped: Callable[[], bool]) -> None:

@@ -15,7 +15,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -44,7 +44,7 @@ from dumpfilter.printable import printable
 from dumpfilter.slave.state.counters_info import ChannelCounters
 from dumpfilter.slave.state.master_info import MasterInfo
 from dumpfilter.slave.threads.backoff import Backoff
-from dumpfilter.slave.threads.connection import explain_failure, open_channel
+from dumpfilter.slave.threads.connection import ROUND_TRIPS, explain_failure, open_channel
 from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.received import Received
 from dumpfilter.slave.threads.receiver import Receiver
@@ -66,11 +66,11 @@ _RETRIED = frozenset(
     }
 )
 
-_REGISTER_TIMEOUT = 10.0
-"""The longest wait for the master's answer to the calls Register and ChangeFilter, seconds.
+_SLOWEST = 1_000
+"""The bytes of a request that the slowest line carries in a second."""
 
-A running master answers both at once.
-"""
+_SIGNS = 4
+"""The signs of life that the slave gives its master in ``net_timeout``."""
 
 _TICK = 0.05
 """The interval at which a helper thread saves ``master.info`` and checks that the master is not silent, seconds."""
@@ -140,7 +140,11 @@ class IoThread:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._call: _Call | None = None
-        self._heard_at = time.monotonic()
+        self._silent_until = math.inf
+        """The time at which a master that sends nothing counts as dead."""
+        self._sign: _Call | None = None
+        """The last sign of life. gRPC cancels a call that nobody holds."""
+        self._sign_at = 0.0
         self._ticker_error: DumpfilterError | None = None
         self._damaged_in_a_row = 0
         # The I/O thread holds this lock from the call Register until the call Dump. A change of filter between the two
@@ -218,7 +222,7 @@ class IoThread:
         request = pb.ChangeFilterRequest(slave_id=registration.slave_id, filter=self._with_names(definition))
         getattr(request, "from").CopyFrom(pb.BinlogPosition(file=to.source_file, position=to.source_position))
         try:
-            answer = registration.stub.ChangeFilter(request, timeout=_REGISTER_TIMEOUT)
+            answer = registration.stub.ChangeFilter(request, timeout=self._options.net_timeout)
         except grpc.RpcError as error:
             log.warning(
                 "filter not changed in the running dump",
@@ -327,8 +331,10 @@ class IoThread:
             by_gtid=by_gtid,
             filter_version=answer.filter_version,
         )
-        call: _Dump = stub.Dump(self._dump_request(answer, by_gtid=by_gtid))
-        self._watch(call)
+        request = self._dump_request(answer, by_gtid=by_gtid)
+        call: _Dump = stub.Dump(request)
+        self._sign_at = time.monotonic()
+        self._watch(call, ROUND_TRIPS * self._options.net_timeout + request.ByteSize() / _SLOWEST)
         self._registration = _Registration(stub, answer.slave_id, answer.master_uuid)
         self.filter_version = answer.filter_version
         return call
@@ -362,8 +368,9 @@ class IoThread:
             program_version=__version__,
         )
         try:
-            call = stub.Register.future(request, timeout=_REGISTER_TIMEOUT)
-            self._watch(call)
+            patience = ROUND_TRIPS * options.net_timeout + request.ByteSize() / _SLOWEST
+            call = stub.Register.future(request, timeout=patience)
+            self._watch(call, patience)
             answer: pb.RegisterResponse = call.result()
         except grpc.RpcError as error:
             if error.code() in _RETRIED:
@@ -400,6 +407,7 @@ class IoThread:
             once=options.once,
             chunk_size=options.chunk_size,
             heartbeat_period_ms=int(options.heartbeat_period * 1000),
+            net_timeout_ms=int(options.net_timeout * 1000),
         )
         if by_gtid:
             request.gtid_set = info.retrieved
@@ -420,17 +428,17 @@ class IoThread:
         try:
             for chunk in call:
                 # While the slave writes, it does not listen. That time must not count as the master's silence.
-                self._heard_at = math.inf
+                self._silent_until = math.inf
                 self.received.add(chunk)
                 before = self._receiver.info
                 if not self._receiver.receive(chunk):
-                    self._heard_at = time.monotonic()
+                    self._heard()
                     continue
                 self._backoff.reset()
                 if chunk.events and self._receiver.info is not before:
                     self._damaged_in_a_row = 0
                 self._on_chunk(chunk)
-                self._heard_at = time.monotonic()
+                self._heard()
                 if chunk.end_of_log and self._options.once:
                     return True
             return False
@@ -495,13 +503,16 @@ class IoThread:
         )
         self._stop.wait(wait)
 
-    def _watch(self, call: _Call) -> None:
-        """Remember the running gRPC call, so that STOP REPLICA or a timeout can cancel it."""
+    def _watch(self, call: _Call, seconds: float) -> None:
+        """Remember the running gRPC call, so that STOP REPLICA can cancel it, or a silence of ``seconds``."""
         with self._lock:
-            self._heard_at = time.monotonic()
+            self._silent_until = time.monotonic() + seconds
             self._call = call
         if self._stop.is_set():
             call.cancel()
+
+    def _heard(self) -> None:
+        self._silent_until = time.monotonic() + self._options.net_timeout
 
     def _cancel(self) -> None:
         with self._lock:
@@ -509,7 +520,7 @@ class IoThread:
                 self._call.cancel()
 
     def _tick(self, done: threading.Event) -> None:
-        """Do the periodic work of the helper thread: save ``master.info``, and watch for a silent master.
+        """Do the periodic work of the helper thread: save ``master.info``, watch the master, and give signs of life.
 
         If the master sends nothing for ``net_timeout`` seconds, the helper thread cancels the call, and the I/O thread
         connects again.
@@ -521,5 +532,14 @@ class IoThread:
                 self._ticker_error = error
                 self._cancel()
                 return
-            if time.monotonic() - self._heard_at > self._options.net_timeout:
+            now = time.monotonic()
+            if now > self._silent_until:
                 self._cancel()
+            registration = self._registration
+            if registration is not None and now - self._sign_at >= self._options.net_timeout / _SIGNS:
+                self._sign_at = now
+                # The I/O thread may have closed the connection meanwhile.
+                with suppress(ValueError):
+                    self._sign = registration.stub.Alive.future(
+                        pb.AliveRequest(slave_id=registration.slave_id)
+                    )
