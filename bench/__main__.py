@@ -28,6 +28,7 @@ ALL = (
     "followers",
     "receive",
     "real_replica",
+    "live",
     "topology_start",
     "links",
     "simulation_reality",
@@ -60,7 +61,7 @@ def main() -> int:
     parser.add_argument(
         "--family",
         choices=["mysql", "mariadb"],
-        help="the real servers of real_replica (both that are installed)",
+        help="the real servers of real_replica and live (both that are installed)",
     )
     given = parser.parse_args()
     options = Options(given.size, given.runs, given.before, given.followers, given.seconds, given.family)

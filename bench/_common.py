@@ -222,14 +222,16 @@ def master(index: Path, *options: str, tree: Path = REPOSITORY) -> Iterator[tupl
 
 
 @contextmanager
-def replica_port(index: Path, *options: str) -> Iterator[tuple[int, int]]:
-    """Run ``dumpfilter master`` on a binlog set, and yield its port for real replicas and its process id."""
+def replica_port(index: Path | str, *options: str) -> Iterator[tuple[int, int]]:
+    """Run ``dumpfilter master`` on a set or an address. Yield its port for real replicas and its process id."""
     with _master(index, "replica-port", "--port", "0", *options) as (port, pid):
         yield port, pid
 
 
 @contextmanager
-def _master(index: Path, which: str, *options: str, tree: Path = REPOSITORY) -> Iterator[tuple[int, int]]:
+def _master(
+    index: Path | str, which: str, *options: str, tree: Path = REPOSITORY
+) -> Iterator[tuple[int, int]]:
     """Run ``dumpfilter master``, and yield one of its ports and its process id.
 
     ``which`` is the port's option without dashes.

@@ -37,11 +37,12 @@ def threads(pid: int) -> set[int]:
 
 def busiest_thread(pid: int, *, but: set[int]) -> float:
     """Return the processor time of the busiest thread of a process that is not one of ``but``, seconds."""
-    times = [_thread_seconds(pid, thread) for thread in threads(pid) - but]
+    times = [thread_seconds(pid, thread) for thread in threads(pid) - but]
     return max(times, default=0.0)
 
 
-def _thread_seconds(pid: int, thread: int) -> float:
+def thread_seconds(pid: int, thread: int) -> float:
+    """Return the processor time of a thread, seconds; 0 when the thread has ended."""
     try:
         return int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0]) / 1e9
     except FileNotFoundError:  # The thread has ended meanwhile.

@@ -1,0 +1,251 @@
+"""Live commits: what dumpfilter adds to a transaction between a real source and three real replicas, over TLS.
+
+The replicas are in turns at the source and behind dumpfilter, each with a filter of its own. A loader commits at a
+steady rate. Beats, which are transactions that every replica gets, measure the time from commit to applied.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import quantiles
+
+from bench._common import REPOSITORY, Options, Report, child, replica_port
+from bench._real_server import FAMILIES, PASSWORD, USER, Family, RealServer, directory_for, missing
+from bench._wire import processor_seconds, thread_seconds
+from tests.certificates import Authority
+
+RATES = (200, 1000)
+DATABASES = ("shop", "hr", "logs", "crm", "beats")
+_BEATS = "replicate-wild-do-table=beats.%"
+RULES = {
+    "r1": ("replicate-wild-do-table=shop.%", _BEATS),
+    "r2": ("replicate-wild-do-table=hr.%", _BEATS),
+    "r3": ("replicate-wild-ignore-table=logs.%",),
+}
+"""The rules of the replica of each user, by user."""
+
+_COLUMNS = "id BIGINT PRIMARY KEY AUTO_INCREMENT, a INT, body VARCHAR(800)"
+_UNSYNCED = ("--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2")
+_WARM_SECONDS = 3.0
+_MEASURED_SECONDS = 12.0
+_BEAT_SECONDS = 0.05
+_LONGEST_WAIT = 60
+
+
+@dataclass
+class Cost:
+    """The cost of a live load for one way of serving the replicas."""
+
+    seconds: float = 0.0
+    """The processor time of what serves the replicas, for each transaction, seconds."""
+    applied: list[float] = field(default_factory=list)
+    """The times from the commit of a beat until a replica had applied it, seconds."""
+
+    @property
+    def median(self) -> float:
+        return quantiles(self.applied, n=100)[49]
+
+    @property
+    def p99(self) -> float:
+        return quantiles(self.applied, n=100)[98]
+
+
+class Replicas:
+    """Three running replicas, which can be attached to a port."""
+
+    def __init__(self, family: Family, servers: Sequence[RealServer]) -> None:
+        self._mysql = family == "mysql"
+        self._servers = servers
+        self._pool = ThreadPoolExecutor(len(servers))
+
+    def attach(self, port: int, users: Sequence[str]) -> None:
+        """Let each replica follow the server at ``port`` as one of the users."""
+        for server, user in zip(self._servers, users, strict=True):
+            at = f"HOST='127.0.0.1', {{0}}PORT={port}, {{0}}USER='{user}', {{0}}PASSWORD='{PASSWORD}', {{0}}SSL=1"
+            if self._mysql:
+                change = f"CHANGE REPLICATION SOURCE TO SOURCE_{at.format('SOURCE_')}, SOURCE_AUTO_POSITION=1"
+                server.run(change, "START REPLICA")
+            else:
+                where = at.format("MASTER_") + ", MASTER_SSL_VERIFY_SERVER_CERT=0"
+                server.run(f"CHANGE MASTER TO MASTER_{where}, MASTER_USE_GTID=slave_pos", "START SLAVE")
+
+    def detach(self) -> None:
+        """Stop the replication of each replica."""
+        for server in self._servers:
+            server.run("STOP REPLICA" if self._mysql else "STOP SLAVE")
+
+    def applied(self, gtids: str, committed: float) -> list[float]:
+        """Return the time from ``committed`` until each replica has applied a GTID set, seconds."""
+        wait = "WAIT_FOR_EXECUTED_GTID_SET" if self._mysql else "MASTER_GTID_WAIT"
+
+        def waited(server: RealServer) -> float:
+            (row,) = server.rows(f"SELECT {wait}('{gtids}', {_LONGEST_WAIT}) AS code")
+            if row["code"] != 0:
+                raise SystemExit(f"a replica did not apply {gtids}: {server.rows(self._status)}")
+            return time.monotonic() - committed
+
+        return list(self._pool.map(waited, self._servers))
+
+    @property
+    def _status(self) -> str:
+        return "SHOW REPLICA STATUS" if self._mysql else "SHOW SLAVE STATUS"
+
+
+def beat(source: RealServer) -> tuple[str, float]:
+    """Commit a transaction that every replica gets. Return a GTID set that ends with it, and the time."""
+    source.run("INSERT INTO beats.t () VALUES ()")
+    committed = time.monotonic()
+    gtids = "@@GLOBAL.gtid_executed" if source.family == "mysql" else "@@last_gtid"
+    (row,) = source.rows(f"SELECT {gtids} AS gtids")
+    return str(row["gtids"]).replace("\n", ""), committed
+
+
+def dump_thread_seconds(source: RealServer) -> float:
+    """Return the processor time of the source's dump threads, seconds."""
+    if source.family == "mysql":
+        where = "performance_schema.threads WHERE PROCESSLIST_COMMAND LIKE 'Binlog Dump%'"
+        found = source.rows(f"SELECT THREAD_OS_ID AS id FROM {where}")
+    else:
+        found = source.rows(
+            "SELECT TID AS id FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'"
+        )
+    return sum(thread_seconds(source.pid, row["id"]) for row in found)
+
+
+def commits(source: RealServer) -> int:
+    """Return the number of transactions that the source has committed."""
+    (row,) = source.rows("SHOW GLOBAL STATUS LIKE 'Com_commit'")
+    return int(row["Value"])
+
+
+@contextmanager
+def load(source: RealServer, rate: int) -> Iterator[None]:
+    """Commit transactions at ``rate`` a second while the block runs."""
+    with child(["-m", "bench._live_load", str(source.port), str(rate)], quiet=False) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield
+
+
+def measure(source: RealServer, replicas: Replicas | None, spent: Callable[[], float], rate: int) -> Cost:
+    """Return the cost of a live load, in the processor time that ``spent`` tells."""
+    cost = Cost()
+    with load(source, rate):
+        time.sleep(_WARM_SECONDS)
+        before, count, deadline = spent(), commits(source), time.monotonic() + _MEASURED_SECONDS
+        while time.monotonic() < deadline:
+            gtids, committed = beat(source)
+            if replicas is not None:
+                cost.applied += replicas.applied(gtids, committed)
+            time.sleep(_BEAT_SECONDS)
+        cost.seconds = (spent() - before) / (commits(source) - count)
+    return cost
+
+
+def floor(rate: int) -> float:
+    """Return the processor time for a transaction of a bare relay over TLS, seconds."""
+    command = [sys.executable, "-m", "bench._live_floor", str(rate), str(_MEASURED_SECONDS), str(len(RULES))]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    return float(json.loads(done.stdout)["seconds"])
+
+
+@contextmanager
+def servers(family: Family) -> Iterator[tuple[RealServer, Replicas]]:
+    """Run a source and three replicas with filters of their own. All have the tables of the load."""
+    with ExitStack() as stack:
+
+        def started(server_id: int, *options: str) -> RealServer:
+            directory = stack.enter_context(directory_for(family))
+            server = RealServer(family, directory, server_id, *_UNSYNCED, *options)
+            stack.callback(server.stop)
+            return server
+
+        own = ["--performance-schema=ON"]
+        if family == "mariadb":
+            secrets = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            issued = Authority(secrets / "ca").issue("localhost")
+            own = [f"--ssl-cert={issued.certificate}", f"--ssl-key={issued.key}"]
+        source = started(1, *own)
+        source.run(
+            f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{PASSWORD}'",
+            f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{USER}'@'%'",
+            "CREATE USER loader@'%' IDENTIFIED BY 'loader'",
+            "GRANT ALL ON *.* TO loader@'%'",
+            *(f"CREATE DATABASE {name}" for name in DATABASES),
+            *(f"CREATE TABLE {name}.t ({_COLUMNS})" for name in DATABASES),
+        )
+        replicas = [
+            started(number, *(f"--{rule}" for rule in rules))
+            for number, rules in enumerate(RULES.values(), 101)
+        ]
+        yield source, Replicas(family, replicas)
+
+
+@contextmanager
+def behind(source: RealServer) -> Iterator[tuple[int, int]]:
+    """Run ``dumpfilter master`` that follows the source, and yield its replication port and process id."""
+    with tempfile.TemporaryDirectory() as directory:
+        secret, config = Path(directory, "password"), Path(directory, "master.toml")
+        for file, text in ((secret, PASSWORD), (config, "".join(map(_replica_table, RULES)))):
+            file.touch(0o600)
+            file.write_text(text)
+        address = f"mysql://{USER}@127.0.0.1:{source.port}/?password-file={secret}"
+        with replica_port(address, "--store", f"{directory}/store", "--config", str(config)) as found:
+            yield found
+
+
+def _replica_table(user: str) -> str:
+    rules = ", ".join(f'"{rule}"' for rule in RULES[user])
+    return f'[[replica]]\nuser = "{user}"\npassword = "{PASSWORD}"\nrules = [{rules}]\n'
+
+
+def report_of(family: Family) -> Report:
+    """Measure a family's servers, and return the report."""
+    report = Report(f"live, {family}", "a live commit on its way to three real replicas, over TLS")
+    with servers(family) as (source, replicas), behind(source) as (port, pid):
+        for rate in RATES:
+            bare = floor(rate)
+            replicas.attach(source.port, [USER] * len(RULES))
+            direct = measure(source, replicas, lambda: dump_thread_seconds(source), rate)
+            replicas.detach()
+            follows = measure(source, None, lambda: processor_seconds(pid), rate)
+            replicas.attach(port, list(RULES))
+            ours = measure(source, replicas, lambda: processor_seconds(pid), rate)
+            replicas.detach()
+            for name, cost in (("at the source", direct), ("behind dumpfilter", ours)):
+                report.row(
+                    f"{rate}/s, {name}",
+                    cost.seconds,
+                    f"{cost.seconds * 1e6:7.0f} us of processor time a transaction, commit to applied "
+                    f"{cost.median * 1e3:.1f} ms (p99 {cost.p99 * 1e3:.1f})",
+                )
+            report.row(f"{rate}/s, no replica", follows.seconds, f"{follows.seconds * 1e6:7.0f} us")
+            report.row(f"{rate}/s, bare relay", bare, f"{bare * 1e6:7.0f} us")
+            report.target(f"{rate}/s: dumpfilter / bare relay", ours.seconds / bare, 2.5, at_most=True)
+            report.target(f"{rate}/s: no replica, us", follows.seconds * 1e6, 120, at_most=True)
+            added = (ours.median - direct.median) * 1e3
+            report.target(f"{rate}/s: added to the median, ms", added, 2, at_most=True)
+            report.target(f"{rate}/s: added to p99, ms", (ours.p99 - direct.p99) * 1e3, 10, at_most=True)
+    report.note("at the source: the processor time of the source's dump threads alone")
+    return report
+
+
+def run(options: Options) -> bool:
+    met = True
+    for family in (options.family,) if options.family else FAMILIES:
+        reason = missing(family)
+        if reason:
+            print(f"\n== live, {family}: not measured. {reason}")
+            met = met and options.family is None
+            continue
+        met &= report_of(family).print()
+    return met
