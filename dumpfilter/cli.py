@@ -36,6 +36,7 @@ from dumpfilter.commands.sql import sql_command
 from dumpfilter.commands.status import status_command
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand
 from dumpfilter.commands.suggest import suggest_command
+from dumpfilter.commands.systemd_unit import systemd_unit_command
 from dumpfilter.commands.topology import topology_app
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.printable import for_terminal
@@ -73,6 +74,7 @@ app.command("lint", cls=SubCommand)(lint_command)
 app.command("status", cls=SubCommand)(status_command)
 app.command("sql", cls=SubCommand)(sql_command)
 app.command("password-hash", cls=SubCommand)(password_hash_command)
+app.command("systemd-unit", cls=SubCommand)(systemd_unit_command)
 app.add_typer(topology_app, name="topology")
 app.command("demo", cls=SubCommand)(demo_command)
 

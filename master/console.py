@@ -373,7 +373,13 @@ class MasterConsole:
             return Result(notes=command.warnings)
         reading = [slave.file for slave in self._register.all() if slave.dump]
         with self._changing:
-            gone, notes = purge(self._store.binlogs, to=command.to, before=command.before, reading=reading)
+            gone, notes = purge(
+                self._store.binlogs,
+                to=command.to,
+                before=command.before,
+                reading=reading,
+                is_own=self._source is not None,
+            )
             self._store.forget_files(gone)
         return Result(notes=(*command.warnings, *notes))
 

@@ -25,6 +25,7 @@ from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.counters import CounterBook
+from dumpfilter.master.expiry import Expiry, StoreExpiry
 from dumpfilter.master.keeper import Keeper
 from dumpfilter.master.known_slaves import KEEP_SECONDS
 from dumpfilter.master.limits import MAX_DUMPS, ServerLimits
@@ -39,6 +40,7 @@ from dumpfilter.metrics.process import CommonCollector
 from dumpfilter.options.port_file import write_port
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit, open_audit_log, reopen_audit_log
+from dumpfilter.service_manager import READY, STOPPING, ServiceManager
 
 log = structlog.get_logger("dumpfilter.master")
 
@@ -71,8 +73,8 @@ class MasterOptions:
 
     source: Path | Sequence[str | Path]
     """The binlog set to serve: its index file, its directory, or a list of binlog files."""
-    listen: ListenAddress = field(default_factory=ListenAddress)
-    """The address that slaves connect to, with the master's certificate."""
+    listen: ListenAddress | None = field(default_factory=ListenAddress)
+    """The address that slaves of dumpfilter connect to, with the master's certificate. None: only real replicas do."""
     port_file: Path | None = None
     """The file to which the master writes its port number once it accepts connections."""
     config_file: Path | None = None
@@ -99,6 +101,8 @@ class MasterOptions:
     """The time for which the master waits for a slave that is gone, seconds."""
     drain_seconds: float = DRAIN_SECONDS
     """The longest time that the master waits at SIGTERM until the running dumps have ended between two transactions."""
+    expiry: Expiry = field(default_factory=Expiry)
+    """The bounds of the store of a master that follows a server."""
     follow: FollowedSource | None = None
     """The running server whose binlog the master receives into the directory ``source``. None: another program writes
     the binlog set.
@@ -123,6 +127,7 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
 def _run_master(options: MasterOptions, terminal: Console, source: SourceThread | None) -> None:
     open_audit_log(options.audit_file)
     _allow_open_files()
+    manager = ServiceManager()
     signals = _Signals()
     store = BinlogStore(
         options.source, verify=options.verify, cache_bytes=options.cache_bytes, max_opened=options.max_opened
@@ -138,7 +143,8 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
     roles = options.console.roles(config.console_roles) if options.console else {}
     # The console's certificate is made before slaves can connect, so that a bad --tls-ca stops the start.
     tls = _console_tls(options)
-    options.listen.check_usable(config.users)
+    if options.listen is not None:
+        options.listen.check_usable(config.users)
     # Slaves that connect while this process compiles would wait until their deadline.
     load_compiled_code(store, replicas=options.replicas is not None)
     server = MasterServer(
@@ -167,39 +173,48 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
             ) as metrics_url,
         ):
             names = store.binlogs.names
-            version, host = store.format_description.server_version, options.listen.host
+            version = store.format_description.server_version
             announce = _Announcer(terminal)
+            at = {} if options.listen is None else {"host": options.listen.host, "port": server.port}
             announce(
-                f"serving {names[0]} to {names[-1]} ({len(names)} files, {version}) on {host}:{server.port}",
+                f"serving {names[0]} to {names[-1]} ({len(names)} files, {version})"
+                + (" on {host}:{port}".format(**at) if at else ""),
                 "serving",
                 first=names[0],
                 last=names[-1],
                 files=len(names),
                 server_version=version,
-                host=host,
-                port=server.port,
+                **at,
             )
             for line in _descriptions(write_filter, config):
                 announce(line, "serving with", what=printable(line, _LONGEST_LINE))
-            if console_port is not None:
+            if console_port is not None and options.console is not None:
+                host = options.console.host
                 announce(f"console on {host}:{console_port}", "console", host=host, port=console_port)
             if replica_port is not None and options.replicas is not None:
-                at = options.replicas.host
-                announce(f"replicas on {at}:{replica_port}", "replicas", host=at, port=replica_port)
+                host = options.replicas.host
+                announce(f"replicas on {host}:{replica_port}", "replicas", host=host, port=replica_port)
             if metrics_url is not None:
                 announce(f"metrics on {metrics_url}", "metrics", url=metrics_url)
             if options.port_file is not None:
                 write_port(options.port_file, server.port)
+            manager.tell(READY)
+            expiry = StoreExpiry(server.service, options.expiry)
             while not signals.stop:
                 if signals.take_hangup():
+                    manager.reloading()
                     reopen_audit_log()
                     _reload(reload)
+                    manager.tell(READY)
                 signals.wait(1.0)
                 server.check()
+                manager.alive(server.answers)
+                expiry.run()
                 # A certificate that changed and cannot be used shall be in the log before a slave connects.
-                if options.listen.tls is not None:
+                if options.listen is not None and options.listen.tls is not None:
                     options.listen.tls.current()
             announce("stopping", "stopping")
+            manager.tell(STOPPING)
             _drain(server, options.drain_seconds, signals)
     finally:
         server.stop()
@@ -393,7 +408,8 @@ def _console(
         return
     from dumpfilter.console.endpoint import serving
 
-    executor = sql.executor(port=sql.server.port, reload=True, source=source)
+    replica_port = 0 if options.replicas is None else options.replicas.port
+    executor = sql.executor(port=sql.server.port or replica_port, reload=True, source=source)
 
     def take_over(config: MasterConfig) -> None:
         console.change_users(endpoint.users(config.console_users), endpoint.roles(config.console_roles))

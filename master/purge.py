@@ -27,12 +27,14 @@ def purge(
     to: str | None = None,
     before: datetime | None = None,
     reading: Iterable[str] = (),
+    is_own: bool = False,
 ) -> tuple[list[str], list[Note]]:
     """Delete the oldest binlog files of a set, and return their names and the statement's warnings.
 
     The call deletes the files before the file ``to``, or the files last written before the time ``before``. The newest
     file always stays. ``reading`` lists the files that dumps are reading. The oldest of them and all later files stay,
-    with a warning, as in ``MYSQL_BIN_LOG::purge_logs``. A new index file replaces the old one before any file is
+    with a warning, as in ``MYSQL_BIN_LOG::purge_logs``. With ``is_own`` this process writes the set, which it receives
+    from a server, and no other process needs to be looked for. A new index file replaces the old one before any file is
     deleted. Therefore a crash leaves a valid set, at worst with files that the index no longer names. A file's GTID
     index is deleted with the file.
 
@@ -52,7 +54,7 @@ def purge(
     if to is not None and Path(to).name not in names:
         raise ER_UNKNOWN_TARGET_BINLOG()
     try:
-        marked = _check_unused(binlogs)
+        marked = [] if is_own else _check_unused(binlogs)
         wanted, notes = _wanted(binlogs, None if to is None else Path(to).name, before)
     except (OSError, BinlogError) as error:
         raise _failed(error) from error

@@ -54,6 +54,7 @@ class Reload:
                 users=len(config.users),
                 console_users=len(config.console_users),
                 imposed=len(config.imposed),
+                replicas=len(config.replicas),
                 registrations_ended=ended,
             )
             warn_of_plain_passwords(config)

@@ -35,7 +35,13 @@ _DRAIN_POLL = 0.02
 _LOOKS_AT_BINLOG = 5.0
 """The interval at which the health check looks whether the binlog can be read, seconds."""
 
+_ANSWER_SECONDS = 5.0
+"""The longest time in which a serving loop answers that is not stuck, seconds."""
+
 T = TypeVar("T")
+
+_ANY_PORT = ListenAddress()
+"""The default address of a server: a free port that only this machine can reach."""
 
 
 class ServerDied(DumpfilterError):
@@ -45,7 +51,8 @@ class ServerDied(DumpfilterError):
 class MasterServer:
     """The gRPC server that serves one binlog set to slaves.
 
-    With port 0 in ``listen`` the system chooses a free port, and :attr:`port` tells which. ``write_filter`` has rules
+    With port 0 in ``listen`` the system chooses a free port, and :attr:`port` tells which. Without ``listen`` slaves
+    cannot connect, :attr:`port` is 0, and only the port for real replicas serves the set. ``write_filter`` has rules
     like ``--binlog-do-db`` that hide events from all slaves. ``source`` is the running server that the master follows.
     Raises Exposed when other machines could connect without TLS or without a login.
 
@@ -56,16 +63,16 @@ class MasterServer:
         self,
         store: BinlogStore,
         *,
-        listen: ListenAddress | None = None,
+        listen: ListenAddress | None = _ANY_PORT,
         write_filter: ReplicationFilter | None = None,
         config: MasterConfig | None = None,
         limits: ServerLimits | None = None,
         source: SourceThread | None = None,
     ) -> None:
-        listen = listen or ListenAddress()
-        warning = listen.check_exposure((config or MasterConfig()).users)
-        if warning is not None:
-            log.warning("insecure", reason=warning)
+        if listen is not None:
+            warning = listen.check_exposure((config or MasterConfig()).users)
+            if warning is not None:
+                log.warning("insecure", reason=warning)
         self._limits = limits or ServerLimits()
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(_log_unforeseen)
@@ -105,7 +112,7 @@ class MasterServer:
         """The number of connections that each port for slaves or replicas accepts."""
         return self._limits.connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
-    async def _open(self, listen: ListenAddress) -> int:
+    async def _open(self, listen: ListenAddress | None) -> int:
         open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         connections = self.max_connections
         if connections < self._limits.max_dumps:
@@ -119,7 +126,7 @@ class MasterServer:
         self._port = GrpcPort(self.service, self._limits, connections)
         self.gate = self._port.gate
         self._health = self._port.health
-        return self._port.open(listen)
+        return 0 if listen is None else self._port.open(listen)
 
     def start(self) -> None:
         """Begin to accept connections, and report the service as healthy."""
@@ -190,6 +197,14 @@ class MasterServer:
     @property
     def _dumps(self) -> int:
         return sum(bool(slave.dump) for slave in self.service.register.all())
+
+    def answers(self, seconds: float = _ANSWER_SECONDS) -> bool:
+        """Tell whether the serving loop answers within a time."""
+        try:
+            self.wait(asyncio.sleep(0), seconds)
+        except TimeoutError:
+            return False
+        return True
 
     def check(self) -> None:
         """Raise ServerDied when the serving loop has ended, although nobody has stopped the server."""

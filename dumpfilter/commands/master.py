@@ -72,19 +72,21 @@ def master_command(
     from dumpfilter.master.process import MasterOptions, run_master
 
     replica_host = listen.host if replicas.replica_host is None else replicas.replica_host
+    port = listen.port_beside(replicas.replica_port)
     check_distinct(
         (
-            Listener("--port", listen.host, listen.port),
+            Listener("--port", listen.host, port),
             Listener("--console-port", listen.host, console.console_port),
             Listener("--replica-port", replica_host, replicas.replica_port),
             Listener("--metrics-port", monitoring.metrics_address, monitoring.metrics_port),
         )
     )
-    tls = protection.tls(for_grpc=True)
+    tls = protection.tls(for_grpc=port is not None)
     options = MasterOptions(
         source=binlogs.source,
         follow=binlogs.follow(),
-        listen=listen.address(protection, tls),
+        expiry=operation.expiry(binlogs.store),
+        listen=listen.address(port, protection, tls),
         port_file=listen.port_file,
         config_file=operation.config,
         audit_file=console.audit_log,

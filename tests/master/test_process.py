@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -13,6 +14,7 @@ from dumpfilter import logs
 from dumpfilter.errors import OptionError, PortTaken
 from dumpfilter.master import process
 from dumpfilter.master.listen import ListenAddress
+from tests.commands.in_process import run
 from tests.support import DATA
 
 ROW = DATA / "oracle" / "mysql-row"
@@ -59,3 +61,21 @@ def test_a_master_on_a_taken_port_loads_no_code(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(OptionError, match="another program listens on the port already") as caught:
             process.run_master(process.MasterOptions(ROW, listen=listen), Console())
     assert isinstance(caught.value, PortTaken)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "the binlog set is missing: name it as BINLOGS"),
+        (["--source=mysql://u@127.0.0.1/"], "--store=DIRECTORY is missing"),
+        ([ROW, "--replica-port=0", "--port-file=p"], "--port-file=p: with --replica-port and without --port"),
+        (
+            [ROW, "--replica-port=0", "--tls-require-slave-cert"],
+            "--tls-require-slave-cert: with --replica-port and without --port",
+        ),
+    ],
+)
+def test_options_that_do_not_fit(options: list[str | Path], said: str) -> None:
+    done = run("master", *options)
+    assert done.returncode == OptionError.exit_code
+    assert said in done.stderr

@@ -25,6 +25,7 @@ from dumpfilter.master.source import FollowedSource, SourceThread, following
 from dumpfilter.master.source_metrics import METRICS, SourceCollector
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.receiver.url import parse_source_url
+from dumpfilter.sql.parser import parse_statement
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import TINY, Client
 from tests.master.replicas.serving import MYSQL
@@ -206,3 +207,17 @@ def _check_ends(chunks: Iterator[pb.Chunk]) -> None:
         list(chunks)
     assert refused.value.code() is grpc.StatusCode.DATA_LOSS
     assert "the source of this master cannot go on after this place" in refused.value.details()
+
+
+def test_a_purge_of_an_own_store_does_not_warn_of_its_writer(source: FakeSource, tmp_path: Path) -> None:
+    with following(followed(source, tmp_path)) as thread:
+        assert thread is not None
+        wait_until(lambda: thread.follower.progress.position == len(source.files["bin.000002"]))
+        server = MasterServer(BinlogStore(tmp_path), source=thread)
+        try:
+            assert BinlogSet.open(tmp_path).file("bin.000002").in_use
+            purge = parse_statement("PURGE BINARY LOGS TO 'bin.000002'")
+            assert MasterConsole(server.service, source=thread).execute(purge).notes == ()
+            assert BinlogSet.open(tmp_path).names == ["bin.000002"]
+        finally:
+            server.stop()

@@ -22,7 +22,19 @@ _PANEL = "Following a running server"
 class FollowedBinlogs(OptionGroup):
     """The binlog set of a master. For a running server, a directory to receive its files into."""
 
-    binlogs: Annotated[list[str], typer.Argument(metavar="BINLOGS", help=SERVED_HELP, show_default=False)]
+    binlogs: Annotated[
+        list[str] | None, typer.Argument(metavar="BINLOGS", help=SERVED_HELP, show_default=False)
+    ] = None
+    source_address: Annotated[
+        str | None,
+        typer.Option(
+            "--source",
+            help="The binlog set as an option, for a my.cnf: an index file, a directory, or the address of a server. "
+            "BINLOGS on the command line take its place.",
+            metavar="BINLOGS",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
     store: Annotated[
         Path | None,
         typer.Option(
@@ -52,19 +64,30 @@ class FollowedBinlogs(OptionGroup):
     @property
     def source(self) -> Path | list[str]:
         """The files to serve, as the argument for ``BinlogSet.open``."""
-        return self.binlogs if self.store is None else self.store
+        return self._named if self.store is None else self.store
+
+    @property
+    def _named(self) -> list[str]:
+        """The files or the address that the command line names, or else the option. Raises OptionError for neither."""
+        named = self.binlogs or ([] if self.source_address is None else [self.source_address])
+        if not named:
+            raise OptionError(
+                "the binlog set is missing: name it as BINLOGS on the command line, or as source = … in the section "
+                "[dumpfilter-master] of the file of --defaults-file"
+            )
+        return named
 
     def follow(self) -> FollowedSource | None:
         """Return the server to follow, or None for a set of files. Raises OptionError."""
         from dumpfilter.receiver.url import is_source_url, parse_source_url
 
-        addresses = [each for each in self.binlogs if is_source_url(each)]
+        addresses = [each for each in self._named if is_source_url(each)]
         if not addresses:
             if self.store is not None:
                 raise OptionError("--store goes with the address of a server, mysql://USER@HOST:PORT/")
             return None
         url = parse_source_url(addresses[0])
-        if len(self.binlogs) > 1:
+        if len(self._named) > 1:
             raise OptionError(f"{url}: name one server, and no files beside it")
         if self.store is None:
             raise OptionError(f"{url}: --store=DIRECTORY is missing, the directory for the server's binlogs")

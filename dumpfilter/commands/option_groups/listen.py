@@ -10,10 +10,14 @@ import typer
 
 from dumpfilter.commands.option_groups.group import OptionGroup
 from dumpfilter.commands.option_groups.protection import PANEL, ProtectionOptions
+from dumpfilter.errors import OptionError
 
 if TYPE_CHECKING:
     from dumpfilter.master.listen import ListenAddress
     from dumpfilter.security.tls import TlsSource
+
+_PORT = 3307
+"""The port for slaves of dumpfilter, unless ``--port`` names another one."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,15 @@ class ListenOptions(OptionGroup):
             help="Address to listen on. An address that other machines can reach needs TLS and users, or --insecure."
         ),
     ] = "127.0.0.1"
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = 3307
+    port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port for slaves of dumpfilter; 0 takes a free one. Without this option it is 3307, and with "
+            "--replica-port there is no such port.",
+            min=0,
+            max=65535,
+        ),
+    ] = None
     port_file: Annotated[
         Path | None, typer.Option(help="Write the port to this file once the master serves.")
     ] = None
@@ -39,13 +51,32 @@ class ListenOptions(OptionGroup):
         ),
     ] = False
 
-    def address(self, protection: ProtectionOptions, tls: TlsSource | None) -> ListenAddress:
-        """Return the address with its protection. Raises OptionError for options that contradict each other."""
+    def port_beside(self, replica_port: int | None) -> int | None:
+        """Return the port for slaves, or None for a master that serves real replicas alone.
+
+        Raises OptionError for options of a port that there is not.
+        """
+        if self.port is not None or replica_port is None:
+            return _PORT if self.port is None else self.port
+        if self.port_file is not None or self.tls_require_slave_cert:
+            option = "--tls-require-slave-cert" if self.port_file is None else f"--port-file={self.port_file}"
+            raise OptionError(
+                f"{option}: with --replica-port and without --port there is no port for slaves of dumpfilter: give "
+                "--port, too"
+            )
+        return None
+
+    def address(
+        self, port: int | None, protection: ProtectionOptions, tls: TlsSource | None
+    ) -> ListenAddress | None:
+        """Return the address of a port, with its protection. Raises OptionError for options that do not fit."""
         from dumpfilter.master.listen import ListenAddress
 
+        if port is None:
+            return None
         return ListenAddress(
             self.host,
-            self.port,
+            port,
             tls=tls,
             require_slave_certificate=self.tls_require_slave_cert,
             insecure=protection.insecure,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.errors import OptionError
+
+if TYPE_CHECKING:
+    from dumpfilter.master.expiry import Expiry
 
 PANEL = "Operation"
 
@@ -43,6 +47,24 @@ class OperationOptions(OptionGroup):
             rich_help_panel=PANEL,
         ),
     ] = "7d"
+    store_expire: Annotated[
+        str | None,
+        typer.Option(
+            help="Remove files of the --store whose last write is so long ago, such as 14d. Files that a slave needs "
+            "stay (--keep-slaves). Without a bound all files stay.",
+            metavar="TIME",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    store_max_size: Annotated[
+        str | None,
+        typer.Option(
+            help="Remove the oldest files of the --store while all files together are larger, such as 200G. Files that "
+            "a slave needs stay.",
+            metavar="SIZE",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
     drain_seconds: Annotated[
         float,
         typer.Option(
@@ -55,10 +77,30 @@ class OperationOptions(OptionGroup):
     @property
     def keep_seconds(self) -> float:
         """The time of ``--keep-slaves``, seconds. Raises OptionError."""
-        from dumpfilter.errors import OptionError
-        from dumpfilter.topology.units import parse_time
+        return _seconds_of(self.keep_slaves, "--keep-slaves")
 
-        try:
-            return parse_time(self.keep_slaves)
-        except OptionError as error:
-            raise OptionError(f"--keep-slaves: {error}") from None
+    def expiry(self, store: Path | None) -> Expiry:
+        """Return the bounds of a store. Raises OptionError."""
+        from dumpfilter.master.expiry import Expiry
+        from dumpfilter.options.sizes import parse_size
+
+        age, size = self.store_expire, self.store_max_size
+        if store is None and (age or size):
+            option = "--store-max-size" if age is None else "--store-expire"
+            raise OptionError(
+                f"{option} goes with --store; the program that writes the binlog set removes its old files"
+            )
+        return Expiry(
+            None if age is None else _seconds_of(age, "--store-expire"),
+            None if size is None else parse_size(size, option="--store-max-size", least=1),
+        )
+
+
+def _seconds_of(time: str, option: str) -> float:
+    """Return the seconds of an option's time such as ``12h`` or ``7d``. Raises OptionError, which names the option."""
+    from dumpfilter.topology.units import parse_time
+
+    try:
+        return parse_time(time)
+    except OptionError as error:
+        raise OptionError(f"{option}: {error}") from None

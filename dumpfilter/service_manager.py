@@ -1,0 +1,50 @@
+"""Messages to the service manager (systemd) about the state of this process, as ``sd_notify(3)`` defines them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+
+READY = "READY=1"
+RELOADING = "RELOADING=1"
+STOPPING = "STOPPING=1"
+_ALIVE = "WATCHDOG=1"
+
+
+class ServiceManager:
+    """The manager that started this process. Without one, as in a terminal, nothing is sent."""
+
+    def __init__(self) -> None:
+        # Child processes must not speak for this process.
+        address = os.environ.pop("NOTIFY_SOCKET", "")
+        period = os.environ.pop("WATCHDOG_USEC", "")
+        process = os.environ.pop("WATCHDOG_PID", "")
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address
+        is_watched = period.isdecimal() and process in ("", str(os.getpid()))
+        self._period = int(period) / 2e6 if is_watched else 0.0
+        """The time between two signs of life, seconds: half of what the manager allows. 0: it wants none."""
+        self._alive_at = 0.0
+
+    def tell(self, *messages: str) -> None:
+        """Send messages such as :data:`READY`, or ``STATUS=`` and a text for people."""
+        if not self._address:
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            try:
+                sender.sendto("\n".join(messages).encode(), self._address)
+            except OSError:
+                # The process serves as well without a manager that listens.
+                return
+
+    def reloading(self) -> None:
+        """Say that the configuration is being read again. :data:`READY` ends the reload."""
+        self.tell(RELOADING, f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
+
+    def alive(self, is_alive: Callable[[], bool]) -> None:
+        """Send a sign of life if one is due and the process is alive. Without it the manager restarts the process."""
+        now = time.monotonic()
+        if self._period and now - self._alive_at >= self._period and is_alive():
+            self._alive_at = now
+            self.tell(_ALIVE)

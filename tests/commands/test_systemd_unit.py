@@ -1,0 +1,65 @@
+"""The unit for systemd: it names the program of this installation, and systemd finds no fault with it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.commands.systemd_unit import UNIT
+from tests.commands.in_process import run
+from tests.docs.tutorial import ROOT
+
+MOST_EXPOSED = 20
+"""The highest exposure level of ``systemd-analyze security``, in tenths, that the sandbox may have."""
+
+needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+
+
+@pytest.fixture
+def unit(tmp_path: Path) -> Path:
+    done = run("systemd-unit")
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / UNIT
+    path.write_text(done.stdout)
+    return path
+
+
+def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = ["systemd-analyze", "--no-pager", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_unit_starts_the_program_of_this_installation(unit: Path) -> None:
+    (start,) = re.findall(r"^ExecStart=(\S+) (.*)$", unit.read_text(), re.MULTILINE)
+    assert subprocess.run([start[0], "--version"], capture_output=True, check=False).returncode == 0
+    assert start[1] == "master --defaults-file=/etc/dumpfilter/my.cnf"
+    assert "@" not in re.sub(r"[~=]@\w", "", unit.read_text()), "a place in the template is not filled"
+
+
+@needs_systemd
+def test_systemd_understands_the_unit(unit: Path) -> None:
+    done = analyze("verify", unit)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    unit.write_text(unit.read_text().replace("ProtectSystem=strict", "ProtectSystem=stict"))
+    assert "stict" in analyze("verify", unit).stderr, "the test cannot fail"
+
+
+@needs_systemd
+def test_the_sandbox_is_tight(unit: Path) -> None:
+    def is_tight() -> bool:
+        return analyze("security", "--offline=true", f"--threshold={MOST_EXPOSED}", unit).returncode == 0
+
+    assert is_tight()
+    unit.write_text(unit.read_text().replace("CapabilityBoundingSet=\n", ""))
+    assert not is_tight(), "the test cannot fail"
+
+
+def test_the_unit_is_part_of_the_wheel() -> None:
+    import tomllib
+
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    assert any(Path(UNIT).match(pattern) for pattern in packages["dumpfilter.commands"])
