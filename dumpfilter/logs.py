@@ -12,9 +12,10 @@ import json
 import logging
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, MutableMapping
-from typing import Any
+from typing import Any, ClassVar
 
 from dumpfilter.printable import printable, visible
 
@@ -28,6 +29,11 @@ UNEXPECTED = "unexpected error"
 
 _LONGEST_VALUE = 20_000
 """The length at which a text in a log line is cut, characters."""
+
+MOST_LINES = 100
+"""The most lines with one event that the log has in a period. Strangers can cause lines, such as those of logins."""
+LINES_PERIOD = 10.0
+"""The period of :data:`MOST_LINES`, seconds."""
 
 Event = MutableMapping[str, Any]
 
@@ -63,8 +69,40 @@ class _State:
     preferred_format: Format | None = None
     preferred_level: Level | None = None
     """The level that the user has chosen for every command (:func:`prefer`), as the format above."""
+    rates: ClassVar[dict[tuple[str, str], Seldom]] = {}
+    """The gates of the lines, by logger and event."""
     thread_hook: Callable[[threading.ExceptHookArgs], Any] | None = None
     """The hook for errors that end a thread, as it was before :func:`configure`."""
+
+
+class Seldom:
+    """A gate for log lines of which strangers could cause any number. It lets ``most`` lines through in each period."""
+
+    def __init__(self, period: float = LINES_PERIOD, most: int = 1) -> None:
+        self._period = period
+        self._most = most
+        self._left = 0
+        self._next = 0.0
+        self._held = 0
+        self._lock = threading.Lock()
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether the period has had its lines."""
+        return not self._left
+
+    def allows(self) -> int | None:
+        """Return the number of lines held back since the last one, or None when this line must be held back, too."""
+        with self._lock:
+            now = time.monotonic()
+            if now >= self._next:
+                self._next, self._left = now + self._period, self._most
+            if not self._left:
+                self._held += 1
+                return None
+            self._left -= 1
+            held, self._held = self._held, 0
+            return held
 
 
 def is_json() -> bool:
@@ -109,12 +147,14 @@ def configure(format: Format = Format.TEXT, level: Level = Level.INFO, *, colors
     if _State.format is None:
         _State.thread_hook = threading.excepthook
     _State.format, _State.level = format, level
+    _State.rates.clear()
     import structlog
 
     least = level.number
     with_traceback = level is Level.DEBUG
     steps: list[Any] = [
         lambda logger, name, event: _leveled(logger, name, event, least),
+        _within_rate,
         structlog.processors.TimeStamper("iso", utc=True),
         lambda logger, name, event: _with_error(event, with_traceback=with_traceback),
         _as_json if format is Format.JSON else _text_renderer(colors=colors),
@@ -178,6 +218,26 @@ def _leveled(logger: Any, name: str, event: Event, least: int) -> Event:
         raise structlog.DropEvent
     event["level"] = name
     event["logger"] = logger.name
+    return event
+
+
+def _within_rate(logger: Any, name: str, event: Event) -> Event:
+    """Drop a line of which the period has had enough. The event's next line has the number of dropped ones.
+
+    The audit log drops nothing.
+    """
+    import structlog
+
+    if event["logger"] == AUDIT:
+        return event
+    gate = _State.rates.setdefault((event["logger"], str(event["event"])), Seldom(most=MOST_LINES))
+    held = gate.allows()
+    if held is None:
+        raise structlog.DropEvent
+    if held:
+        event["lines_held_back"] = held
+    if gate.is_shut:
+        event["next_lines"] = f"held back for up to {LINES_PERIOD:.0f} s"
     return event
 
 

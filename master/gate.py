@@ -22,6 +22,7 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from dumpfilter.errors import OptionError
+from dumpfilter.logs import Seldom
 from dumpfilter.master.limits import (
     MAX_DECODING,
     MAX_SMALL_REQUEST,
@@ -29,7 +30,6 @@ from dumpfilter.master.limits import (
     Kind,
     Overloaded,
     Places,
-    Seldom,
     ServerLimits,
 )
 from dumpfilter.master.measurements import (

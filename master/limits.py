@@ -6,7 +6,6 @@ docs/limits.md lists the bounds, and says what a client gets beyond each of them
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -190,28 +189,3 @@ def host_of(peer: str) -> str:
     ('ipv4:10.0.0.7', 'ipv6:%5B::1%5D', 'unix:')
     """
     return peer.rpartition(":")[0] if peer.startswith("ip") else peer
-
-
-class Seldom:
-    """A gate for log lines of which strangers could cause any number. It lets ``most`` lines through in each period."""
-
-    def __init__(self, period: float = 10.0, most: int = 1) -> None:
-        self._period = period
-        self._most = most
-        self._left = 0
-        self._next = 0.0
-        self._held = 0
-        self._lock = threading.Lock()
-
-    def allows(self) -> int | None:
-        """Return the number of lines held back since the last one, or None when this line must be held back, too."""
-        with self._lock:
-            now = time.monotonic()
-            if now >= self._next:
-                self._next, self._left = now + self._period, self._most
-            if not self._left:
-                self._held += 1
-                return None
-            self._left -= 1
-            held, self._held = self._held, 0
-            return held

@@ -19,6 +19,7 @@ from dumpfilter.filter.convert import (
     filter_to_proto,
     origin_from_proto,
 )
+from dumpfilter.logs import Seldom
 from dumpfilter.master import dump as dumps
 from dumpfilter.master.access import Access, AccessDenied, TryLater
 from dumpfilter.master.ahead import check_place
@@ -32,7 +33,6 @@ from dumpfilter.master.known_slaves import KnownSlaves
 from dumpfilter.master.limits import (
     MAX_CHUNK_SIZE,
     REFUSALS_LOGGED,
-    Seldom,
     ServerLimits,
 )
 from dumpfilter.master.messages import (

@@ -177,6 +177,27 @@ def test_a_thread_that_fails_is_an_event(written: Callable[[], str]) -> None:
     assert (line["event"], line["thread"], line["exception"]) == (logs.UNEXPECTED, "T", "ValueError")
 
 
+def test_a_flood_of_one_event_is_cut_and_counted(
+    written: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs.configure(Format.JSON)
+    now = 1000.0
+    monkeypatch.setattr(logs.time, "monotonic", lambda: now)
+    for number in range(3 * logs.MOST_LINES):
+        log().warning("client.connected", number=number)
+        audit("login", account="u", peer="p", number=number)
+    log().warning("another event")
+    now += logs.LINES_PERIOD
+    log().warning("client.connected", number=-1)
+    lines = objects(written())
+    flood = [line for line in lines if line["event"] == "client.connected"]
+    assert len(flood) == logs.MOST_LINES + 1
+    assert "held back" in flood[-2]["next_lines"]
+    assert flood[-1]["lines_held_back"] == 2 * logs.MOST_LINES
+    assert [line["event"] for line in lines].count("audit") == 3 * logs.MOST_LINES
+    assert "another event" in {line["event"] for line in lines}
+
+
 def test_the_audit_log_has_no_level(written: Callable[[], str]) -> None:
     logs.configure(Format.JSON, Level.ERROR)
     audit("PURGE", account="a", peer="p")
