@@ -112,32 +112,25 @@ class Membership:
 
     def __init__(self, gtids: GtidSet) -> None:
         self.family = gtids.family
-        ranges: dict[object, list[tuple[int, int]]] = {}
-        for key, first, last in gtids:
-            ranges.setdefault(key, []).append((first, last))
-        self._ranges = {
-            key: (np.array([f for f, _ in r], np.int64), np.array([e for _, e in r], np.int64))
-            for key, r in ranges.items()
-        }
+        self._gtids = gtids.copy()
 
     def contains(self, key: SourceKey, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Tell for each gno or seq_no of a GTID source whether the GTID set contains it. The result is a bool array."""
-        found = self._ranges.get(key[0] if self.family == "mariadb" else key)
-        if found is None:
+        first, last = self._ranges(key)
+        if not len(first):
             return np.zeros(len(numbers), np.bool_)
-        first, last = found
         at = np.searchsorted(first, numbers, side="right") - 1
         return (at >= 0) & (numbers <= last[at])
 
     def overlaps(self, key: SourceKey, first: int, last: int) -> bool:
         """Tell whether the GTID set has any gno or seq_no from ``first`` to ``last`` of a GTID source."""
-        begins, ends = self._ranges.get(key[0] if self.family == "mariadb" else key, _NO_RANGES)
+        begins, ends = self._ranges(key)
         at = int(np.searchsorted(begins, last, side="right")) - 1
         return at >= 0 and bool(ends[at] >= first)
 
     def missing(self, key: SourceKey, first: int, last: int) -> list[tuple[int, int]]:
         """Return the part of a run of gnos or seq_nos of a GTID source that the GTID set lacks, as runs."""
-        begins, ends = self._ranges.get(key[0] if self.family == "mariadb" else key, _NO_RANGES)
+        begins, ends = self._ranges(key)
         runs = []
         k = int(np.searchsorted(ends, first))
         while first <= last:
@@ -148,8 +141,9 @@ class Membership:
             k += 1
         return runs
 
-
-_NO_RANGES = np.empty(0, np.int64), np.empty(0, np.int64)
+    def _ranges(self, key: SourceKey) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the first and the last numbers of the intervals of a GTID source."""
+        return self._gtids.ranges(key[0] if self.family == "mariadb" else key)  # type: ignore[arg-type]
 
 
 def empty_set(family: str) -> GtidSet:

@@ -18,7 +18,7 @@ from mysql_mimic.types import Capabilities
 
 from dumpfilter.sql.server_errors import ER_NET_PACKET_TOO_LARGE
 
-MAX_COMPRESSED_COMMAND = (4 << 20) + (1 << 16)
+MAX_COMPRESSED_COMMAND = (1 << 20) + (1 << 16)
 """The limit of the length of a compressed packet from a client, before and after its compression, bytes."""
 
 MAX_ZSTD_LEVEL = 9

@@ -21,6 +21,7 @@ from mysql_mimic.charset import CharacterSet, Collation
 from mysql_mimic.types import Capabilities, ServerStatus
 
 from dumpfilter.console import answers
+from dumpfilter.console.costs import Costs
 from dumpfilter.console.executor import Interrupt
 from dumpfilter.console.login import Doorkeeper, Refused
 from dumpfilter.console.masking import without_passwords
@@ -31,6 +32,7 @@ from dumpfilter.console.statements import execute_statement
 from dumpfilter.console.wire import (
     MAX_ALLOWED_PACKET,
     ClientGone,
+    Command,
     Fields,
     Login,
     MalformedPacket,
@@ -52,7 +54,7 @@ LOGIN_SECONDS = 10.0
 IDLE_SECONDS = 28_800.0
 """The time in which a client must send its next command, seconds (the default of a server's ``wait_timeout``)."""
 
-LARGE_STATEMENT = 64 << 10
+LARGE_STATEMENT = 16 << 10
 """The length from which a statement counts as large, characters."""
 MOST_LARGE_STATEMENTS = 2
 """The number of large statements of all clients that are parsed and carried out at a time."""
@@ -78,6 +80,7 @@ class Limits:
         self.kept = Memory(CONSOLE_MEMORY, "prepared statements and variables of all connections")
         self.results = Memory(RESULT_MEMORY, "results that clients have not read yet")
         self.large = threading.BoundedSemaphore(MOST_LARGE_STATEMENTS)
+        self.costs = Costs()
 
 
 class Doing(NamedTuple):
@@ -127,9 +130,6 @@ class Connection:
     makes the session. ``limits`` are what all clients of the console share.
     """
 
-    longest_command = MAX_ALLOWED_PACKET
-    """The limit of the length of one command, bytes."""
-
     def __init__(
         self,
         stream: PacketStream,
@@ -157,7 +157,7 @@ class Connection:
         self._multi_statements = False
         self._interrupt: Interrupt | None = None
         self._killed = asyncio.Event()
-        self._ahead: asyncio.Task[bytes] | None = None
+        self._ahead: asyncio.Task[Command] | None = None
         self._prepared: dict[int, Prepared] = {}
         self._last_prepared = 0
         self._commands: dict[int, Callable[[bytes], Awaitable[None]]] = {
@@ -253,20 +253,19 @@ class Connection:
             try:
                 try:
                     async with asyncio.timeout(IDLE_SECONDS):
-                        data = await self._next_command()
+                        command = await self._next_command()
                 except TimeoutError:
                     log.info("client.idle", port=self._door.port, connection=self.id, peer=self.peer)
                     return
-                self._ahead = None
-                self._stream.begin_answer()
-                if not data:
-                    raise server_errors.ER_MALFORMED_PACKET()
-                if data[0] == Com.QUIT:
+                finally:
+                    self._ahead = None
+                    self._stream.begin_answer()
+                if command.number == Com.QUIT:
                     return
-                handler = self._commands.get(data[0])
+                handler = self._commands.get(command.number)
                 if handler is None:
                     raise server_errors.ER_UNKNOWN_COM_ERROR()
-                await handler(data[1:])
+                await handler(command.data)
             except MalformedPacket:
                 await self._send_error(server_errors.ER_MALFORMED_PACKET())
             except SqlError as failed:
@@ -278,11 +277,29 @@ class Connection:
                     await self._stream.discard()
                     return
 
-    def _next_command(self) -> asyncio.Task[bytes]:
+    def _next_command(self) -> asyncio.Task[Command]:
         # The next command is read while a statement still runs, so that the connection notices a client that leaves.
         if self._ahead is None:
-            self._ahead = asyncio.create_task(self._stream.read_command(self.longest_command))
+            command = self._stream.read_command(MAX_ALLOWED_PACKET, self._admit_command)
+            self._ahead = asyncio.create_task(command)
         return self._ahead
+
+    def longest_command(self, number: int) -> int:
+        """Return the limit of the length of a command with this number, bytes."""
+        del number
+        return MAX_ALLOWED_PACKET
+
+    async def _admit_command(self, number: int, length: int) -> None:
+        """Wait until the client may send the rest of a command. Raises SqlError 1153 for one that is too long."""
+        if length > self.longest_command(number):
+            raise server_errors.ER_NET_PACKET_TOO_LARGE()
+        if self.session is not None:
+            await self._limits.costs.admit(self.session.user, length)
+
+    def counted(self, function: Callable[[], T]) -> Callable[[], T]:
+        """Return a function that does the same, and counts the processor time as the user's."""
+        assert self.session is not None
+        return self._limits.costs.counted(self.session.user, function)
 
     async def _run(self, text: str) -> Result:
         # An interrupted statement raises error 1317 at once. A command that cannot stop half-way runs on in its
@@ -294,8 +311,9 @@ class Connection:
         interrupt = self._interrupt = Interrupt()
         self._killed.clear()
         self.running = text
+        counted = self.counted(functools.partial(call, interrupt))
         work = asyncio.get_running_loop().run_in_executor(
-            self._pool, self._call_bounded, text, call, interrupt
+            self._pool, self._call_bounded, len(text), counted, interrupt
         )
         killed = asyncio.create_task(self._killed.wait())
         try:
@@ -332,22 +350,26 @@ class Connection:
             self._interrupt = None
             self.running = None
 
-    def _call_bounded(self, text: str, call: Callable[[Interrupt], T], interrupt: Interrupt) -> T:
+    def _call_bounded(self, length: int, call: Callable[[], T], interrupt: Interrupt) -> T:
         # The tokens of a statement need up to 170 times its length. Therefore only few large statements run at a time.
-        if len(text) < LARGE_STATEMENT:
-            return call(interrupt)
+        if length < LARGE_STATEMENT:
+            return call()
         while not self._limits.large.acquire(timeout=_LARGE_POLL_SECONDS):
             if interrupt.is_set():
                 raise server_errors.ER_QUERY_INTERRUPTED()
         try:
-            return call(interrupt)
+            return call()
         finally:
             self._limits.large.release()
 
     async def _query(self, data: bytes) -> None:
         text = self._text(data)
-        statements = split_statements(text) if self._multi_statements else [text]
+        statements = [text]
+        if self._multi_statements:
+            statements = await self._in_thread(text, lambda _: split_statements(text))
         for number, statement in enumerate(statements, 1):
+            if number > 1:
+                await self._admit_command(Com.QUERY, 0)
             result = await self._run_noted(statement)
             more = ServerStatus.SERVER_MORE_RESULTS_EXISTS if number < len(statements) else ServerStatus(0)
             await self._send_result(result, more, binary=False)

@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import ssl
 import struct
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mysql_mimic.types import Capabilities
 
@@ -44,6 +45,15 @@ class ClientGone(Exception):
 
 class MalformedPacket(Exception):
     """The error of a client's packet that is too short or lacks a field that packets of its type must have."""
+
+
+class Command(NamedTuple):
+    """A command of a client."""
+
+    number: int
+    """The first byte of the packet, which names the command."""
+    data: bytes
+    """The rest of the packet."""
 
 
 class PacketStream:
@@ -103,18 +113,26 @@ class PacketStream:
 
         Raises ClientGone when the client leaves, and SqlError 1153 for a packet of more than ``limit`` bytes.
         """
-        payload = await self._read(limit, self._sequence)
+        payload = await self._rest(await self._length(self._sequence, limit))
         self.begin_answer()
         return payload
 
-    async def read_command(self, limit: int) -> bytes:
-        """Return the packet with the client's next command.
+    async def read_command(self, limit: int, admit: Callable[[int, int], Awaitable[None]]) -> Command:
+        """Return the client's next command.
 
-        The method can be called while the previous command is still being answered. Raises ClientGone when the client
-        leaves. Raises SqlError 1153 for a command of more than ``limit`` bytes. The connection cannot be used after
-        this error.
+        Once the number and the length of the command are known, ``admit`` is called with both, before the rest is
+        received. The method can be called while the previous command is still being answered.
+
+        Raises ClientGone when the client leaves, and MalformedPacket for a command without a number. Raises SqlError
+        1153 for a command of more than ``limit`` bytes, and so may ``admit``. The connection cannot be used after this
+        error.
         """
-        return await self._read(limit, 0)
+        length = await self._length(0, limit)
+        if not length:
+            raise MalformedPacket
+        (number,) = await self._rest(1)
+        await admit(number, length)
+        return Command(number, await self._rest(length - 1))
 
     async def discard(self) -> None:
         """Read and discard what the client is still sending, for a short time.
@@ -150,23 +168,31 @@ class PacketStream:
         for at in range(0, len(packets), _SLICE):
             await self._write(packets[at : at + _SLICE])
 
-    async def _read(self, limit: int, number: int) -> bytes:
-        payload = bytearray()
-        while True:
-            try:
-                header = await self._reader.readexactly(4)
-                length = int.from_bytes(header[:3], "little")
-                if header[3] != number:
-                    raise ClientGone(f"packet number {header[3]} instead of {number}")
-                self._received = number = (number + 1) & 0xFF
-                if len(payload) + length > limit:
-                    raise ER_NET_PACKET_TOO_LARGE()
-                async with asyncio.timeout(NET_READ_SECONDS):
-                    payload += await self._reader.readexactly(length)
-            except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
-                raise ClientGone("closed") from error
-            if length < _FULL:
-                return bytes(payload)
+    async def _length(self, number: int, limit: int) -> int:
+        """Read the header of the packet with a sequence number, and return the length of the packet.
+
+        Raises ClientGone, and SqlError 1153 for a packet of more than ``limit`` bytes. All limits are below the 16 MiB
+        from which on the protocol splits a packet.
+        """
+        try:
+            header = await self._reader.readexactly(4)
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise ClientGone("closed") from error
+        if header[3] != number:
+            raise ClientGone(f"packet number {header[3]} instead of {number}")
+        self._received = (number + 1) & 0xFF
+        length = int.from_bytes(header[:3], "little")
+        if length > limit:
+            raise ER_NET_PACKET_TOO_LARGE()
+        return length
+
+    async def _rest(self, length: int) -> bytes:
+        """Read ``length`` bytes of a packet that the client has begun. Raises ClientGone."""
+        try:
+            async with asyncio.timeout(NET_READ_SECONDS):
+                return await self._reader.readexactly(length)
+        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
+            raise ClientGone("closed") from error
 
     def put(self, payload: bytes) -> None:
         """Queue a packet without sending it yet. A payload of 0xFFFFFF bytes or more becomes several packets."""

@@ -14,7 +14,7 @@ from mysql_mimic import packets
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.console.connection import Com, Connection, Doing
-from dumpfilter.console.wire import ClientGone, Login
+from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone, Login
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.master.ahead import Wanted, check_place
 from dumpfilter.master.drain import Applicant
@@ -49,8 +49,10 @@ from dumpfilter.sql.result import Result
 
 log = structlog.get_logger("dumpfilter.master")
 
-MAX_COMMAND = 4 << 20
-"""The limit of the length of one command from a replica, bytes. The longest has the GTID set of a long chain."""
+MAX_STATEMENT = 64 << 10
+"""The limit of the length of a command from a replica, bytes. MariaDB's GTIDs of 2,000 domains fit into a SET."""
+MAX_GTID_REQUEST = MAX_ALLOWED_PACKET
+"""The limit of the length of COM_BINLOG_DUMP_GTID, bytes. A GTID set of 65,000 intervals fits."""
 
 _REGISTER_REPLICA = 0x15
 _BINLOG_DUMP = 0x12
@@ -71,8 +73,6 @@ _VERSION_ATTRIBUTE = "_client_version"
 
 class ReplicaConnection(Connection):
     """The connection of one replica, or of a program that reads the binlog as replicas do."""
-
-    longest_command = MAX_COMMAND
 
     def __init__(self, context: ReplicaContext, **console: Any) -> None:
         super().__init__(**console)
@@ -108,6 +108,10 @@ class ReplicaConnection(Connection):
             self._is_interrupted = True
             self._sending.cancel()
 
+    def longest_command(self, number: int) -> int:
+        """Return the limit of the length of a command with this number, bytes."""
+        return MAX_GTID_REQUEST if number == _BINLOG_DUMP_GTID else MAX_STATEMENT
+
     async def _log_in(self, login: Login) -> None:
         self._login = login
         self._handshake = Handshake(self._context.source)
@@ -127,7 +131,7 @@ class ReplicaConnection(Connection):
 
     async def _binlog_dump_gtid(self, data: bytes) -> None:
         # A large GTID set takes a while.
-        request = await self._context.reader.serve(lambda: parse_binlog_dump_gtid(data))
+        request = await self._context.reader.serve(self.counted(lambda: parse_binlog_dump_gtid(data)))
         await self._dump(request, "Binlog Dump GTID")
 
     async def _dump(self, request: DumpRequest, name: str) -> None:
@@ -195,7 +199,7 @@ class ReplicaConnection(Connection):
         check()
         wanted = Wanted(gtids, request.file, request.position, state.ignores_duplicates)
         await check_place(wanted, context.reader, context.service.master_uuid)
-        start = await context.reader.serve(lambda: self._start(request, state, gtids))
+        start = await context.reader.serve(self.counted(lambda: self._start(request, state, gtids)))
         if start.is_inside and self._is_other_filters(start, slave):
             raise failures.no_such_part(request.file, request.position)
         is_mysql = context.family == "mysql"
@@ -203,23 +207,20 @@ class ReplicaConnection(Connection):
         source_id = context.source.server_id
         knows_checksum = state.checksum not in (None, "NONE")
         annotations = is_mysql or bool(request.flags & MariadbFlag.ANNOTATE_ROWS)
-        dump = Dump(
-            context.reader,
-            context.register,
-            slave,
-            start.dump,
-            DumpOptions(
-                chunk_size=_CHUNK_SIZE,
-                once=bool(request.flags & MysqlFlag.NON_BLOCK),
-                heartbeat_period=context.heartbeat_period(state.heartbeat_seconds),
-                encoding=ReplicaEncoding(
-                    by_gtid=not counts_bytes,
-                    checksum=knows_checksum,
-                    keeps_temporary_tables=start.has_first_transaction,
-                ),
+        options = DumpOptions(
+            chunk_size=_CHUNK_SIZE,
+            once=bool(request.flags & MysqlFlag.NON_BLOCK),
+            heartbeat_period=context.heartbeat_period(state.heartbeat_seconds),
+            encoding=ReplicaEncoding(
+                by_gtid=not counts_bytes,
+                checksum=knows_checksum,
+                keeps_temporary_tables=start.has_first_transaction,
             ),
-            drains=context.drains,
         )
+        # The copies of a large GTID set take a while.
+        dump = self.counted(
+            lambda: Dump(context.reader, context.register, slave, start.dump, options, drains=context.drains)
+        )()
         stream = self._replica_stream = ReplicaStream(
             self._stream,
             dump,
@@ -308,7 +309,8 @@ class ReplicaConnection(Connection):
         applicant = self._applicant(request, state)
         while True:
             chosen = await context.choose_filter(applicant)
-            slave = await context.reader.serve(functools.partial(self._register, applicant, chosen))
+            enter = functools.partial(self._register, applicant, chosen)
+            slave = await context.reader.serve(self.counted(enter))
             if context.filters.is_current(chosen):
                 break
             # The filter changed between the choice and the entry into the register.
@@ -377,7 +379,7 @@ class ReplicaConnection(Connection):
             await asyncio.wait((sending, self._next_command()), return_when=asyncio.FIRST_COMPLETED)
             if not sending.done():
                 # A replica says nothing during a dump, except that it leaves. Another command waits for the end.
-                if self._next_command().result()[:1] == bytes([Com.QUIT]):
+                if self._next_command().result().number == Com.QUIT:
                     raise ClientGone("closed")
                 await asyncio.wait((sending,))
             with (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, decode_previous_gtids
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, decode_previous_gtids, previous_gtids_count
 from dumpfilter.console.wire import Fields, MalformedPacket
 from dumpfilter.errors import BinlogCorrupt, GtidError
 from dumpfilter.sql.server_errors import SqlError
@@ -17,6 +17,11 @@ from dumpfilter.sql.server_errors import SqlError
 MAX_FILE_NAME = 512
 """The longest name of a binlog file that a request may have, bytes (``FN_REFLEN`` in the servers' source)."""
 
+MAX_GTID_SOURCES = 4096
+"""The most UUIDs, or pairs of UUID and tag, in the GTID set of a request. Each takes memory for as long as the dump."""
+
+_SHORTEST_SOURCE = 24
+"""The fewest bytes of a UUID with its intervals in an encoded GTID set."""
 _FATAL = 1236
 
 
@@ -93,7 +98,7 @@ def parse_binlog_dump(data: bytes) -> DumpRequest:
 def parse_binlog_dump_gtid(data: bytes) -> DumpRequest:
     """Parse the content of COM_BINLOG_DUMP_GTID, which only MySQL's clients send.
 
-    Raises MalformedPacket, and SqlError 1773 for a GTID set that cannot be read.
+    Raises MalformedPacket, SqlError 1236 for a GTID set of too many servers, and 1773 for one that cannot be read.
     """
     fields = Fields(data)
     flags = fields.uint(2)
@@ -101,6 +106,12 @@ def parse_binlog_dump_gtid(data: bytes) -> DumpRequest:
     file = _file_name(fields.take(fields.uint(4)))
     position = fields.uint(8)
     encoded = fields.take(fields.uint(4))
+    number = previous_gtids_count(encoded)
+    # A number that the bytes cannot hold is an error of the encoding.
+    if MAX_GTID_SOURCES < number <= len(encoded) // _SHORTEST_SOURCE:
+        raise fatal(
+            f"The replica's GTID set names {number} servers; the master serves sets of at most {MAX_GTID_SOURCES}"
+        )
     try:
         gtid_set = decode_previous_gtids(encoded)
     except BinlogCorrupt as error:

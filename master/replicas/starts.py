@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.dump.exclusion import Exclusion
+from dumpfilter.binlog.gtid_sources import Membership
 from dumpfilter.errors import PositionError
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.ahead import check_no_hole
@@ -84,7 +84,8 @@ def _has_first_transaction(start: DumpStart, store: BinlogStore) -> bool:
     if not with_gtid.size:
         return False
     source, number = (int(column[with_gtid[0]]) for column in (segment.txn_source, segment.txn_number))
-    return Exclusion(store.sources, start.gtid_set).has_any(source, number, number)
+    key = store.sources.key(source, store.family)
+    return start.gtid_set is not None and Membership(start.gtid_set).overlaps(key, number, number)
 
 
 def start_by_position(

@@ -32,6 +32,7 @@ from dumpfilter.binlog.gtid.wire import (
     encode_gtid_list,
     encode_previous_gtids,
     encode_varlen,
+    previous_gtids_count,
 )
 
 __all__ = [
@@ -61,4 +62,5 @@ __all__ = [
     "parse_gtid",
     "parse_gtid_set",
     "parse_uuid",
+    "previous_gtids_count",
 ]

@@ -100,6 +100,14 @@ class GtidSet(ABC):
         one = self._sets.get(key)
         return one.ends[-1] if one else None
 
+    def ranges(self, key: Key) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the first and the last numbers of the intervals of ``key``, sorted.
+
+        The set must not change as long as the arrays are in use.
+        """
+        starts, ends = self._sets.get(key, _NOTHING).arrays()
+        return starts.view(np.int64), ends.view(np.int64)
+
     def __contains__(self, item: object) -> bool:
         if isinstance(item, GtidSet):
             return self.issuperset(item)
@@ -230,3 +238,6 @@ class GtidSet(ABC):
             raise GtidError(f"not a GTID set: {other!r}")
         if other.family != self.family:
             raise GtidError(f"a {self.family} GTID set and a {other.family} one cannot be combined")
+
+
+_NOTHING = Intervals()

@@ -16,7 +16,7 @@ from pymysql._auth import scramble_native_password
 from dumpfilter.console import wire
 from dumpfilter.console.compressed_channel import MAX_COMPRESSED_COMMAND
 from dumpfilter.console.port import MAX_UNAUTHENTICATED
-from dumpfilter.master.replicas.connection import MAX_COMMAND
+from dumpfilter.master.replicas.connection import MAX_GTID_REQUEST, MAX_STATEMENT
 from tests.master.replicas.serving import (
     COM_BINLOG_DUMP,
     COM_BINLOG_DUMP_GTID,
@@ -81,10 +81,11 @@ def test_random_requests_never_break_the_port(mysql: Serving) -> None:
         assert replica.ask("SELECT @@server_id")
 
 
-def test_a_command_of_many_mib_ends_the_connection(mysql: Serving) -> None:
+@pytest.mark.parametrize(("command", "most"), [(COM_BINLOG_DUMP_GTID, MAX_GTID_REQUEST), (3, MAX_STATEMENT)])
+def test_a_long_command_is_refused_before_it_arrives(mysql: Serving, command: int, most: int) -> None:
     with mysql.connect() as replica:
         replica.connection._write_bytes(  # type: ignore[attr-defined]
-            (MAX_COMMAND + 1).to_bytes(3, "little") + b"\0" + b"\x1e"
+            (most + 1).to_bytes(3, "little") + b"\0" + bytes([command])
         )
         replica.connection._next_seq_id = 1  # type: ignore[attr-defined]
         assert number_of(replica) == 1153

@@ -10,6 +10,7 @@ from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
 from dumpfilter.console.wire import MalformedPacket
 from dumpfilter.master.replicas.requests import (
     MAX_FILE_NAME,
+    MAX_GTID_SOURCES,
     parse_binlog_dump,
     parse_binlog_dump_gtid,
     parse_connect_state,
@@ -48,6 +49,19 @@ def test_a_request_with_gtids(text: str) -> None:
     found = parse_binlog_dump_gtid(by_gtid(text, b"bin.000002"))
     assert (found.server_id, found.file, found.position) == (101, "bin.000002", 4)
     assert found.gtid_set == MysqlGtidSet.parse(text)
+
+
+def test_a_set_of_too_many_servers_is_refused_by_its_first_bytes() -> None:
+    def request(servers: int) -> bytes:
+        body = b"".join(struct.pack(">QQ", 1, n) + struct.pack("<QQQ", 1, 1, 2) for n in range(servers))
+        return struct.pack("<HIIQI", 2, 101, 0, 4, 8 + len(body)) + struct.pack("<Q", servers) + body
+
+    found = parse_binlog_dump_gtid(request(MAX_GTID_SOURCES)).gtid_set
+    assert found is not None
+    assert found.count() == MAX_GTID_SOURCES
+    with pytest.raises(SqlError, match="at most 4096") as caught:
+        parse_binlog_dump_gtid(request(MAX_GTID_SOURCES + 1))
+    assert caught.value.number == 1236
 
 
 @pytest.mark.parametrize("parse", [parse_register_replica, parse_binlog_dump, parse_binlog_dump_gtid])

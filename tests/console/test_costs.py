@@ -1,0 +1,115 @@
+"""The processor time that users owe, and the wait of those who owe much."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from dumpfilter.console import costs
+from dumpfilter.console.costs import BURST_SECONDS, SHARE, Costs
+
+
+class _Yield:
+    def __await__(self) -> Iterator[None]:
+        yield
+
+
+class Clock:
+    """A clock that stands still, except that each sleep moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.processor = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def thread_time(self) -> float:
+        return self.processor
+
+    async def sleep(self, seconds: float) -> None:
+        # A rounded time must not stand still for ever.
+        self.now += seconds + 1e-6
+        await _Yield()
+
+    def work(self, seconds: float) -> Callable[[], None]:
+        def run() -> None:
+            self.processor += seconds
+
+        return run
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(costs, "time", made)
+    monkeypatch.setattr(costs.asyncio, "sleep", made.sleep)
+    return made
+
+
+def test_a_user_who_owes_much_waits_and_others_do_not(clock: Clock) -> None:
+    counted = Costs()
+    begun = clock.now
+    counted.counted("greedy", clock.work(BURST_SECONDS + 1))()
+    asyncio.run(counted.admit("other", 100))
+    assert clock.now == begun
+    asyncio.run(counted.admit("greedy", 100))
+    assert clock.now == pytest.approx(begun + 1 / SHARE, abs=0.01)
+
+
+def test_all_connections_of_a_user_together_have_one_share(clock: Clock) -> None:
+    counted = Costs()
+    done = 0.0
+
+    async def connection() -> None:
+        nonlocal done
+        for _ in range(20):
+            await counted.admit("greedy", 1 << 16)
+            counted.counted("greedy", clock.work(0.1))()
+            done += 0.1
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(connection() for _ in range(8)))
+
+    begun = clock.now
+    asyncio.run(all_of_them())
+    assert done == pytest.approx(16.0)
+    assert done <= SHARE * (clock.now - begun) + BURST_SECONDS + 8 * 0.1
+
+
+def test_a_debt_falls_with_time(clock: Clock) -> None:
+    counted = Costs()
+    counted.counted("user", clock.work(100.0))()
+    clock.now += 100.0 / SHARE
+    before = clock.now
+    asyncio.run(counted.admit("user", 1))
+    assert clock.now == before
+
+
+def test_a_call_that_fails_counts_as_well(clock: Clock) -> None:
+    def fails() -> None:
+        clock.work(BURST_SECONDS + 1)()
+        raise ValueError("wrong")
+
+    counted = Costs()
+    with pytest.raises(ValueError, match="wrong"):
+        counted.counted("user", fails)()
+    before = clock.now
+    asyncio.run(counted.admit("user", 1))
+    assert clock.now > before
+
+
+def test_the_processor_time_is_that_of_the_thread() -> None:
+    counted = Costs()
+    end = time.thread_time() + 0.05
+
+    def burn() -> None:
+        while time.thread_time() < end:
+            pass
+
+    counted.counted("user", burn)()
+    # The debt falls with the time that other processes take meanwhile, so that only its presence is sure.
+    assert counted.owed("user") >= 0
