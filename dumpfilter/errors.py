@@ -71,6 +71,10 @@ class BinlogUnsupported(BinlogError):
     """An error about a valid binlog that dumpfilter cannot read: an encrypted file, or a format before version 4."""
 
 
+class ColumnsChanged(BinlogError):
+    """An error about a table that was altered after a query had fixed its columns. The text names the columns."""
+
+
 class BinlogUnreadable(BinlogError):
     """An error about a binlog file that the operating system cannot open or read, for example a disk error (EIO)."""
 

@@ -27,12 +27,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_type
 from pyspark.sql.types import StructType
 
-from dumpfilter.errors import BinlogError, BinlogUnreadable, OptionError
+from dumpfilter.errors import BinlogError, BinlogUnreadable, ColumnsChanged, OptionError
 from dumpfilter.spark_jobs.source.images import IMAGES
+from dumpfilter.spark_jobs.source.known_columns import KnownColumns
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import SetCuts, index_with_spark, plan_ranges
 from dumpfilter.spark_jobs.source.pushdown import Predicate, cheap_first, predicate_of
-from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
+from dumpfilter.spark_jobs.source.reading import FileRange, read_and_tell
 from dumpfilter.spark_jobs.source.streaming import BinlogStreamReader
 from dumpfilter.spark_jobs.source.typed_table import with_types
 from dumpfilter.spark_jobs.source.user_errors import short, without_traceback
@@ -45,6 +46,9 @@ __all__ = ["BinlogDataSource", "SetCuts", "index_with_spark", "register"]
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 """Spark's setting for filter pushdown to Python data sources, off by default."""
+
+_VERSIONS = "dumpfilter.versions"
+"""The key of a column's metadata that has the versions of the table from which the column's type was made."""
 
 _WORTH_A_HINT = 64 << 20
 """The bytes of binlogs from which on a query without filter pushdown gets a hint. A smaller one ends soon anyway."""
@@ -82,16 +86,22 @@ class BinlogDataSource(DataSource):
         With the option ``table`` the types of the table's columns are read from the set. Raises OptionError, and then
         also BinlogError.
         """
-        return from_arrow_schema(with_types(SourceOptions.parse(self.options)).schema)
+        options = with_types(SourceOptions.parse(self.options))
+        schema = from_arrow_schema(options.schema)
+        if options.known_columns is not None:
+            for name in set(IMAGES) & set(schema.fieldNames()):
+                # Spark passes the metadata back with the schema. The schema of a user has no such metadata.
+                schema[name].metadata[_VERSIONS] = sorted(options.known_columns.versions or ())
+        return schema
 
     @without_traceback
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = _typed_by(schema, SourceOptions.parse(self.options))
+        options = _typed_by(schema, SourceOptions.parse(self.options), is_stream=False)
         return BinlogReader(options, _columns(schema, options))
 
     @without_traceback
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options = _typed_by(schema, SourceOptions.parse(self.options))
+        options = _typed_by(schema, SourceOptions.parse(self.options), is_stream=True)
         return BinlogStreamReader(options, _columns(schema, options))
 
 
@@ -141,9 +151,9 @@ class BinlogReader(DataSourceReader):
         if not isinstance(wanted, FileRange):
             return  # Spark passes an empty InputPartition when the query has nothing to read.
         try:
-            yield from read_batches(wanted, self._options, self._columns, self._predicates)
+            yield from read_and_tell(wanted, self._options, self._columns, self._predicates)
         except BinlogError as error:
-            if not self._options.skip_corrupt or isinstance(error, BinlogUnreadable):
+            if not self._options.skip_corrupt or isinstance(error, BinlogUnreadable | ColumnsChanged):
                 raise short(error) from None
             _log.warning("%s; the rest of its range is skipped", error)
 
@@ -188,14 +198,16 @@ _PLANNER = "pyspark.sql.worker.plan_data_source_read"
 """Spark's module that plans a query of a Python data source. With filter pushdown another module calls it."""
 
 
-def _typed_by(schema: StructType, options: SourceOptions) -> SourceOptions:
+def _typed_by(schema: StructType, options: SourceOptions, *, is_stream: bool) -> SourceOptions:
     """Return options whose row images have the types of a schema, if the option ``table`` asks for typed columns.
 
-    The schema is that of :meth:`BinlogDataSource.schema`, or a user's own. Raises OptionError.
+    The schema is that of :meth:`BinlogDataSource.schema`, or a user's own. The table may have other columns than its
+    own schema names, but in a stream it must have all of those. Raises OptionError.
     """
     if options.table is None:
         return options
     types = []
+    versions: list[str] | None = None
     for name in IMAGES:
         found = schema[name].dataType if name in schema.fieldNames() else StructType()
         if not isinstance(found, StructType):
@@ -203,7 +215,17 @@ def _typed_by(schema: StructType, options: SourceOptions) -> SourceOptions:
                 f"the column {name} is {found.simpleString()}: with the option table it is a struct<column:type,…>"
             )
         types.append(to_arrow_type(found, timezone="UTC"))
-    return replace(options, row_types=(types[0], types[1]))
+        if name in schema.fieldNames():
+            versions = schema[name].metadata.get(_VERSIONS, versions)
+    fields = [field for kind in types for field in kind]
+    is_checked = options.new_columns == "stop" and (versions is not None or is_stream)
+    known = None
+    if is_checked and not any(pa.types.is_map(field.type) for field in fields):
+        names = tuple(dict.fromkeys(field.name for field in fields))
+        known = KnownColumns(
+            ".".join(options.table), names, None if versions is None else frozenset(versions)
+        )
+    return replace(options, row_types=(types[0], types[1]), known_columns=known)
 
 
 def _columns(schema: StructType, options: SourceOptions) -> list[str]:

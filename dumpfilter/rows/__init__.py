@@ -6,7 +6,8 @@ and its columns.
 """
 
 from dumpfilter.rows.printed_rows import Printed, PrintedColumn, RowPrinter
-from dumpfilter.rows.reader import MAP_TYPE, ChangedRows, RowImageReader
+from dumpfilter.rows.reader import ChangedRows, RowImageReader
+from dumpfilter.rows.structs import MAP_TYPE
 from dumpfilter.rows.table import Column, Table, describe_table
 
 __all__ = [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,21 +12,15 @@ import pyarrow as pa
 
 from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, ROWS, STMT_END_F, EventType
-from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.rows import ROWS_HEADER_LENGTH_V0, TableMap, decode_rows_header, decode_table_map
 from dumpfilter.errors import BinlogCorrupt, BinlogError
 from dumpfilter.rows._cell_kernels import columns_of_cells
 from dumpfilter.rows.cells import RowsError, documents_before, find_cells
 from dumpfilter.rows.layouts import AFTER, BEFORE, KnownTable, LayoutTable, TableKey
-from dumpfilter.rows.structs import Images, structs
-from dumpfilter.rows.texts import NO_DOCUMENTS, CellError, cell_texts
-
-MAP_TYPE = pa.map_(pa.string(), pa.string())
-"""The type of the columns ``before`` and ``after``: the values of one row by column name.
-
-A column without a name in the binlog has the name ``@1``, ``@2`` and so on, as in ``mysqlbinlog -v``. A value is text,
-or null for NULL. A column that the row image lacks has no entry.
-"""
+from dumpfilter.rows.structs import Images, maps, structs
+from dumpfilter.rows.table import Table
+from dumpfilter.rows.texts import NO_DOCUMENTS, CellError
 
 _MOST_COLUMNS = 1 << 18
 """The number of columns, of all tables and layouts, at which the reader forgets them. A column takes some 200 bytes."""
@@ -44,9 +39,9 @@ class ChangedRows(NamedTuple):
     event: Int64
     """The number of the rows event that each row belongs to, ascending."""
     before: pa.MapArray
-    """The rows before the change (:data:`MAP_TYPE`, or a struct); null for inserted rows."""
+    """The rows before the change (:data:`dumpfilter.rows.MAP_TYPE`, or a struct); null for inserted rows."""
     after: pa.MapArray
-    """The rows after the change (:data:`MAP_TYPE`, or a struct); null for deleted rows.
+    """The rows after the change (:data:`dumpfilter.rows.MAP_TYPE`, or a struct); null for deleted rows.
 
     With ``binlog_row_image=MINIMAL`` the after-image of an update has the changed columns only.
     """
@@ -109,11 +104,21 @@ class RowImageReader:
         types: the struct types of the rows before and after the change; None: maps of texts. Only the rows of one table
             should be wanted then (:func:`dumpfilter.rows.typed.struct_of`).
         names: the names of the columns, in order, of tables whose binlog does not tell names.
+        check: called with each version of a table whose rows are wanted. May raise a BinlogError.
+        invalid_dates: counts, by the name of the column, the dates that are null in a struct since no calendar has
+            them.
     """
 
     def __init__(
-        self, types: tuple[pa.StructType, pa.StructType] | None = None, *, names: Sequence[str] = ()
+        self,
+        types: tuple[pa.StructType, pa.StructType] | None = None,
+        *,
+        names: Sequence[str] = (),
+        check: Callable[[Table, Family], None] | None = None,
+        invalid_dates: Counter[str] | None = None,
     ) -> None:
+        self._check = check
+        self._invalid_dates: Counter[str] = Counter() if invalid_dates is None else invalid_dates
         self._maps: dict[int, _Mapped] = {}
         self._types = types
         self._names = names
@@ -204,9 +209,12 @@ class RowImageReader:
         if known is not None:
             return known
         try:
-            return self._layouts.add_table(mapped.key, mapped.table, fd.family)
+            known = self._layouts.add_table(mapped.key, mapped.table, fd.family)
+            if self._check is not None:
+                self._check(known.table, fd.family)
         except BinlogError as error:
             raise _with_map(error, mapped.position) from error
+        return known
 
     def _decode(self, events: _RowsEvents, position: Int64) -> ChangedRows:
         data = events.all_data()
@@ -245,9 +253,9 @@ class RowImageReader:
     def _images(self, data: Bytes, images: Images, number: int) -> pa.Array:
         forms = self._layouts.forms()
         if self._types is not None:
-            return structs(data, images, forms, self._layouts.described, self._types[number])
-        items = cell_texts(data, images.cells, images.column, forms, images.documents)
-        return _maps(images.has, images.cells.row, forms.names.take(pa.array(images.column)), items)
+            described = self._layouts.described
+            return structs(data, images, forms, described, self._types[number], self._invalid_dates)
+        return maps(data, images, forms)
 
 
 def _id_length(fd: FormatDescription) -> int:
@@ -260,12 +268,3 @@ def _at(error: BinlogError, position: int) -> BinlogError:
 
 def _with_map(error: BinlogError, position: int) -> BinlogError:
     return type(error)(f"{error.what} (its Table_map event is at {position})")
-
-
-def _maps(has: npt.NDArray[np.bool_], row: Int64, keys: pa.Array, items: pa.Array) -> pa.MapArray:
-    offsets = row.astype(np.int32)
-    entries = pa.StructArray.from_arrays([keys, items], fields=[MAP_TYPE.key_field, MAP_TYPE.item_field])
-    valid = None if has.all() else pa.py_buffer(np.packbits(has, bitorder="little"))
-    return pa.Array.from_buffers(
-        MAP_TYPE, has.size, [valid, pa.py_buffer(offsets)], children=[entries], null_count=int((~has).sum())
-    )

@@ -1,7 +1,8 @@
-"""Row images of one table as an Arrow array of structs, a field for each column."""
+"""Row images as Arrow arrays: structs with a field for each column of one table, or maps of texts."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,13 @@ from dumpfilter.rows.texts import NO_DOCUMENTS, CellError, Documents, cell_texts
 from dumpfilter.rows.typed import column_type, typed_values
 
 Int64 = npt.NDArray[np.int64]
+
+MAP_TYPE = pa.map_(pa.string(), pa.string())
+"""The type of the columns ``before`` and ``after``: the values of one row by column name.
+
+A column without a name in the binlog has the name ``@1``, ``@2`` and so on, as in ``mysqlbinlog -v``. A value is text,
+or null for NULL. A column that the row image lacks has no entry.
+"""
 
 
 class Images(NamedTuple):
@@ -37,12 +45,14 @@ def structs(
     forms: ColumnForms,
     described: list[tuple[Column, Family]],
     wanted: pa.StructType,
+    invalid_dates: Counter[str],
 ) -> pa.StructArray:
     """Return the row images as structs of the type ``wanted``, null for rows without the image.
 
     ``described`` has each column of ``forms`` and the family of its server. A field is null where the row image lacks
-    the column, and columns without a field are left out. Raises CellError for a malformed value, and for a value that
-    the type of its field cannot have.
+    the column. A field that is a map has the columns without a field of their own, as texts; without such a field they
+    are left out. ``invalid_dates`` counts dates that become null. Raises CellError for a malformed value, and for a
+    value that the type of its field cannot have.
     """
     count = images.has.size
     row = np.repeat(np.arange(count), np.diff(images.cells.row))
@@ -50,13 +60,49 @@ def structs(
     field_of = np.array([number_of.get(column.name.lower(), -1) for column, _ in described], np.int64)
     field = field_of[images.column]
     arrays = []
-    for number in range(wanted.num_fields):
+    for number, one in enumerate(wanted):
+        if pa.types.is_map(one.type):
+            others = np.flatnonzero(field < 0)
+            try:
+                arrays.append(maps(data, _only(images, others, row), forms, one.type))
+            except CellError as error:
+                raise CellError(int(others[error.cell]), error.error) from error
+            continue
         cells = np.flatnonzero(field == number)
-        arrays.append(_field(data, images, cells, row[cells], forms, described, wanted.field(number)))
+        arrays.append(_field(data, images, cells, row[cells], forms, described, one, invalid_dates))
     if not arrays:
         return pa.array([{} if has else None for has in images.has.tolist()], wanted)
     valid = None if images.has.all() else pa.py_buffer(np.packbits(images.has, bitorder="little"))
     return pa.Array.from_buffers(wanted, count, [valid], children=arrays, null_count=int((~images.has).sum()))
+
+
+def maps(
+    data: npt.NDArray[np.uint8], images: Images, forms: ColumnForms, kind: pa.MapType = MAP_TYPE
+) -> pa.MapArray:
+    """Return the row images as maps of texts, null for rows without the image. Raises CellError."""
+    items = cell_texts(data, images.cells, images.column, forms, images.documents)
+    keys = forms.names.take(pa.array(images.column))
+    entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
+    offsets = pa.py_buffer(images.cells.row.astype(np.int32))
+    valid = None if images.has.all() else pa.py_buffer(np.packbits(images.has, bitorder="little"))
+    return pa.Array.from_buffers(
+        kind, images.has.size, [valid, offsets], children=[entries], null_count=int((~images.has).sum())
+    )
+
+
+def _only(images: Images, cells: Int64, row: Int64) -> Images:
+    """Return row images with some of their cells alone. ``row`` has the row of each cell of ``images``."""
+    first = np.searchsorted(row[cells], np.arange(images.has.size + 1))
+    start, length = images.cells.start[cells], images.cells.length[cells]
+    return Images(images.has, Cells(first, start, length), images.column[cells], _documents(images, cells))
+
+
+def _documents(images: Images, cells: Int64) -> Documents:
+    if not images.documents:
+        return NO_DOCUMENTS
+    return {
+        place: images.documents[cell] for place, cell in enumerate(cells.tolist()) if cell in images.documents
+    }
 
 
 def _field(
@@ -67,6 +113,7 @@ def _field(
     forms: ColumnForms,
     described: list[tuple[Column, Family]],
     wanted: pa.Field,
+    invalid_dates: Counter[str],
 ) -> pa.Array:
     """Return the values of one field for all rows. ``cells`` are the field's cells, and ``row`` their rows."""
     count = images.has.size
@@ -75,7 +122,7 @@ def _field(
     # A table that was altered has several columns of one name.
     for one in np.unique(column).tolist():
         chosen = np.flatnonzero(column == one)
-        parts.append(_values(data, images, cells[chosen], one, forms, described[one], wanted))
+        parts.append(_values(data, images, cells[chosen], one, forms, described[one], wanted, invalid_dates))
         order.append(row[chosen])
     if not parts:
         return pa.nulls(count, wanted.type)
@@ -94,6 +141,7 @@ def _values(
     forms: ColumnForms,
     described: tuple[Column, Family],
     wanted: pa.Field,
+    invalid_dates: Counter[str],
 ) -> pa.Array:
     column, family = described
     kind = column_type(column, family)
@@ -101,17 +149,16 @@ def _values(
     try:
         is_decimal = column.type == T.NEWDECIMAL
         if wanted.type == pa.string() or kind == pa.string() or is_decimal:
-            documents = {
-                place: images.documents[cell]
-                for place, cell in enumerate(cells.tolist() if images.documents else ())
-                if cell in images.documents
-            }
             some = Cells(images.cells.row[:1], start, length)
-            found = cell_texts(data, some, np.full(cells.size, number), forms, documents)
+            found = cell_texts(data, some, np.full(cells.size, number), forms, _documents(images, cells))
             if is_decimal and wanted.type != pa.string():
                 found = found.cast(kind)
         else:
             found = typed_values(data, start, length, column)
+            # Only a date becomes null that is not NULL.
+            invalid = found.null_count - int((length < 0).sum())
+            if invalid:
+                invalid_dates[column.name] += invalid
         return found if found.type == wanted.type else found.cast(wanted.type)
     except CellError as error:
         raise CellError(int(cells[error.cell]), error.error) from error

@@ -11,9 +11,10 @@ import fcntl
 import os
 import re
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from dumpfilter.spark_jobs.engines.runner import Amount, Runner
 from dumpfilter.spark_jobs.ranges.range_index import Damage
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import plan_ranges
-from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
+from dumpfilter.spark_jobs.source.reading import FileRange, invalid_dates_of, read_batches
 from dumpfilter.spark_jobs.source.typed_table import with_types
 
 VERSION_KEY = "dumpfilter.events"
@@ -53,6 +54,8 @@ class ExportedFile:
     path: Path
     rows: int
     size: int
+    invalid_dates: Counter[str] = field(default_factory=Counter)
+    """The dates that are null since no calendar has them, by the name of the column."""
 
 
 def export_events(
@@ -79,7 +82,11 @@ def export_events(
     with writing(output):
         output.mkdir(parents=True, exist_ok=True)
     with _unfinished_removed(output):
-        return _write(asked, ranges, output, run, is_new=is_new)
+        written = _write(asked, ranges, output, run, is_new=is_new)
+    told = invalid_dates_of(asked, sum((one.invalid_dates for one in written), Counter()))
+    if told:
+        warn(told)
+    return written
 
 
 def _write(
@@ -152,18 +159,19 @@ class _Export:
 def _export(task: _Export) -> ExportedFile:
     schema = task.options.schema.with_metadata({VERSION_KEY: _VERSION})
     rows = 0
+    invalid_dates: Counter[str] = Counter()
     with writing(task.target), pq.ParquetWriter(task.beside, schema, compression="zstd") as writer:
-        for table in _row_groups(task):
+        for table in _row_groups(task, invalid_dates):
             writer.write_table(table.replace_schema_metadata(schema.metadata))
             rows += table.num_rows
-    return ExportedFile(task.target, rows, task.beside.stat().st_size)
+    return ExportedFile(task.target, rows, task.beside.stat().st_size, invalid_dates)
 
 
-def _row_groups(task: _Export) -> Iterator[pa.Table]:
+def _row_groups(task: _Export, invalid_dates: Counter[str]) -> Iterator[pa.Table]:
     waiting: list[pa.RecordBatch] = []
     rows = nbytes = 0
     for wanted in task.ranges:
-        for batch in read_batches(wanted, task.options):
+        for batch in read_batches(wanted, task.options, invalid_dates=invalid_dates):
             waiting.append(batch)
             rows += batch.num_rows
             nbytes += batch.nbytes

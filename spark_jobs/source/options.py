@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, TypeVar, get_args
 
 import pyarrow as pa
 
@@ -15,7 +16,12 @@ from dumpfilter.spark_jobs.ranges.range_index import RANGE_SIZE
 from dumpfilter.spark_jobs.source.asked_filters import ONE_SLAVE, filter_of, sent_column, slaves_of
 from dumpfilter.spark_jobs.source.columns import TEXT_TYPES, TYPES
 from dumpfilter.spark_jobs.source.images import IMAGES, ROW_TYPES, image_types
+from dumpfilter.spark_jobs.source.known_columns import KnownColumns
 from dumpfilter.topology.slaves_file import SlaveDefinition
+
+NewColumns = Literal["stop", "map", "ignore"]
+
+_Choice = TypeVar("_Choice", bound=str)
 
 BYTES_PER_TRIGGER = 1 << 30
 """The default of the option ``maxBytesPerTrigger``: the number of binlog bytes that a streaming query reads in one
@@ -57,6 +63,11 @@ class SourceOptions:
     """The database and the table whose changed rows alone are rows of the data source; None: all events."""
     names: tuple[str, ...] = ()
     """The names of the table's columns, for a binlog that does not tell names."""
+    new_columns: NewColumns = "stop"
+    """The treatment of columns that the table got after the query had fixed its columns: an error, a map of texts, or
+    nothing."""
+    known_columns: KnownColumns | None = None
+    """The columns that the rows of the table must have; None: any columns."""
     row_types: tuple[pa.StructType, pa.StructType] | None = None
     """The types of ``before`` and ``after``; None: maps of texts.
 
@@ -129,6 +140,7 @@ class SourceOptions:
             exploded="table" in given or _choice(given, "rows", ("events", "exploded")) == "exploded",
             table=_table(given),
             names=_columns(given.get("columnnames")) or (),
+            new_columns=_choice(given, "newColumns", get_args(NewColumns)),
         )
         made._check_columns()
         return made
@@ -163,6 +175,7 @@ _NAMES = (
     "rows",
     "table",
     "columnNames",
+    "newColumns",
 )
 
 
@@ -212,11 +225,12 @@ def _columns(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
-def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+def _choice(given: Mapping[str, str], name: str, choices: tuple[_Choice, ...]) -> _Choice:
     value = given.get(name.lower(), choices[0]).lower()
-    if value not in choices:
-        raise OptionError(f"option {name}: {value!r} is none of {', '.join(choices)}")
-    return value
+    for choice in choices:
+        if value == choice:
+            return choice
+    raise OptionError(f"option {name}: {value!r} is none of {', '.join(choices)}")
 
 
 def _size(given: Mapping[str, str], name: str, default: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +19,7 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.sent_events import SentEvents
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogFile, open_file
 from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.subjects import Subjects
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from dumpfilter.spark_jobs.source.pushdown import Predicate
 
 Int64 = npt.NDArray[np.int64]
+
+_log = logging.getLogger(__name__)
 
 FIRST = 4
 """The offset of a file's first event, the format description event. It follows the magic number of 4 bytes. A range
@@ -57,6 +62,7 @@ def read_batches(
     columns: Sequence[str] | None = None,
     predicates: Sequence[Predicate | _Equals] = (),
     *,
+    invalid_dates: Counter[str] | None = None,
     block_size: int = BLOCK_SIZE,
     open_file: Callable[[str], BinlogFile] = open_file,
 ) -> Iterator[pa.RecordBatch]:
@@ -67,6 +73,7 @@ def read_batches(
         options: the options of the query. Their filter must let an event pass.
         columns: the columns of the batches; None: those of the options.
         predicates: conditions on columns, from the query's WHERE clause.
+        invalid_dates: counts, by the name of the column, the dates that are null since no calendar has them.
         block_size: the number of bytes that are read at a time and become one batch. Memory grows with it.
         open_file: the function that opens a file by its path or URI.
 
@@ -94,7 +101,13 @@ def read_batches(
             wanted=needed,
             opened=options.opened,
             filters=filters,
-            image_reader=partial(RowImageReader, options.row_types, names=options.names),
+            image_reader=partial(
+                RowImageReader,
+                options.row_types,
+                names=options.names,
+                check=None if options.known_columns is None else options.known_columns.check,
+                invalid_dates=invalid_dates,
+            ),
         )
         if wanted.start <= FIRST:
             head = _head(file)
@@ -110,6 +123,31 @@ def read_batches(
         verify = options.verify and sent is None
         for block in blocks(verify=verify, statements=statements, payloads=options.opened):
             yield from batches.of(made.of(block.segment, block.data))
+
+
+def read_and_tell(
+    wanted: FileRange,
+    options: SourceOptions,
+    columns: Sequence[str],
+    predicates: Sequence[Predicate | _Equals] = (),
+) -> Iterator[pa.RecordBatch]:
+    """Yield as :func:`read_batches` does. At the end log a warning about values that the rows do not have."""
+    counts: Counter[str] = Counter()
+    yield from read_batches(wanted, options, columns, predicates, invalid_dates=counts)
+    told = invalid_dates_of(options, counts)
+    if told:
+        _log.warning("%s, from %d to %d: %s", file_name(wanted.path), wanted.start, wanted.end, told)
+
+
+def invalid_dates_of(options: SourceOptions, counts: Counter[str]) -> str:
+    """Return a warning about dates that are null since no calendar has them, or an empty text without such dates."""
+    if not counts or options.table is None:
+        return ""
+    columns = ", ".join(f"{count:,} of {name}" for name, count in sorted(counts.items()))
+    return (
+        f"dates of {'.'.join(options.table)} are null since no calendar has them, such as 0000-00-00: {columns}; the "
+        "maps before and after of the exploded form, without a table, have their text"
+    )
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from dumpfilter.spark_jobs.ranges.range_index import XaLook
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, blocks_of
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import for_filters, look_in
-from dumpfilter.spark_jobs.source.reading import FIRST, FileRange, read_batches
+from dumpfilter.spark_jobs.source.reading import FIRST, FileRange, read_and_tell
 from dumpfilter.spark_jobs.source.user_errors import short, without_traceback
 
 
@@ -286,7 +286,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Yield the events of one part of a micro-batch as Arrow batches. Spark calls this in a task. Raises
         BinlogError."""
         try:
-            yield from read_batches(partition.value, self._options, self._columns)
+            yield from read_and_tell(partition.value, self._options, self._columns)
         except BinlogError as error:
             raise short(error) from None
 

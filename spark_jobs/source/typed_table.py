@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 
 from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import ROWS, EventType
@@ -22,9 +23,10 @@ from dumpfilter.errors import OptionError
 from dumpfilter.index.fileset import open_file
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
-from dumpfilter.rows import Table, describe_table
+from dumpfilter.rows import MAP_TYPE, Table, describe_table
 from dumpfilter.rows.typed import struct_of, with_names
 from dumpfilter.spark_jobs.ranges.ranges import Block, Range, blocks_of
+from dumpfilter.spark_jobs.source.known_columns import KnownColumns, version_of
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import in_threads, plan_ranges
 from dumpfilter.spark_jobs.source.reading import FileRange
@@ -37,6 +39,9 @@ _ROWS_HEADER = 8
 """The bytes before the part of a rows event's header that its table and its statement decide: the table id and the
 flags."""
 
+NEW_COLUMNS = "new_columns"
+"""The name of the field with the columns that a table got after the query had fixed its columns."""
+
 Version = tuple[Table, Family]
 
 _log = logging.getLogger(__name__)
@@ -45,9 +50,10 @@ _log = logging.getLogger(__name__)
 def with_types(options: SourceOptions, warn: Callable[[str], object] = _log.warning) -> SourceOptions:
     """Return options whose row images are structs with the columns of the table that the option ``table`` names.
 
-    Without the option, or with known types, return the options as they are. Reads the whole set. ``warn`` is called
-    with each sentence about values that the structs do not have. Raises BinlogError, and OptionError when the set has
-    no rows of the table, or when the option ``columnNames`` does not fit the table.
+    The options know the table's columns, and with ``newColumns=map`` the structs have a map for columns that the table
+    gets later. Without the option, or with known types, return the options as they are. Reads the whole set. ``warn``
+    is called with each sentence about values that the structs do not have. Raises BinlogError, and OptionError when the
+    set has no rows of the table, or when the option ``columnNames`` does not fit the table.
     """
     if options.table is None or options.row_types is not None:
         return options
@@ -60,15 +66,28 @@ def with_types(options: SourceOptions, warn: Callable[[str], object] = _log.warn
         raise OptionError(_unknown(wanted, {name for look in looks for name in look.others}))
     tables = [table for table, _ in read]
     _check_names(wanted, options.names, tables)
-    found = struct_of((with_names(table, options.names), family) for table, family in read)
+    versions = [(with_names(table, options.names), family) for table, family in read]
+    found = struct_of(versions)
     name = f"{wanted.database}.{wanted.table}"
+    known = KnownColumns(name, tuple(found.names), frozenset(version_of(*each) for each in versions))
+    if options.new_columns == "map":
+        found = _with_map(found)
     for sentence in (
         _lacking_columns(name, any(look.lacks for look in looks), any(look.is_partial for look in looks)),
         "" if options.names else _half_named(name, tables),
     ):
         if sentence:
             warn(sentence)
-    return replace(options, row_types=(found, found))
+    return replace(
+        options, row_types=(found, found), known_columns=known if options.new_columns == "stop" else None
+    )
+
+
+def _with_map(columns: pa.StructType) -> pa.StructType:
+    name = NEW_COLUMNS
+    while name in columns.names:
+        name += "_"
+    return pa.struct([*columns, pa.field(name, MAP_TYPE)])
 
 
 def _unknown(wanted: TableSubject, others: set[str]) -> str:

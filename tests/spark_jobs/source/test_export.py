@@ -70,7 +70,7 @@ def test_an_interrupted_export_leaves_nothing(tmp_path: Path, monkeypatch: pytes
 
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
 
-        def interrupt(task: object, number: int = number) -> Iterator[object]:
+        def interrupt(*_: object, number: int = number) -> Iterator[object]:
             os.kill(os.getpid(), number)
             # The main thread stops the task between two steps.
             while True:
@@ -104,7 +104,7 @@ def test_files_of_a_killed_export_are_removed(tmp_path: Path) -> None:
 def test_a_running_export_holds_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An export that begins meanwhile must not remove the files of this one."""
 
-    def rows(task: object) -> Iterator[object]:
+    def rows(*_: object) -> Iterator[object]:
         handle = os.open(tmp_path, os.O_RDONLY)
         with pytest.raises(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

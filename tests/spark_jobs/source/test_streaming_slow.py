@@ -7,10 +7,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+from pyspark.errors import StreamingQueryException
+
 from dumpfilter.spark_jobs.binlog_source import register
 from tests.spark_jobs.growing import GrowingFiles
 from tests.spark_jobs.plain_events import events_of
-from tests.support import DATA
+from tests.support import DATA, RECORDED_SETS
 
 SETS = {name: sorted((DATA / "oracle" / name).glob("bin.0*")) for name in ("mysql-mixed", "mariadb-mixed")}
 
@@ -65,3 +68,42 @@ def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None
     found = spark.read.parquet(str(tmp_path / "out")).select("file", "position", "inner").collect()
     assert Counter(map(tuple, found)) == Counter(WANTED[name])
     assert max(Counter(WANTED[name]).values()) == 1
+
+
+def test_a_stream_says_when_its_columns_have_changed(spark: Any, tmp_path: Path) -> None:
+    """Spark passes what the data source knows of the table from the schema to the tasks."""
+    register(spark)
+    (source,) = (path for path in RECORDED_SETS if path.name == "mariadb118-current")
+    whole = (source / "bin.000001").read_bytes()
+    path = tmp_path / "bin.000001"
+    # RENAME COLUMN of both columns comes next.
+    before = bytearray(whole[:11038])
+    before[21] |= 1
+    path.write_bytes(before)
+
+    def start(name: str, **options: str) -> Any:
+        stream = (
+            spark.readStream.format("binlog")
+            .option("table", "shop.copied")
+            .options(**options)
+            .load(str(path))
+        )
+        return stream.writeStream.format("memory").queryName(name).start()
+
+    queries = [start("stops"), start("maps", newColumns="map")]
+    for query in queries:
+        query.processAllAvailable()
+    assert spark.sql("SELECT count(*) FROM stops").first()[0] > 0
+    path.write_bytes(whole)
+    with pytest.raises(
+        StreamingQueryException, match=r"bin.000001: at 11\d{3}: the columns of shop.copied have"
+    ):
+        queries[0].processAllAvailable()
+    queries[1].processAllAvailable()
+    queries[1].stop()
+    found = spark.sql("SELECT after.new_columns FROM maps ORDER BY position DESC").first()[0]
+    assert sorted(found) == ["i", "v"]
+    query = start("again")
+    query.processAllAvailable()
+    query.stop()
+    assert spark.table("again").select("after.*").columns == ["id", "name", "i", "v"]

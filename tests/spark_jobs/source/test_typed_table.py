@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import IntegerType, LongType, MapType, StringType, StructType
 
-from dumpfilter.errors import BinlogUnsupported, OptionError
+from dumpfilter.errors import BinlogUnsupported, ColumnsChanged, OptionError
 from dumpfilter.spark_jobs.binlog_source import BinlogDataSource
 from dumpfilter.spark_jobs.engines.runner import run_here
 from dumpfilter.spark_jobs.source.export import export_events
@@ -153,3 +156,123 @@ def test_a_table_with_names_in_some_binlogs_is_told() -> None:
     assert len(said) == 1
     assert options.row_types is not None
     assert [field.name for field in options.row_types[1]] == names.split(",")
+
+
+# A table that is altered after a query has begun.
+
+
+class Altered:
+    """A set that a server writes, with the changed rows of one table before and after an ALTER TABLE."""
+
+    def __init__(self, directory: Path, recording: str, table: str, at: int) -> None:
+        (source,) = (path for path in RECORDED_SETS if path.name == recording)
+        self._whole = (source / "bin.000001").read_bytes()
+        self.path = directory / "bin.000001"
+        self._before = bytearray(self._whole[:at])
+        self._before[21] |= 1  # LOG_EVENT_BINLOG_IN_USE_F
+        self.given = {"path": str(self.path), "table": table}
+
+    def read(self, kind: str, schema: StructType | None = None, **given: str) -> list[dict[str, Any]]:
+        """Return the rows of a query whose columns were fixed before the ALTER TABLE."""
+        self.path.write_bytes(self._before)
+        source = BinlogDataSource({**self.given, **given})
+        # Spark keeps the schema as JSON between the calls.
+        schema = schema or StructType.fromJson(json.loads(source.schema().json()))
+        if kind == "stream":
+            stream = source.streamReader(schema)
+            start = stream.initialOffset()
+            self.path.write_bytes(self._whole)
+            stop = stream.latestOffset(start, ReadAllAvailable())
+            parts = stream.partitions(start, stop)
+            batches = [batch for part in parts for batch in stream.read(part)]
+        else:
+            reader = source.reader(schema)
+            self.path.write_bytes(self._whole)
+            batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+        return [row for batch in batches for row in batch.to_pylist()]
+
+
+@pytest.fixture
+def added(tmp_path: Path) -> Altered:
+    return Altered(tmp_path, "mysql-write-row", "d2.t", 15978)
+
+
+@pytest.fixture
+def renamed(tmp_path: Path) -> Altered:
+    return Altered(tmp_path, "mariadb118-current", "shop.copied", 11038)
+
+
+@pytest.mark.parametrize("kind", ["stream", "batch"])
+def test_a_query_stops_where_its_columns_have_changed(kind: str, added: Altered, renamed: Altered) -> None:
+    with pytest.raises(
+        ColumnsChanged, match=r"bin.000001: at 1\d{4}: the columns of d2.t have changed .*new: @3\); start"
+    ):
+        added.read(kind)
+    # With onCorrupt=skip only damage is skipped.
+    with pytest.raises(
+        ColumnsChanged, match=r"bin.000001: at 11\d{3}: .*\(new: i, v; gone: id, name\); .*newColumns"
+    ):
+        renamed.read(kind, onCorrupt="skip")
+
+
+def test_new_columns_are_taken_as_a_map_or_left_out(renamed: Altered) -> None:
+    old, *_, new = renamed.read("stream", newColumns="map")
+    assert (old["after"]["id"], old["after"]["new_columns"]) == (1, [])
+    assert (new["after"]["id"], new["after"]["name"]) == (None, None)
+    assert [name for name, _ in new["after"]["new_columns"]] == ["i", "v"]
+    maps = [row for row in read(renamed.path, rows="exploded") if row["table"] == "copied" and row["after"]]
+    assert new["after"]["new_columns"] == maps[-1]["after"]
+    *_, left_out = renamed.read("stream", newColumns="ignore")
+    assert left_out["after"] == {"id": None, "name": None}
+
+
+def test_a_query_that_begins_again_has_the_new_columns(added: Altered, renamed: Altered) -> None:
+    for one, count in ((added, 3), (renamed, 4)):
+        with pytest.raises(ColumnsChanged):
+            one.read("stream")
+        schema = BinlogDataSource(one.given).schema()
+        assert {len(row["after"]) for row in one.read("stream", schema) if row["after"]} == {count}
+
+
+def test_a_stream_with_a_schema_of_the_users_own_has_its_columns_in_the_table(renamed: Altered) -> None:
+    schema = StructType().add("after", StructType().add("name", StringType()))
+    with pytest.raises(ColumnsChanged, match=r"at 11\d{3}: shop.copied has no column name here"):
+        renamed.read("stream", schema)
+    assert renamed.read("stream", schema, newColumns="ignore")[-1] == {"after": {"name": None}}
+    assert renamed.read("batch", schema)[-1] == {"after": {"name": None}}
+    rest = StructType().add("name", StringType()).add("rest", MapType(StringType(), StringType()))
+    *_, found = renamed.read("stream", StructType().add("after", rest))
+    assert [name for name, _ in found["after"]["rest"]] == ["i", "v"]
+
+
+# Dates that no calendar has.
+
+
+def test_dates_that_become_null_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    source = path_of("mysql97-full")
+    given = {"path": str(source), "table": "rowtypes.times"}
+    typed = read(source, table=given["table"])
+    maps = [
+        row for row in read(source, rows="exploded") if row["table"] == "times" and row["row"] is not None
+    ]
+    lost = Counter(
+        name
+        for one, other in zip(typed, maps, strict=True)
+        for side in ("before", "after")
+        for name, text in other[side] or ()
+        if text is not None and one[side][name] is None
+    )
+    assert lost
+    told = ", ".join(f"{count} of {name}" for name, count in sorted(lost.items()))
+    warnings: list[str] = []
+    export_events(given, tmp_path / "out", run_here, warn=warnings.append)
+    (warning,) = (one for one in warnings if "calendar" in one)
+    assert (
+        f"dates of rowtypes.times are null since no calendar has them, such as 0000-00-00: {told};" in warning
+    )
+    stream = BinlogDataSource(given)
+    reader = stream.streamReader(stream.schema())
+    start = reader.initialOffset()
+    for part in reader.partitions(start, reader.latestOffset(start, ReadAllAvailable())):
+        list(reader.read(part))
+    assert told in "".join(caplog.messages)
