@@ -50,6 +50,8 @@ ENVIRONMENT = "environment"
 """The name of the directory into which Spark unpacks the archive of Python packages on each executor. The directory
 lies in the executor's working directory."""
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
 _LOG4J = """\
 status = fatal
 rootLogger.level = error
@@ -152,13 +154,15 @@ class SparkSettings:
 
     Without an archive, executors run the Python interpreter at the same path as on this machine.
     """
+    conf: tuple[str, ...] = ()
+    """Settings of Spark as ``NAME=VALUE``, which override the jobs' own."""
 
 
 def context_settings(settings: SparkSettings) -> dict[str, str]:
     """Return all Spark settings, by name, for a Spark context that this process starts.
 
-    Raises SparkUnreachable when no Spark master answers. Raises OptionError for an address without a port, or when the
-    archive of Python packages is missing or is given with a local master.
+    Raises SparkUnreachable when no Spark master answers. Raises OptionError for an address without a port, for a bad
+    setting, or when the archive of Python packages is missing or is given with a local master.
     """
     master, environment = settings.master, settings.environment
     host = driver_address(master)
@@ -177,7 +181,25 @@ def context_settings(settings: SparkSettings) -> dict[str, str]:
         given |= {"spark.driver.host": host, "spark.driver.bindAddress": host}
     if environment is not None:
         given["spark.archives"] = f"{_archive(environment, master)}#{ENVIRONMENT}"
-    return given
+    return given | dict(map(_setting, settings.conf))
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.startswith("spark."):
+        raise OptionError(f"--conf {text}: write spark.NAME=VALUE, as for spark-submit")
+    if name in _OPTIONS:
+        raise OptionError(f"--conf {text}: give it with {_OPTIONS[name]}")
+    return name, value
+
+
+_OPTIONS = {
+    "spark.master": "--spark-master",
+    "spark.driver.memory": "--driver-memory",
+    "spark.executor.memory": "--executor-memory",
+    "spark.archives": "--environment",
+}
+"""The settings of Spark that have an option of their own."""
 
 
 def job_settings(master: str) -> dict[str, str]:
@@ -268,15 +290,18 @@ def _launched_context(given: Mapping[str, str]) -> Iterator[SparkContext]:
     with tempfile.TemporaryDirectory(prefix="dumpfilter-spark-") as scratch:
         log4j = Path(scratch) / "log4j2.properties"
         log4j.write_text(_LOG4J, encoding="utf-8")
-        conf = SparkConf(loadDefaults=False)
-        for key, value in given.items():
-            conf.set(key, value)
-        # A killed JVM leaves Spark's directories behind. They lie in one directory that this process removes.
-        conf.set("spark.local.dir", scratch)
-        conf.set(
-            "spark.driver.extraJavaOptions",
-            f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={log4j.as_uri()}",
+        java = (
+            f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={log4j.as_uri()}"
         )
+        settings = {
+            # A killed JVM leaves Spark's directories behind. They lie in one directory that this process removes.
+            "spark.local.dir": scratch,
+            **given,
+            _JAVA_OPTIONS: f"{java} {given.get(_JAVA_OPTIONS, '')}".rstrip(),
+        }
+        conf = SparkConf(loadDefaults=False)
+        for key, value in settings.items():
+            conf.set(key, value)
         messages = Path(scratch) / "spark.err"
         # The JVM's warnings about incubator modules and host names go to a file, since users cannot act on them.
         with open(messages, "wb") as stderr:

@@ -79,6 +79,15 @@ class EngineOptions(OptionGroup):
             rich_help_panel=PANEL,
         ),
     ] = None
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A setting of Spark, such as spark.executorEnv.NAME=VALUE, a worker's variable. Repeatable.",
+            metavar="NAME=VALUE",
+            rich_help_panel=PANEL,
+            show_default=False,
+        ),
+    ] = None
 
     def runner(self, progress: Console, *, default: Engine) -> AbstractContextManager[Runner]:
         """Return what runs the job's tasks, as a context manager that ends Spark.
@@ -90,16 +99,14 @@ class EngineOptions(OptionGroup):
             from dumpfilter.spark_jobs.spark.context import SparkSettings
             from dumpfilter.spark_jobs.spark.jobs import spark_runner
 
-            settings = SparkSettings(
-                self.spark_master, self.driver_memory, self.executor_memory, self.environment
-            )
+            memory = self.driver_memory, self.executor_memory
+            settings = SparkSettings(self.spark_master, *memory, self.environment, tuple(self.conf or ()))
             return spark_runner(settings, progress)
         for option in fields(self):
-            if option.name != "engine" and getattr(self, option.name) != option.default:
-                name = option.name.replace("_", "-")
-                raise OptionError(
-                    f"--{name} is an option of Spark, and the work runs here: add --engine spark"
-                )
+            value = getattr(self, option.name) or None
+            if option.name != "engine" and value != option.default:
+                name = f"--{option.name.replace('_', '-')}"
+                raise OptionError(f"{name} is an option of Spark, and the work runs here: add --engine spark")
         from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 
         return nullcontext(ThreadRunner(console=progress))

@@ -26,10 +26,13 @@ JOBS = [
 ]
 
 FIRST_JOB = """
+import os
 from dumpfilter.spark_jobs.spark import context as session
 session.NO_WORKER_AFTER = 0.1
-with session.spark_context(session.SparkSettings({master!r}, executor_memory="512m")) as context:
-    print(context.master, context.parallelize([1, 2], 2).sum())
+settings = session.SparkSettings({master!r}, executor_memory="512m", conf=("spark.executorEnv.TOLD=by --conf",))
+with session.spark_context(settings) as context:
+    told = context.parallelize([1, 2], 2).map(lambda number: (number, os.environ.get("TOLD"))).collect()
+    print(context.master, told)
 """
 
 
@@ -65,7 +68,8 @@ def waited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waited]:
 def test_a_job_without_a_worker_says_so_and_continues_with_one(waited: Waited) -> None:
     assert waited.notice.startswith(f"dumpfilter: no executor of {waited.cluster.master} is ready yet")
     assert "512m of memory free (--executor-memory)" in waited.notice
-    assert waited.result == f"{waited.cluster.master} 3\n"
+    # A variable of --conf has reached the executors, whose worker had started without it.
+    assert waited.result == f"{waited.cluster.master} [(1, 'by --conf'), (2, 'by --conf')]\n"
 
 
 def test_the_split_by_spark_submit(waited: Waited, environment: Path, tmp_path: Path) -> None:

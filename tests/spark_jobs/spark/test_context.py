@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import socket
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from dumpfilter.spark_jobs.spark.context import (
     master_with_retries,
     spark_context,
 )
+from tests.spark_jobs.spark.cluster import spark_home
 
 
 @pytest.fixture
@@ -98,6 +101,36 @@ def test_the_packaged_environment(listener: socket.socket, tmp_path: Path) -> No
     assert context_settings(SparkSettings(master, environment=url))["spark.archives"] == f"{url}#environment"
     with pytest.raises(OptionError, match="with a local master there are none"):
         context_settings(SparkSettings("local[2]", environment=str(archive)))
+
+
+def test_settings_of_spark_are_passed_on() -> None:
+    variable = "spark.executorEnv.AWS_ENDPOINT_URL"
+    conf = (f"{variable}=http://127.0.0.1:9000/?a=b", "spark.app.name=mine")
+    found = context_settings(SparkSettings("local[1]", conf=conf))
+    assert (found[variable], found["spark.app.name"]) == ("http://127.0.0.1:9000/?a=b", "mine")
+    for text, why in (
+        ("spark.speculation", "write spark.NAME=VALUE"),
+        ("AWS_REGION=eu", "write spark.NAME=VALUE"),
+        ("spark.master=local", "give it with --spark-master"),
+    ):
+        with pytest.raises(OptionError, match=f"--conf {text}: {why}"):
+            context_settings(SparkSettings("local[1]", conf=(text,)))
+
+
+def test_the_cluster_page_starts_what_pip_installs() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "cluster.md").read_text()
+    blocks = "\n".join(page.split("```")[1::2])
+    home = spark_home()
+    programs = set(re.findall(r"^(spark-\S+|start-\S+)", blocks, re.M))
+    assert programs == {"spark-class", "spark-submit"}
+    for program in programs:
+        assert (home / "bin" / program).is_file()
+    classes = re.findall(r"^spark-class (\S+)", blocks, re.M)
+    (jar,) = home.glob("jars/spark-core_*.jar")
+    with zipfile.ZipFile(jar) as content:
+        names = content.namelist()
+    assert len(classes) == 2
+    assert {f"{name.replace('.', '/')}.class" for name in classes} <= set(names)
 
 
 def test_without_java_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
