@@ -81,29 +81,12 @@ def test_a_stream_says_when_its_columns_have_changed(spark: Any, tmp_path: Path)
     before[21] |= 1
     path.write_bytes(before)
 
-    def start(name: str, **options: str) -> Any:
-        stream = (
-            spark.readStream.format("binlog")
-            .option("table", "shop.copied")
-            .options(**options)
-            .load(str(path))
-        )
-        return stream.writeStream.format("memory").queryName(name).start()
-
-    queries = [start("stops"), start("maps", newColumns="map")]
-    for query in queries:
-        query.processAllAvailable()
-    assert spark.sql("SELECT count(*) FROM stops").first()[0] > 0
+    stream = spark.readStream.format("binlog").option("table", "shop.copied").load(str(path))
+    query = stream.writeStream.format("memory").queryName("copied").start()
+    query.processAllAvailable()
+    assert spark.table("copied").count() > 0
     path.write_bytes(whole)
     with pytest.raises(
         StreamingQueryException, match=r"bin.000001: at 11\d{3}: the columns of shop.copied have"
     ):
-        queries[0].processAllAvailable()
-    queries[1].processAllAvailable()
-    queries[1].stop()
-    found = spark.sql("SELECT after.new_columns FROM maps ORDER BY position DESC").first()[0]
-    assert sorted(found) == ["i", "v"]
-    query = start("again")
-    query.processAllAvailable()
-    query.stop()
-    assert spark.table("again").select("after.*").columns == ["id", "name", "i", "v"]
+        query.processAllAvailable()
