@@ -126,6 +126,14 @@ class SlaveOfMaster:
     drained: bool = False
     entry: str = ""
     """The key of the ``[[replica]]`` that names a slave which was never seen, such as ``replica[2]``."""
+    saved: float | None = field(init=False)
+    """The part of the binlog's bytes that the slave was saved: the dropped bytes without those of stand-ins for GTIDs.
+    None before the master has read anything for the slave."""
+
+    def __post_init__(self) -> None:
+        dropped = self.counts.get("bytes_dropped", 0)
+        read = self.counts.get("bytes_sent", 0) + dropped
+        self.saved = (dropped - self.counts.get("bytes_gtid", 0)) / read if read > 0 else None
 
     @property
     def shown_state(self) -> str:

@@ -61,13 +61,14 @@ def _render_master(status: MasterStatus, console: Console) -> None:
                 _number(one.counts.get("bytes_sent")),
                 _number(one.counts.get("bytes_dropped")),
                 _number(one.counts.get("bytes_gtid") or None),
+                "" if one.saved is None else f"{100 * one.saved:.1f} %",
                 _number(one.counts.get("events_undecided")),
             ]
             for one in status.slaves
         ]
         heads = ["id", "channel", "user", "host", "state", "position", "lag bytes", "lag s"]
-        heads += ["sent", "dropped", "for GTIDs", "undecided"]
-        _print_rows(console, "slave", heads, rows, numeric=(0, 6, 7, 8, 9, 10, 11))
+        heads += ["sent", "dropped", "for GTIDs", "saved", "undecided"]
+        _print_rows(console, "slave", heads, rows, numeric=(0, 6, 7, 8, 9, 10, 11, 12))
     if status.drains:
         names = ["drained_by", "value", "channel", "reason", "since", "still_dumping"]
         rows = [["" if row.get(name) is None else str(row[name]) for name in names] for row in status.drains]

@@ -82,6 +82,26 @@ def test_bytes_for_gtids_have_a_column_when_there_are_any() -> None:
     assert all(text in shown(bytes_sent=7, bytes_gtid=10_900) for text in ("for GTIDs", "10,900"))
 
 
+@pytest.mark.parametrize(
+    ("counts", "share", "text"),
+    [
+        ({}, None, None),
+        ({"bytes_sent": 12, "bytes_dropped": 88}, 0.88, "88.0 %"),
+        ({"bytes_sent": 12, "bytes_dropped": 88, "bytes_gtid": 13}, 0.75, "75.0 %"),
+        ({"bytes_sent": 90, "bytes_dropped": 10, "bytes_gtid": 20}, -0.1, "-10.0 %"),
+    ],
+)
+def test_the_saved_share_is_net_of_stand_ins(
+    counts: dict[str, int], share: float | None, text: str | None
+) -> None:
+    status = MasterStatus(slaves=[slave_of_master(counts=counts)])
+    assert status.as_dict()["slaves"][0]["saved"] == pytest.approx(share)
+    out = io.StringIO()
+    render_status(status, Console(file=out, width=200))
+    assert text is None or text in out.getvalue()
+    assert text is not None or "saved" not in out.getvalue()
+
+
 @pytest.mark.parametrize("is_terminal", [True, False], ids=["terminal", "pipe"])
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_numbers_and_positions_are_whole_at_every_width(
