@@ -12,6 +12,7 @@ from dumpfilter.commands.option_groups.engine import EngineOptions, JobReadOptio
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import BinlogArguments
 from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
+from dumpfilter.report.audience import Audience
 
 if TYPE_CHECKING:
     from dumpfilter.spark_jobs.engines.runner import Runner
@@ -32,8 +33,7 @@ def bandwidth_command(
     bucket: Annotated[
         int | None,
         typer.Option(
-            help="Seconds over which bytes are summed, and the width of a peak. Without it a minute, less for "
-            "short binlogs, and more for long ones.",
+            help="Seconds over which bytes are summed, and the width of a peak. Without it about a minute.",
             min=1,
             show_default=False,
         ),
@@ -47,29 +47,34 @@ def bandwidth_command(
             show_default=False,
         ),
     ] = None,
+    for_: Annotated[
+        Audience | None,
+        typer.Option(
+            "--for",
+            help="The readers: real replicas or slaves of dumpfilter. Without it replicas, if the binlogs have GTIDs.",
+            show_default=False,
+        ),
+    ] = None,
+    top: Annotated[
+        int, typer.Option(help="How many rows of slaves to print, the largest savings first.", min=1)
+    ] = 20,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the whole directory, also results of other binlogs.")
     ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the results as JSON instead of a table.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Work out the bytes for each slave: without a filter, with its filter on the slave, and on the master.
+    """Work out the bytes for each slave: without a filter, and with its filter on the master.
 
-    One pass over the binlogs for any number of slaves. The figures of the
-    filter on the master are, to the byte, what dumpfilter master sends. The
-    column replica is for a real replica.
-
-    The output directory keeps the measurements. The next run with other slaves
-    reads only what is new in the binlogs. With --slave the engine is local,
-    unless --engine says otherwise.
+    One pass over the binlogs for any number of slaves. The figures are, to the
+    byte, what dumpfilter master sends. The output directory keeps the
+    measurements. The next run with other slaves reads only what is new in the
+    binlogs. With --slave the engine is local, unless --engine says otherwise.
 
     Examples:
 
         dumpfilter bandwidth binlog.index --slave 'web:--replicate-do-db=shop'
         dumpfilter bandwidth binlog.index --slaves slaves.toml --price 0.09
-        dumpfilter bandwidth binlog.index --slaves web.cnf --slaves hr.cnf
-        dumpfilter bandwidth s3a://backup/binlog.index --slaves slaves.toml
+        dumpfilter bandwidth s3a://backup/binlog.index --slaves web.cnf
     """
     import math
 
@@ -92,6 +97,7 @@ def bandwidth_command(
         range_size=read.range_bytes,
         bucket_seconds=bucket,
         price_per_gb=price,
+        audience=for_,
     )
     progress = Console(stderr=True)
 
@@ -108,6 +114,6 @@ def bandwidth_command(
         typer.echo(results.model_dump_json(indent=1))
     else:
         console = Console()
-        print_results(results, console)
+        print_results(results, console, top)
         console.print(f"report: {output / REPORT}", soft_wrap=True, highlight=False)
     print_warnings(results, progress)

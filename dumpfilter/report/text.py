@@ -106,10 +106,10 @@ def human_percent(share: float | None) -> str:
 def human_seconds(seconds: float) -> str:
     """Format a measured duration in milliseconds, in seconds, or in minutes and seconds.
 
-    >>> human_seconds(0.0123), human_seconds(4.25), human_seconds(312)
-    ('12.3 ms', '4.25 s', '5 min 12 s')
+    >>> human_seconds(0.0123), human_seconds(0.9999), human_seconds(4.25), human_seconds(312)
+    ('12.3 ms', '1 s', '4.25 s', '5 min 12 s')
     """
-    if seconds < 1:
+    if seconds < 0.9995:
         return f"{seconds * 1000:.3g} ms" if seconds else "0 s"
     return f"{seconds:.3g} s" if seconds < 100 else human_duration(round(seconds))
 

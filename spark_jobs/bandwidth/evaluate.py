@@ -17,14 +17,22 @@ from dumpfilter.dump.conditions import Mask
 from dumpfilter.dump.stand_ins import EVENTS
 from dumpfilter.dump.tallied import SubjectFlags, Tallied
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
+from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import numbers_on_tables
+from dumpfilter.inspection.by_heading import HeadingSums
+from dumpfilter.inspection.over_time import OverTime as BytesOverTime
+from dumpfilter.inspection.over_time import OverTimeOptions
 from dumpfilter.printable import replace_invalid_utf8
-from dumpfilter.report.headings import Headings, sums
-from dumpfilter.spark_jobs.bandwidth.measure import GivenFilter, Measured, Timing
+from dumpfilter.report.audience import Audience
+from dumpfilter.report.headings import Headings
+from dumpfilter.report.periods import Division
+from dumpfilter.spark_jobs.bandwidth.measure import GivenFilter, Measured
 from dumpfilter.spark_jobs.bandwidth.results import (
+    PACKET_BYTES,
     Figures,
-    MasterCost,
+    OverTime,
     Peak,
+    Period,
     RealReplica,
     RuleSaving,
     SlaveFigures,
@@ -36,6 +44,13 @@ from dumpfilter.spark_jobs.split.ownership import encoded_schemas
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_PACKETS_OF_COMPRESSED = 2
+"""The events of a compressed transaction: Gtid and Transaction_payload."""
+
+_MOST_NAMES_OVER_TIME = 50
+"""The most schemas, and the most tables, whose bytes over time the results have."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +92,6 @@ def ask(
     return asked, filters
 
 
-PACKET_BYTES = 5
-"""The bytes that MySQL's protocol puts before each event: the packet's header, and a byte that says that all is well.
-An event of 16 MiB or more has 4 further bytes for each 16 MiB, which the figures leave out."""
-
-
 class Evaluate:
     """Computes the traffic of slaves from measurements.
 
@@ -101,12 +111,13 @@ class Evaluate:
         tallied = self.tallied = measured.tallied.folded(flags)
         self._is_mariadb = family == "mariadb"
         self._events_of_stand_in = EVENTS[family]
-        self._has_gtids = family != "mysql" or bool(tallied.stand_ins.any()) or not tallied.transactions.any()
+        self.has_gtids = family != "mysql" or bool(tallied.stand_ins.any()) or not tallied.transactions.any()
         self._flags = flags
         self._on_tables = np.array(numbers_on_tables(tallied.subjects), np.int64)
         self._numbers = range(len(flags)) if numbers is None else numbers
         self._schema_bytes = measured.schema_bytes
-        self._an_event, _, self._a_byte = costs(measured.timing)
+        self._factor = measured.transaction_factor
+        self.audience = Audience.SLAVES
         self.buckets: Ints = np.unique(tallied.bucket[tallied.bucket > 0])
         """The time buckets with traffic, ascending, as Unix seconds divided by the length of a bucket."""
         self.headings = Headings(tallied)
@@ -144,16 +155,41 @@ class Evaluate:
         ]
         return tuple(sorted(found, key=lambda one: (-one.bytes, one.name)))
 
-    def series(self, mask: Mask) -> Ints:
-        """Return the bytes in each time bucket, over the units (entries of the tally) that ``mask`` selects.
+    def over_time(self) -> tuple[OverTime, ...]:
+        """Return the bytes of the schemas and of the tables in the binlog in periods of time."""
+        mask, tallied = self.everything, self.tallied
+        found = HeadingSums(
+            tallied.bucket_seconds,
+            self.headings.all,
+            self.headings.of_unit[mask],
+            tallied.bucket[mask],
+            np.repeat(tallied.bytes[mask, None], 3, axis=1),
+        )
+        return tuple(_over_time(found, by) for by in Division)
+
+    def series(self, values: Floats) -> Ints:
+        """Return the sums of a value of each unit (entry of the tally) in each time bucket.
 
         Events without a timestamp count in the first bucket, if there is one.
         """
-        tallied = self.tallied
         if not len(self.buckets):
             return np.zeros(0, np.int64)
-        places = np.clip(np.searchsorted(self.buckets, tallied.bucket[mask]), 0, len(self.buckets) - 1)
-        return sums(places, tallied.bytes[mask], len(self.buckets))
+        places = np.clip(np.searchsorted(self.buckets, self.tallied.bucket), 0, len(self.buckets) - 1)
+        return np.rint(np.bincount(places, weights=values, minlength=len(self.buckets))).astype(np.int64)
+
+    def received(self, flags: SubjectFlags | None, origin: OriginFilter | None, number: int) -> Floats:
+        """Return for each unit the bytes that the reader for whom the report is receives.
+
+        For a real replica, a dropped unit has the bytes of its stand-ins.
+        """
+        tallied = self.tallied
+        if self.audience is Audience.SLAVES:
+            return np.where(tallied.sent(flags, origin, number), tallied.bytes, 0).astype(np.float64)
+        sent = tallied.sent(flags, None, number)
+        stand_ins = tallied.stand_in_bytes + PACKET_BYTES * self._events_of_stand_in * tallied.stand_ins
+        # MariaDB has one stand-in for a run of dropped transactions. The bytes are spread over all of them.
+        needed = tallied.stand_ins_for(flags, number).number / max(int(tallied.stand_ins[~sent].sum()), 1)
+        return np.where(sent, tallied.bytes + PACKET_BYTES * tallied.events, needed * stand_ins)
 
     def __call__(self, asked: Asked) -> tuple[SlaveFigures, tuple[int, ...]]:
         """Return the traffic figures of one slave, and the bytes that it receives in each time bucket."""
@@ -166,13 +202,21 @@ class Evaluate:
         figures = _figures(tallied, sent)
         names, weights = self.headings.names, self.headings.sums(tallied.bytes, sent)
         order = sorted(np.flatnonzero(weights).tolist(), key=lambda k: (-int(weights[k]), names[k]))
-        of_time = self.series(sent)
+        number = self._numbers[asked.number]
+        of_time = self.series(self.received(flags, origin, number))
+        whole_of_time = self.series(self.received(None, origin, number))
+        real_replica = self._real_replica(flags, number)
         sets = self._sets(flags)
         savings = []
-        for rule, number in zip(definition.rules, asked.without, strict=True):
-            of_rest = tallied.sent(self._flags[number], origin, self._numbers[number])
-            without = int(tallied.bytes[of_rest].sum())
-            savings.append(RuleSaving(rule=rule, bytes_without=without, saving=without - figures.bytes))
+        for rule, rest in zip(definition.rules, asked.without, strict=True):
+            other, other_number = self._flags[rest], self._numbers[rest]
+            of_other = self._real_replica(other, other_number)
+            if self.audience is Audience.REPLICAS and real_replica is not None and of_other is not None:
+                without, now = of_other.bytes, real_replica.bytes
+            else:
+                without = int(tallied.bytes[tallied.sent(other, origin, other_number)].sum())
+                now = figures.bytes
+            savings.append(RuleSaving(rule=rule, bytes_without=without, saving=without - now))
         made = SlaveFigures(
             name=definition.name,
             server_id=definition.server_id,
@@ -181,7 +225,7 @@ class Evaluate:
             no_filter=_figures(tallied, everything),
             applied=figures,
             master_side=figures,
-            real_replica=self._real_replica(flags, self._numbers[asked.number]),
+            real_replica=real_replica,
             undecided_events=int(tallied.undecided[unsure].sum()),
             compressed_no_filter=self._compressed(everything),
             compressed=self._compressed(sent),
@@ -189,27 +233,27 @@ class Evaluate:
             split_sets=tuple(
                 REST if name == REST else replace_invalid_utf8(decode_name(name)) for name in sets
             ),
-            peak_no_filter=self._peak(self.series(everything)),
+            peak_no_filter=self._peak(whole_of_time),
             peak=self._peak(of_time),
             rule_savings=tuple(savings),
             tables=tuple(TableShare(table=names[k], bytes=int(weights[k])) for k in order),
             nothing_passes=nothing_passes(flags, self._on_tables),
-            cpu_seconds=self._an_event * int(tallied.events[everything].sum()) + self._a_byte * figures.bytes,
         )
         return made, tuple(of_time.tolist())
 
     def _real_replica(self, flags: SubjectFlags | None, number: int) -> RealReplica | None:
-        if flags is not None and not self._has_gtids:
+        if flags is not None and not self.has_gtids:
             return None
         tallied = self.tallied
-        everything, sent = (
-            _figures(tallied, self.everything),
-            _figures(tallied, tallied.sent(flags, None, number)),
-        )
+        passing = tallied.sent(flags, None, number)
+        everything, sent = _figures(tallied, self.everything), _figures(tallied, passing)
         stand_ins = tallied.stand_ins_for(flags, number)
         packets = sent.events + self._events_of_stand_in * stand_ins.number
+        of_stand_ins = stand_ins.nbytes + PACKET_BYTES * self._events_of_stand_in * stand_ins.number
         return RealReplica(
             bytes=sent.bytes + stand_ins.nbytes + PACKET_BYTES * packets,
+            compressed=of_stand_ins + self._compressed_alone(passing),
+            compressed_from_source=self._compressed_alone(self.everything),
             bytes_gtid=stand_ins.nbytes,
             stand_ins=stand_ins.number,
             bytes_from_source=everything.bytes + PACKET_BYTES * everything.events,
@@ -241,6 +285,13 @@ class Evaluate:
         tallied = self.tallied
         return round(float((tallied.bytes[mask] * self._ratios[tallied.condition[mask]]).sum()))
 
+    def _compressed_alone(self, mask: Mask) -> int:
+        """Return the estimated bytes for a real replica, with each transaction compressed alone."""
+        tallied = self.tallied
+        ratios = np.minimum(self._factor * self._ratios[tallied.condition[mask]], 1)
+        packets = _PACKETS_OF_COMPRESSED * tallied.transactions[mask]
+        return round(float((tallied.bytes[mask] * ratios + PACKET_BYTES * packets).sum()))
+
 
 def nothing_passes(flags: SubjectFlags | None, on_tables: Ints) -> bool:
     """Return whether a filter with these verdicts drops all rows and all statements on tables, and there are some.
@@ -258,20 +309,20 @@ def _figures(tallied: Tallied, mask: Mask) -> Figures:
     )
 
 
-def costs(timing: Timing) -> tuple[float, float, float]:
-    """Return the master's CPU seconds for one event with a filter, for one event without, and for copying one byte."""
-    return (
-        timing.decide_seconds / max(timing.decide_events, 1),
-        timing.plain_seconds / max(timing.plain_events, 1),
-        timing.render_seconds / max(timing.render_bytes, 1),
-    )
-
-
-def master_cost(timing: Timing, slaves: Sequence[SlaveFigures]) -> MasterCost:
-    """Estimate the CPU seconds that the master needs to serve these slaves, with and without their filters."""
-    _, plain, a_byte = costs(timing)
-    return MasterCost(
-        scan_seconds=timing.scan_seconds,
-        decide_seconds=sum(one.cpu_seconds for one in slaves),
-        unfiltered_seconds=sum(plain * one.no_filter.events + a_byte * one.no_filter.bytes for one in slaves),
+def _over_time(found: HeadingSums, by: Division) -> OverTime:
+    made = BytesOverTime.of(found, OverTimeOptions(by))
+    names = made.names[:_MOST_NAMES_OVER_TIME]
+    others = set(made.names[_MOST_NAMES_OVER_TIME:])
+    return OverTime(
+        by=by,
+        period_seconds=made.seconds,
+        names=names,
+        periods=tuple(
+            Period(
+                start=start,
+                bytes={name: nbytes for name, nbytes in found.items() if name not in others}
+                | ({"others": sum(found.get(name, 0) for name in others)} if others else {}),
+            )
+            for start, found in made.periods.items()
+        ),
     )

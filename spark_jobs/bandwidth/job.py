@@ -15,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from dumpfilter.dump.tallied import SubjectFlags
 from dumpfilter.errors import OptionError
 from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.printable import replace_invalid_utf8
-from dumpfilter.spark_jobs.bandwidth.evaluate import Evaluate, ask, master_cost
+from dumpfilter.report.audience import Audience
+from dumpfilter.spark_jobs.bandwidth.evaluate import Evaluate, ask
 from dumpfilter.spark_jobs.bandwidth.filter_warnings import by_slave, filter_warnings, lines_of
 from dumpfilter.spark_jobs.bandwidth.measured_set import (
     BandwidthOptions,
@@ -63,11 +65,11 @@ def measure_and_evaluate(
     _check_any(slaves)
     if kept is not None:
         changed = measure_changes(kept, source, slaves, run, options)
-        results = None if changed is None else evaluate_slaves(changed, slaves, run, options.price_per_gb)
+        results = None if changed is None else evaluate_slaves(changed, slaves, run, options)
         if changed is not None and results is not None:
             return results, changed
     measured = measure_set(source, slaves, run, options)
-    results = evaluate_slaves(measured, slaves, run, options.price_per_gb)
+    results = evaluate_slaves(measured, slaves, run, options)
     assert results is not None
     return results, measured
 
@@ -84,7 +86,7 @@ def evaluate_unchanged(
     """
     _check_any(slaves)
     measured = unchanged(kept, source, options)
-    results = measured and evaluate_slaves(measured, slaves, price_per_gb=options.price_per_gb)
+    results = measured and evaluate_slaves(measured, slaves, run_here, options)
     return (results, measured) if results and measured else None
 
 
@@ -92,12 +94,13 @@ def evaluate_slaves(
     measured: MeasuredSet,
     slaves: Sequence[SlaveDefinition],
     run: Runner = run_here,
-    price_per_gb: float | None = None,
+    options: BandwidthOptions | None = None,
 ) -> Results | None:
     """Compute the traffic of each slave from measurements, without reading the binlogs.
 
     ``run`` runs the tasks that ask the filters. Return None if the measurements do not hold for these slaves' filters.
     """
+    options = options or BandwidthOptions()
     indexed = measured.indexed
     asked, filters = ask(slaves, indexed.names)
     flags = ask_filters(filters, measured.tallied.subjects, run)
@@ -106,6 +109,7 @@ def evaluate_slaves(
         return None
     evaluate = Evaluate(measured.measured, flags, indexed.family, numbers)
     everything = evaluate.everything
+    evaluate.audience = _audience(options.audience, evaluate, flags[: len(asked)])
     found = [evaluate(one) for one in asked]
     warnings = filter_warnings(
         ((one.name, given[0]) for one, given in zip(slaves, filters, strict=False)),
@@ -121,14 +125,15 @@ def evaluate_slaves(
         bucket_seconds=seconds,
         bucket_starts=tuple((evaluate.buckets * seconds).tolist()),
         slaves=figures,
-        totals=totals_of(figures, source.active_seconds),
+        audience=evaluate.audience,
+        totals=totals_of(figures, source.active_seconds, evaluate.audience),
         measured_at=measured.measured_at,
         tables=evaluate.tables(everything),
         series=Series(
-            no_filter=tuple(evaluate.series(everything).tolist()),
+            no_filter=tuple(evaluate.series(evaluate.received(None, None, 0)).tolist()),
             slaves={one.name: series for one, series in found},
         ),
-        cost=master_cost(measured.measured.timing, figures),
+        over_time=evaluate.over_time(),
         skipped=tuple(
             SkippedFile(
                 file=replace_invalid_utf8(one.damage.file),
@@ -144,7 +149,19 @@ def evaluate_slaves(
             *lines_of(warnings),
         ),
     )
-    return with_totals(results, price_per_gb)
+    return with_totals(results, options.price_per_gb)
+
+
+def _audience(wanted: Audience | None, evaluate: Evaluate, flags: Sequence[SubjectFlags | None]) -> Audience:
+    """Return the readers for whom the report is: real replicas, unless the binlogs cannot be filtered for them."""
+    if evaluate.has_gtids or all(one is None for one in flags):
+        return wanted or Audience.REPLICAS
+    if wanted is Audience.REPLICAS:
+        raise OptionError(
+            "--for replicas: the binlogs have no GTIDs, which a real replica of MySQL behind a filter needs; "
+            "use --for slaves"
+        )
+    return Audience.SLAVES
 
 
 def _check_any(slaves: Sequence[SlaveDefinition]) -> None:

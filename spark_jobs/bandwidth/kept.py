@@ -25,7 +25,7 @@ from dumpfilter.dump.conditions import EXACTLY, Conditions
 from dumpfilter.dump.stand_ins import Stretches
 from dumpfilter.dump.tallied import Origin, Tallied, summed, with_shared_numbers
 from dumpfilter.index.subjects import Subject, TableSubject
-from dumpfilter.spark_jobs.bandwidth.measure import Measured, Timing
+from dumpfilter.spark_jobs.bandwidth.measure import Measured
 from dumpfilter.spark_jobs.bandwidth.measured_set import MeasuredFile, MeasuredSet
 from dumpfilter.spark_jobs.ranges.file_versions import FileVersion
 from dumpfilter.spark_jobs.ranges.range_index import Damage, FileIndex
@@ -34,7 +34,7 @@ from dumpfilter.statement.statement import Statement, StatementKind
 MEASUREMENTS = "measurements.npz"
 """The name of the file in the output directory."""
 
-FORMAT = 1
+FORMAT = 2
 """The version of the file's format. It grows when a release changes what is measured or how it is written."""
 
 _DIGEST = 16
@@ -85,7 +85,7 @@ def write_measurements(measured: MeasuredSet, path: Path) -> None:
                 "stretches": tally.stretches,
                 "schema_bytes": one.measured.schema_bytes,
                 "samples": one.measured.samples,
-                "timing": vars(one.measured.timing),
+                "transactions": one.measured.transactions,
             }
             for one, tally in zip(measured.files, tallies, strict=True)
         ],
@@ -149,7 +149,7 @@ def _measured_set(arrays: Mapping[str, npt.NDArray[Any]], facts: Any) -> Measure
             tallied,
             one["schema_bytes"],
             {name: (raw, compressed) for name, (raw, compressed) in one["samples"].items()},
-            Timing(**one["timing"]),
+            (one["transactions"][0], one["transactions"][1]),
         )
         version = one["version"] and FileVersion(**one["version"])
         files.append(MeasuredFile(version, _index_from_json(one["index"]), measured))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -12,13 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
-from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump import DumpThread, render
+from dumpfilter.dump import render
 from dumpfilter.dump.tallied import SubjectFlags, Tallied, side_by_side
 from dumpfilter.dump.tally import Tally
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogFile, open_file
@@ -36,37 +33,15 @@ CHUNK = 256 << 10
 """The number of bytes compressed together in a sample. It equals the size of a chunk, which the dump compresses."""
 _SAMPLES = 1 << 20
 """The most bytes of one range (a part of a binlog file) to compress as samples, because compression is slow."""
+_PAYLOAD_OVERHEAD = 100
+"""About the bytes of a compressed transaction's Gtid event, and of the head of its Transaction_payload event."""
 _WHOLE = ""
 """The dictionary key of samples of the whole binlog stream. Other keys are names of schemas."""
 MOST_UNITS = 4_000_000
 """The most units (entries of the tally) of all tasks together that the driver holds. A unit takes 72 bytes."""
-_TIMED = 2
-"""The number of slaves whose dump is timed in one range. Timing all slaves would take too long."""
-_TIMED_RANGES = 8
-"""The first ranges time the dumps of all slaves. Of the later ranges one in so many times the dumps of some."""
 
-_FIRST_SCAN = 1 << 16
-"""The bytes of a thread's first scan, which is not measured."""
-
-
-@dataclass
-class Timing:
-    """Measured CPU seconds on one core, with the numbers of events and bytes that were processed in this time."""
-
-    scan_seconds: float = 0.0
-    scan_bytes: int = 0
-    decide_seconds: float = 0.0
-    decide_events: int = 0
-    plain_seconds: float = 0.0
-    """Seconds that the dump thread needs to decide events without a filter."""
-    plain_events: int = 0
-    render_seconds: float = 0.0
-    render_bytes: int = 0
-
-    def add(self, other: Timing) -> None:
-        """Add the CPU times and the numbers of events and bytes of another measurement."""
-        for name, value in vars(other).items():
-            setattr(self, name, getattr(self, name) + value)
+Sizes = tuple[int, int]
+"""The bytes of samples before and after compression."""
 
 
 @dataclass
@@ -74,21 +49,22 @@ class _Samples:
     """The measurements of a task but for its tally."""
 
     schema_bytes: dict[str, int] = field(default_factory=dict)
-    samples: dict[str, tuple[int, int]] = field(default_factory=dict)
-    timing: Timing = field(default_factory=Timing)
+    samples: dict[str, Sizes] = field(default_factory=dict)
+    transactions: Sizes = (0, 0)
 
 
 @dataclass
 class Measured:
-    """The measurements of a part of the binlogs: counted traffic, compressed samples, and CPU times."""
+    """The measurements of a part of the binlogs: counted traffic and compressed samples."""
 
     tallied: Tallied
     schema_bytes: dict[str, int] = field(default_factory=dict)
     """The bytes of events that a split by schema would write for each schema, by the schema's encoded name."""
-    samples: dict[str, tuple[int, int]] = field(default_factory=dict)
+    samples: dict[str, Sizes] = field(default_factory=dict)
     """For each schema (by encoded name), the bytes of its samples before and after compression. The empty name stands
     for the unsplit stream."""
-    timing: Timing = field(default_factory=Timing)
+    transactions: Sizes = (0, 0)
+    """The bytes of sampled transactions before and after compression, each transaction alone."""
 
     def ratio(self, schema: str = _WHOLE) -> float:
         """Return the compressed size divided by the original size, as measured in samples of a schema's events.
@@ -98,6 +74,12 @@ class Measured:
         raw, compressed = self.samples.get(schema) or self.samples.get(_WHOLE) or (0, 0)
         return min(compressed / raw, 1.0) if raw else 1.0
 
+    @property
+    def transaction_factor(self) -> float:
+        """How many times larger transactions are that are compressed each alone, compared with blocks of a chunk."""
+        raw, compressed = self.transactions
+        return max(compressed / raw / self.ratio(), 1.0) if raw else 1.0
+
 
 def merged(parts: Sequence[Measured]) -> Measured:
     """Add up the measurements of all parts of the binlogs."""
@@ -106,23 +88,22 @@ def merged(parts: Sequence[Measured]) -> Measured:
         for name, nbytes in part.schema_bytes.items():
             found.schema_bytes[name] = found.schema_bytes.get(name, 0) + nbytes
         for name, (raw, compressed) in part.samples.items():
-            before = found.samples.get(name, (0, 0))
-            found.samples[name] = (before[0] + raw, before[1] + compressed)
-        found.timing.add(part.timing)
+            found.samples[name] = _plus(found.samples.get(name, (0, 0)), raw, compressed)
+        found.transactions = _plus(found.transactions, *part.transactions)
     return found
+
+
+def _plus(sizes: Sizes, raw: int, compressed: int) -> Sizes:
+    return sizes[0] + raw, sizes[1] + compressed
 
 
 @dataclass(frozen=True)
 class MeasureRanges:
-    """A picklable task that measures some ranges (parts of binlog files) for all filters.
-
-    ``filters`` begins with the slaves' own filters, whose number is ``slaves``. Filters without a single rule follow.
-    """
+    """A picklable task that measures some ranges (parts of binlog files) for all filters."""
 
     job: str
     files: tuple[FileIndex, ...]
     filters: tuple[GivenFilter, ...]
-    slaves: int
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()
     nbytes: int = 0
@@ -150,7 +131,7 @@ class MeasureRanges:
                 for wanted in some:
                     self._measure(file, wanted, state, samples)
             by_file[number] = Measured(
-                state.tally.take(), samples.schema_bytes, samples.samples, samples.timing
+                state.tally.take(), samples.schema_bytes, samples.samples, samples.transactions
             )
         units = sum(len(found.tallied.condition) for found in by_file.values())
         if units * max(self.nbytes, nbytes) > self.most_units * nbytes:
@@ -168,30 +149,15 @@ class MeasureRanges:
         blocks = blocks_of(
             file, wanted, state.subjects, state.sources, verify=self.verify, block_size=self.block_size
         )
-        if not _kept.has_scanned:
-            # A thread's first scan may compile or load code, which a master does before it listens.
-            unmeasured = Subjects(), SourceNumbers()
-            next(blocks_of(file, wanted, *unmeasured, verify=self.verify, block_size=_FIRST_SCAN), None)
-            _kept.has_scanned = True
         assigner = Assigner(state.owners)
-        first = True
-        while True:
-            begin = time.thread_time()
-            block = next(blocks, None)
-            if block is None:
-                return
-            found.timing.scan_seconds += time.thread_time() - begin
-            found.timing.scan_bytes += block.segment.end - block.segment.start
+        for number, block in enumerate(blocks):
             state.tally.add(block.segment, file.read)
             shares = assigner.assign(block.segment, file.read)
             for share in shares:
                 name = state.owners.names[share.output]
                 found.schema_bytes[name] = found.schema_bytes.get(name, 0) + share.size
-            if first:
-                first = False
+            if not number:
                 _compress(file, block, shares, state.owners, wanted.number, found)
-                if wanted.number < state.slaves or wanted.number % _TIMED_RANGES == 0:
-                    _time(file, block, state, wanted.number, found.timing)
 
 
 @dataclass(frozen=True)
@@ -205,8 +171,6 @@ class _ThreadState:
     given: tuple[tuple[TableFlags, OriginFilter | None], ...]
     """The verdicts of every filter about tables, and the origins that its slave wants. The slaves' filters come
     first."""
-    slaves: int
-    without_rules: TableFlags
     owners: Owners
     numbers: dict[Subject, int] = field(default_factory=dict)
 
@@ -221,10 +185,6 @@ class _ThreadState:
 
 class _Kept(threading.local):
     state: _ThreadState | None = None
-    has_scanned: bool = False
-    """Whether the thread has scanned events before."""
-    has_dumped: bool = False
-    """Whether the thread has measured a dump before."""
 
 
 _kept = _Kept()
@@ -235,15 +195,12 @@ def _thread_state(job: MeasureRanges) -> _ThreadState:
     if state is None or state.job != job.job:
         subjects, sources = Subjects(), SourceNumbers()
         given = [(TableFlags(one, subjects), origin) for one, origin in job.filters]
-        none = Filter((), names=NameRules("mysql", lower_case_table_names=0))
         state = _kept.state = _ThreadState(
             job.job,
             subjects,
             sources,
             Tally(subjects, sources, filters=given, bucket_seconds=job.bucket_seconds, any_origin=True),
             tuple(given),
-            job.slaves,
-            TableFlags(none, subjects),
             SchemaOwners(subjects, job.unknown_xa_schemas),
         )
     return state
@@ -261,10 +218,19 @@ def _compress(
 
     def sample(name: str, data: bytes) -> None:
         if data:
-            raw, compressed = found.samples.get(name, (0, 0))
-            found.samples[name] = (raw + len(data), compressed + len(compressor.compress(data)))
+            before = found.samples.get(name, (0, 0))
+            found.samples[name] = _plus(before, len(data), len(compressor.compress(data)))
 
-    sample(_WHOLE, block.data[: min(CHUNK, block.segment.end - block.segment.start)].tobytes())
+    segment = block.segment
+    whole = block.data[: min(CHUNK, segment.end - segment.start)].tobytes()
+    sample(_WHOLE, whole)
+    ends = np.append(segment.offset[segment.txn_event[1:-1]], segment.end) - segment.start
+    begin = 0
+    for end in ends[ends <= len(whole)].tolist() or [len(whole)]:
+        one = block.data[begin:end].tobytes()
+        packed = min(len(one), len(compressor.compress(one)) + _PAYLOAD_OVERHEAD)
+        found.transactions = _plus(found.transactions, len(one), packed)
+        begin = end
     left = _SAMPLES
     # The numbers of the outputs depend on what this thread has read before, but the samples must not.
     shares = sorted(shares, key=lambda share: owners.names[share.output])
@@ -284,45 +250,3 @@ def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
     fd = block.segment.format_description
     data = render(share_as_chunk(file.name, part), block.data, block.segment.start, file.read, fd)
     return data[: 2 * CHUNK]
-
-
-def _time(file: BinlogFile, block: Block, state: _ThreadState, turn: int, timing: Timing) -> None:
-    """Measure the CPU time to dump a block of events without a filter, and with the filters of a few slaves.
-
-    Each range takes other slaves, so that all slaves have measurements in the end.
-    """
-
-    def dump(flags: TableFlags, origin: OriginFilter | None) -> tuple[float, float, int]:
-        # A thread's first dumps may compile or load code, which a master does before it listens.
-        if not _kept.has_dumped:
-            dump_once(flags, origin)
-        return dump_once(flags, origin)
-
-    def dump_once(flags: TableFlags, origin: OriginFilter | None) -> tuple[float, float, int]:
-        thread = DumpThread(flags, state.sources, origin=origin)
-        thread.start_file(block.segment.start, file.read)
-        begin = time.thread_time()
-        plans = thread.plan(block.segment)
-        decided = time.thread_time()
-        sent = 0
-        for plan in plans:
-            fd = block.segment.format_description
-            sent += len(render(plan, block.data, block.segment.start, file.read, fd))
-        return decided - begin, time.thread_time() - decided, sent
-
-    seconds, rendering, sent = dump(state.without_rules, None)
-    timing.plain_seconds += seconds
-    timing.plain_events += len(block.segment.offset)
-    timing.render_seconds += rendering
-    timing.render_bytes += sent
-    n = state.slaves
-    for k in range(min(_TIMED, n)):
-        flags, origin = state.given[(turn * _TIMED + k) % n]
-        # A filter is asked once about each table and not in each segment, so the time for it is not measured here.
-        flags.array()
-        seconds, rendering, sent = dump(flags, origin)
-        timing.decide_seconds += seconds
-        timing.decide_events += len(block.segment.offset)
-        timing.render_seconds += rendering
-        timing.render_bytes += sent
-    _kept.has_dumped = True

@@ -20,6 +20,7 @@ from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import active_seconds
+from dumpfilter.report.audience import Audience
 from dumpfilter.spark_jobs.bandwidth.evaluate import ask
 from dumpfilter.spark_jobs.bandwidth.measure import MOST_UNITS, GivenFilter, Measured, MeasureRanges, merged
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner, cores_of
@@ -57,6 +58,8 @@ class BandwidthOptions(ReadOptions):
     bucket_seconds: int | None = None
     price_per_gb: float | None = None
     """The price of a gigabyte (10^9 bytes) of traffic, for the price of a month; None: no price."""
+    audience: Audience | None = None
+    """The readers for whom the report is; None: real replicas, if the binlogs can be filtered for them."""
     most_units: int = MOST_UNITS
     """The number of units (entries of the tally) above which tasks add up counts that all filters treat alike.
 
@@ -223,13 +226,12 @@ def _measured(
 ) -> MeasuredSet:
     """Measure the files that have ranges, and join them with the known ones."""
     measured_at = int(time.time())
-    asked, filters = ask(slaves, indexed.names)
+    _, filters = ask(slaves, indexed.names)
     groups = grouped(indexed.ranges, options.range_size, cores_of(run)) if indexed.ranges else []
     measure = MeasureRanges(
         uuid.uuid4().hex,
         indexed.files,
         tuple(filters),
-        len(asked),
         options.bucket_seconds or default_bucket_seconds(indexed),
         schemas_among(indexed.subjects),
         indexed.nbytes,

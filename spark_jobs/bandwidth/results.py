@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from dumpfilter.report.audience import Audience
+from dumpfilter.report.periods import Division
+
+PACKET_BYTES = 5
+"""The bytes that MySQL's protocol puts before each event: the packet's header, and a byte that says that all is well.
+An event of 16 MiB or more has 4 further bytes for each 16 MiB, which the figures leave out."""
+
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -23,7 +30,11 @@ class Figures(_Model):
 
 
 class Ways(_Model):
-    """The bytes of the same traffic, sent in four ways. ``compression`` and ``both`` are estimates for zstd."""
+    """The bytes of the same traffic, sent in four ways. ``compression`` and ``both`` are estimates for zstd.
+
+    The traffic to real replicas is compressed transaction by transaction, and that to slaves of dumpfilter in blocks
+    of 256 KiB.
+    """
 
     no_filter: int
     """Everything, as it is."""
@@ -71,13 +82,19 @@ class Totals(_Model):
     slaves_left_out: int = 0
     """The number of slaves that the sums leave out."""
     bytes: Ways
+    """The sums for the readers whom the report is for (:attr:`Results.audience`)."""
     saved: Savings
+    of_slaves: Ways
+    """The sums for slaves of dumpfilter."""
+    of_replicas: Ways | None
+    """The sums for real replicas; None if a slave has no such figure."""
+    stand_ins: int = 0
+    """The stand-ins for real replicas."""
+    stand_in_bytes: int = 0
+    is_upper_bound: bool = False
+    """Whether real replicas receive at most the bytes of ``of_replicas``, and perhaps less."""
     split: int
     """The sum of :attr:`SlaveFigures.split`."""
-    real_replica: int | None
-    """The sum of the bytes for real replicas; None if a slave has no such figure."""
-    real_replica_is_upper_bound: bool = False
-    """Whether the real replicas receive at most ``real_replica``, and perhaps less."""
     month: Month | None = None
     """None if the binlogs span too little time."""
 
@@ -93,7 +110,10 @@ class Peak(_Model):
 
 
 class RuleSaving(_Model):
-    """The bytes that one rule of a slave's filter saves, while all other rules stay in force."""
+    """The bytes that one rule of a slave's filter saves, while all other rules stay in force.
+
+    They are bytes for the readers whom the report is for.
+    """
 
     rule: str
     """The rule as an option: ``--replicate-do-db=shop``."""
@@ -136,6 +156,11 @@ class RealReplica(_Model):
     upper bound."""
     bytes_from_source: int
     """The bytes that the source's own server sends: all events."""
+    compressed: int = 0
+    """An estimate of ``bytes`` with each transaction compressed alone (zstd, level 3), as
+    ``binlog_transaction_compression`` does."""
+    compressed_from_source: int = 0
+    """An estimate of ``bytes_from_source``, compressed in the same way."""
     is_upper_bound: bool = False
     """Whether the replica receives at most ``bytes``, and perhaps less: with stand-ins over binlogs of MariaDB."""
 
@@ -182,8 +207,6 @@ class SlaveFigures(_Model):
     rule_savings: tuple[RuleSaving, ...]
     tables: tuple[TableShare, ...]
     """The traffic of each database table that the slave receives with its filter on the master, the largest first."""
-    cpu_seconds: float
-    """CPU seconds of the master for deciding and copying this slave's stream, estimated from timed samples."""
     nothing_passes: bool = False
     """Whether the filter drops every row and every statement on a table. A misspelled rule can be the cause."""
     warnings: tuple[str, ...] = ()
@@ -247,21 +270,31 @@ class SkippedFile(_Model):
     """The file offset of the damage."""
 
 
-class MasterCost(_Model):
-    """CPU seconds of the master for this binlog, on one core of the machine of this run."""
+class Period(_Model):
+    """The bytes of a period, by the name of a schema or table."""
 
-    scan_seconds: float
-    """CPU seconds for reading, verifying and indexing the binlog, once for all slaves."""
-    decide_seconds: float
-    """CPU seconds for deciding and copying the streams of all slaves, the sum of :attr:`SlaveFigures.cpu_seconds`."""
-    unfiltered_seconds: float
-    """CPU seconds for copying the whole stream to the same number of slaves, without filters."""
+    start: int
+    """The beginning of the period, Unix seconds."""
+    bytes: dict[str, int]
+
+
+class OverTime(_Model):
+    """The bytes of schemas or tables in the binlog in periods of time, before any filter."""
+
+    by: Division
+    period_seconds: int
+    names: tuple[str, ...]
+    """The schemas or tables with most bytes, the largest first. All others are ``others``."""
+    periods: tuple[Period, ...]
+    """The periods with traffic."""
 
 
 class Results(_Model):
     """All results of a bandwidth job. The number ``format`` grows when a release changes the meaning of a field."""
 
-    format: int = 1
+    format: int = 2
+    audience: Audience = Audience.SLAVES
+    """The readers for whom the sums, the traffic of a month, the series, peaks and savings of rules are."""
     source: SourceFigures
     bucket_seconds: int
     bucket_starts: tuple[int, ...]
@@ -277,6 +310,7 @@ class Results(_Model):
     tables: tuple[TableFigures, ...]
     """The figures of all tables, the largest first."""
     series: Series
-    cost: MasterCost
+    over_time: tuple[OverTime, ...] = ()
+    """The bytes by schema, and by table."""
     skipped: tuple[SkippedFile, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -70,6 +70,16 @@ FORMS: Mapping[str, ParquetTable] = {
             Column("real_replica_stand_ins", INT, "the number of stand-ins"),
             Column("real_replica_bytes_from_source", INT, "bytes that the source's own server sends"),
             Column(
+                "real_replica_compressed",
+                INT,
+                "`real_replica_bytes` with each transaction compressed alone, an estimate",
+            ),
+            Column(
+                "real_replica_compressed_from_source",
+                INT,
+                "`real_replica_bytes_from_source`, compressed in the same way",
+            ),
+            Column(
                 "real_replica_is_upper_bound",
                 BOOL,
                 "whether a real replica receives at most `real_replica_bytes`, and perhaps less (MariaDB)",
@@ -81,7 +91,6 @@ FORMS: Mapping[str, ParquetTable] = {
             Column("split_sets", TEXTS, "these schemas"),
             *_peak("peak_no_filter", "without a filter"),
             *_peak("peak", "with the filter on the master"),
-            Column("cpu_seconds", FLOAT, "the master's CPU seconds for the slave's stream, an estimate"),
             Column(
                 "nothing_passes", BOOL, "whether the filter drops every row and every statement on a table"
             ),

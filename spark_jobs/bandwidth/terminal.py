@@ -9,15 +9,19 @@ from rich.console import Console
 from rich.text import Text
 
 from dumpfilter.printable import visible
+from dumpfilter.report.audience import Audience
 from dumpfilter.report.month import MONTH_HOURS
 from dumpfilter.report.text import human_bytes, human_gigabytes, human_percent, human_price, share
-from dumpfilter.spark_jobs.bandwidth.report.groups import Group, groups_of
-from dumpfilter.spark_jobs.bandwidth.results import Month, Results, SlaveFigures, Totals, Ways
-from dumpfilter.spark_jobs.bandwidth.totals import ways_of
+from dumpfilter.spark_jobs.bandwidth.report.groups import Group, by_saving, groups_of
+from dumpfilter.spark_jobs.bandwidth.results import Month, Results, Totals, Ways
+from dumpfilter.spark_jobs.bandwidth.totals import compression_name
 from dumpfilter.spark_jobs.ranges.indexing import skipped_part
 
 _NAME_WIDTH = 7
 """The least width of the column of names."""
+TOP = 20
+"""The default of ``--top``: how many rows of slaves are listed."""
+
 _GAP = 2
 """The spaces between columns."""
 
@@ -25,28 +29,32 @@ _MOST_WARNINGS = 4
 """The most warnings that the terminal shows. The page and the JSON file have all."""
 
 
-def print_results(results: Results, console: Console) -> None:
-    """Print a row for each slave or for equal slaves, one for all, the same for a month, and the remarks."""
-    source = results.source
+def print_results(results: Results, console: Console, top: int = TOP) -> None:
+    """Print a row for each slave or for equal slaves, one for all, the same for a month, and the remarks.
+
+    The slaves with the largest savings come first. ``top`` is the most rows of slaves.
+    """
+    source, totals, audience = results.source, results.totals, results.audience
     files = f"{len(source.files):,} file{'' if len(source.files) == 1 else 's'}"
-    totals = results.totals
-    groups = groups_of(results)
-    rows = [
-        (_name(group), (*_cells(ways_of(group.figures), group.figures.split), _replica(group.figures)))
-        for group in groups
-    ]
+    groups = by_saving(groups_of(results), audience)
+    rows = [(_name(group), tuple(_cells(group.ways(audience)))) for group in groups[:top]]
     if totals.slaves > 1:
-        replica = _at_most(totals.real_replica, is_upper_bound=totals.real_replica_is_upper_bound)
-        rows.append((_all(totals), (*_cells(totals.bytes, totals.split), replica)))
+        rows.append((_all(totals), tuple(_cells(totals.bytes))))
+    readers = "real replicas" if audience is Audience.REPLICAS else "slaves of dumpfilter"
+    bound = ", at most" if audience is Audience.REPLICAS and totals.is_upper_bound else ""
     _print_table(
-        f"{files}, {source.bytes:,} bytes, {source.transactions:,} transactions",
-        ("no filter", "filter", "saved", "~ zstd", "~ both", "split", "replica"),
+        f"{files}, {source.bytes:,} bytes, {source.transactions:,} transactions; bytes for {readers}{bound}",
+        ("no filter", "filter", "saved", "~ zstd", "~ both"),
         rows,
         console,
     )
     if any(slave.month is not None for slave in results.slaves):
-        _print_month(results, groups, console)
-    for remark in results.remarks:
+        _print_month(results, groups[:top], console)
+    if len(groups) > top:
+        more = f"{len(groups) - top:,} more row{'s' if len(groups) > top + 1 else ''}"
+        console.print(f"… and {more} (--top {len(groups)} shows all)", highlight=False)
+    remarks = [*results.remarks, f"~ is an estimate with zstd {compression_name(results)}."]
+    for remark in remarks:
         console.print(remark, markup=False, highlight=False)
 
 
@@ -75,7 +83,7 @@ def _all(totals: Totals) -> str:
     return f"{totals.slaves:,} of {totals.slaves + totals.slaves_left_out:,}"
 
 
-def _cells(ways: Ways, split: int) -> Iterable[str]:
+def _cells(ways: Ways) -> Iterable[str]:
     saved = human_percent(share(ways.no_filter - ways.filter, ways.no_filter))
     return (
         human_bytes(ways.no_filter),
@@ -83,21 +91,11 @@ def _cells(ways: Ways, split: int) -> Iterable[str]:
         saved,
         human_bytes(ways.compression),
         human_bytes(ways.both),
-        human_bytes(split),
     )
 
 
 def _name(group: Group) -> str:
     return visible(group.name) + (f" ×{group.count:,}" if group.count > 1 else "")
-
-
-def _replica(slave: SlaveFigures) -> str:
-    found = slave.real_replica
-    return "no GTIDs" if found is None else _at_most(found.bytes, is_upper_bound=found.is_upper_bound)
-
-
-def _at_most(nbytes: int | None, *, is_upper_bound: bool) -> str:
-    return "no GTIDs" if nbytes is None else f"{'≤ ' if is_upper_bound else ''}{human_bytes(nbytes)}"
 
 
 def _print_month(results: Results, groups: Sequence[Group], console: Console) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dumpfilter.printable import visible
+from dumpfilter.report.audience import Audience
 from dumpfilter.report.month import GIGABYTE, bytes_of_month, remark_on_month
-from dumpfilter.report.text import human_percent, share
+from dumpfilter.report.text import human_bytes, human_percent, share
 from dumpfilter.spark_jobs.bandwidth.results import (
+    PACKET_BYTES,
     Month,
     Prices,
     Results,
@@ -21,8 +23,16 @@ _MOST_NAMES = 3
 """The most slaves that a remark names."""
 
 
-def ways_of(slave: SlaveFigures) -> Ways:
-    """Return the bytes of a slave's traffic, sent in four ways."""
+def ways_of(slave: SlaveFigures, audience: Audience) -> Ways:
+    """Return the bytes of a slave's traffic, sent in four ways to a reader of a kind."""
+    real = slave.real_replica
+    if audience is Audience.REPLICAS and real is not None:
+        return Ways(
+            no_filter=real.bytes_from_source,
+            filter=real.bytes,
+            compression=real.compressed_from_source,
+            both=real.compressed,
+        )
     return Ways(
         no_filter=slave.no_filter.bytes,
         filter=slave.master_side.bytes,
@@ -53,16 +63,20 @@ def counted(slaves: Sequence[SlaveFigures]) -> list[SlaveFigures]:
     return [one for one in slaves if not one.nothing_passes]
 
 
-def totals_of(slaves: Sequence[SlaveFigures], seconds: int, price_per_gb: float | None = None) -> Totals:
+def totals_of(
+    slaves: Sequence[SlaveFigures],
+    seconds: int,
+    audience: Audience,
+    price_per_gb: float | None = None,
+) -> Totals:
     """Return the sums of the slaves' figures, and the traffic of a month.
 
     Slaves to which nothing passes are left out. ``seconds`` is the active time of the binlogs.
     """
     given = len(slaves)
     slaves = counted(slaves)
-    each = [ways_of(one) for one in slaves]
-    bytes = Ways(**{name: sum(getattr(one, name) for one in each) for name in Ways.model_fields})
-    replicas = [one.real_replica for one in slaves]
+    bytes = _sums(slaves, audience)
+    replicas = [one.real_replica for one in slaves if one.real_replica is not None]
     return Totals(
         slaves=len(slaves),
         slaves_left_out=given - len(slaves),
@@ -70,21 +84,29 @@ def totals_of(slaves: Sequence[SlaveFigures], seconds: int, price_per_gb: float 
         saved=Savings(
             **{name: bytes.no_filter - getattr(bytes, name) for name in Savings.model_fields},
         ),
+        of_slaves=_sums(slaves, Audience.SLAVES),
+        of_replicas=_sums(slaves, Audience.REPLICAS) if len(replicas) == len(slaves) else None,
+        stand_ins=sum(one.stand_ins for one in replicas),
+        stand_in_bytes=sum(one.bytes_gtid for one in replicas),
+        is_upper_bound=any(one.is_upper_bound for one in replicas),
         split=sum(one.split for one in slaves),
-        real_replica=None if None in replicas else sum(one.bytes for one in replicas if one is not None),
-        real_replica_is_upper_bound=any(one is not None and one.is_upper_bound for one in replicas),
         month=month_of(bytes, seconds, price_per_gb),
     )
+
+
+def _sums(slaves: Sequence[SlaveFigures], audience: Audience) -> Ways:
+    each = [ways_of(one, audience) for one in slaves]
+    return Ways(**{name: sum(getattr(one, name) for one in each) for name in Ways.model_fields})
 
 
 def with_totals(results: Results, price_per_gb: float | None = None) -> Results:
     """Return the results with totals, the figures of a month, the price, and remarks, all made from their figures."""
     seconds = results.source.active_seconds
     slaves = tuple(
-        one.model_copy(update={"month": month_of(ways_of(one), seconds, price_per_gb)})
+        one.model_copy(update={"month": month_of(ways_of(one, results.audience), seconds, price_per_gb)})
         for one in results.slaves
     )
-    totals = totals_of(slaves, seconds, price_per_gb)
+    totals = totals_of(slaves, seconds, results.audience, price_per_gb)
     return results.model_copy(
         update={
             "slaves": slaves,
@@ -92,7 +114,8 @@ def with_totals(results: Results, price_per_gb: float | None = None) -> Results:
             "price_per_gb": price_per_gb,
             "remarks": (
                 *about_nothing(slaves),
-                *_about_compression(totals, slaves),
+                *_about_readers(totals, results.audience),
+                *_about_compression(totals, slaves, results),
                 *filter(None, [remark_on_month(seconds)]),
             ),
         }
@@ -116,17 +139,64 @@ def about_nothing(slaves: Sequence[SlaveFigures]) -> list[str]:
     return [told]
 
 
-def _about_compression(totals: Totals, slaves: Sequence[SlaveFigures]) -> list[str]:
+def _about_readers(totals: Totals, audience: Audience) -> list[str]:
+    """Return a remark that tells what the filters save for real replicas, and what for slaves of dumpfilter."""
+    replicas, slaves = totals.of_replicas, totals.of_slaves
+    if replicas is None:
+        return [
+            "The figures are for dumpfilter's own slaves. The binlogs have no GTIDs, which a real replica of MySQL "
+            "behind a filter needs."
+        ]
+    if not slaves.no_filter:
+        return []
+    of_slaves = human_percent(share(slaves.no_filter - slaves.filter, slaves.no_filter))
+    of_replicas = human_percent(share(replicas.no_filter - replicas.filter, replicas.no_filter))
+    if totals.is_upper_bound:
+        of_replicas = f"at least {of_replicas}"
+    filters = "filters" if totals.slaves > 1 else "filter"
+    save = "save" if totals.slaves > 1 else "saves"
+    stand_ins = (
+        f"MySQL's protocol adds {PACKET_BYTES} bytes to each event, and {'at most ' if totals.is_upper_bound else ''}"
+        f"{totals.stand_ins:,} stand-ins ({human_bytes(totals.stand_in_bytes)}) take the place of dropped "
+        "transactions, so that a replica has their GTIDs."
+    )
+    if audience is Audience.REPLICAS:
+        return [
+            f"For real replicas the {filters} {save} {of_replicas}. {stand_ins} For dumpfilter's own slaves the "
+            f"{filters} would save {of_slaves} (--for slaves)."
+        ]
+    return [
+        f"For dumpfilter's own slaves the {filters} {save} {of_slaves}. For real replicas the {filters} would save "
+        f"{of_replicas} (--for replicas). {stand_ins}"
+    ]
+
+
+def _about_compression(totals: Totals, slaves: Sequence[SlaveFigures], results: Results) -> list[str]:
     whole, saved = totals.bytes.no_filter, totals.saved
     if saved.compression > saved.filter:
         who = "the filters" if totals.slaves > 1 else "the filter"
-        return [
+        told = (
             f"Compression alone saves more than {who}: {human_percent(share(saved.compression, whole))} (estimated) "
-            f"against {human_percent(share(saved.filter, whole))}. Both together save "
-            f"{human_percent(share(saved.both, whole))}."
-        ]
-    better = [one.name for one in counted(slaves) if one.compressed_no_filter < one.master_side.bytes]
-    if not better:
-        return []
-    number = len(better)
-    return [f"For {number} of {totals.slaves} slaves, compression alone saves more than the filter."]
+            f"with zstd {compression_name(results)}, against {human_percent(share(saved.filter, whole))}. "
+            f"Both together save {human_percent(share(saved.both, whole))}."
+        )
+        of_slaves = totals.of_slaves
+        if results.audience is Audience.REPLICAS:
+            in_blocks = share(of_slaves.no_filter - of_slaves.compression, of_slaves.no_filter)
+            told += f" In blocks of 256 KiB, zstd alone would save {human_percent(in_blocks)}."
+        return [told]
+    ways = [ways_of(one, results.audience) for one in counted(slaves)]
+    number = sum(one.compression < one.filter for one in ways)
+    return (
+        [f"For {number} of {totals.slaves} slaves, compression alone saves more than the filter."]
+        if number
+        else []
+    )
+
+
+def compression_name(results: Results) -> str:
+    """Return words for the way in which the estimates of the sums compress."""
+    if results.audience is Audience.SLAVES:
+        return "in blocks of 256 KiB"
+    option = ", as binlog_transaction_compression does" if results.source.family == "mysql" else ""
+    return f"on each transaction alone{option}"

@@ -67,6 +67,8 @@
     return found;
   }
 
+  const CHARACTER = 7; // pixels, about
+
   class Chart {
     constructor(name, data) {
       this.name = name;
@@ -119,6 +121,10 @@
     draw() {
       const { data } = this;
       const choice = (this.choice = data.choices[this.at]);
+      for (const legend of document.querySelectorAll(`[data-legend="${this.name}"]`)) {
+        [...legend.children].forEach((one, i) => (one.hidden = i >= choice.lines.length));
+        for (const one of legend.querySelectorAll(".same")) one.hidden = choice.lines.length > 1;
+      }
       const width = this.box.clientWidth;
       const height = data.height;
       const unit = (this.units = units[this.unit]);
@@ -214,7 +220,7 @@
       const least = (narrow ? 62 : 84) / this.scale;
       const span = this.choice.segments.reduce((sum, [from, to]) => sum + to - from, 0);
       const step = least < 1 ? round(span || 1, Math.max(1, span / least)) : SECONDS.find((each) => each >= least) || SECONDS.at(-1);
-      let last = -Infinity;
+      const ends = [-Infinity, -Infinity]; // of the last label in the row of times, and in that of dates
       let day = "";
       this.choice.segments.forEach(([from, to], k) => {
         if (k) {
@@ -229,25 +235,34 @@
         }
         const ticks = [];
         for (let tick = Math.ceil(from / step - 1e-9) * step; tick <= to + 1e-9; tick += step) ticks.push(tick);
-        if (!ticks.length && this.starts[k] - last > 40) ticks.push(from);
+        if (!ticks.length) ticks.push(from);
         for (const tick of ticks) {
           const at = this.x(tick);
-          if (at - last < (narrow ? 54 : 70) || at > frame.right + 1) continue;
-          last = at;
-          const anchor = at > frame.right - 24 ? "end" : at < frame.left + 12 && k === 0 ? "start" : "middle";
-          if (x.kind === "duration") {
-            const [size, unit] = [[3600, "h"], [60, "min"], [1, "s"], [0.001, "ms"]].find(([least]) => step >= least) || [0.001, "ms"];
-            svg.append(this.text(`${Number((tick / size).toPrecision(4))} ${unit}`, at, y, anchor, "xtick"));
-            continue;
-          }
-          const date = clock(tick).slice(0, 10);
-          const time = step < 60 || tick % 60 ? clock(tick).slice(11, 19) : clock(tick).slice(11, 16);
-          const [first, second] = step >= 86400 ? [date.slice(5), date.slice(0, 4)] : [time, date];
-          svg.append(this.text(first, at, y, anchor, "xtick"));
-          if (second !== day) svg.append(this.text(second, at, y + 15, anchor, "xtick"));
-          day = second;
+          if (at > frame.right + 1) continue;
+          const texts = this.timeTexts(tick, step);
+          if (texts[1] === day) texts.pop();
+          const half = (CHARACTER * Math.max(...texts.map((one) => one.length))) / 2;
+          const anchor = at > frame.right - half ? "end" : at < frame.left + half && k === 0 ? "start" : "middle";
+          const begin = (text) => at - CHARACTER * text.length * { start: 0, middle: 0.5, end: 1 }[anchor];
+          if (texts.some((text, row) => begin(text) < ends[row] + CHARACTER)) continue;
+          texts.forEach((text, row) => {
+            svg.append(this.text(text, at, y + 15 * row, anchor, "xtick"));
+            ends[row] = begin(text) + CHARACTER * text.length;
+          });
+          if (texts.length > 1) day = texts[1];
         }
       });
+    }
+
+    // Return the text at a tick of a time axis and, below it, the date or the year.
+    timeTexts(tick, step) {
+      if (this.data.x.kind === "duration") {
+        const [size, unit] = [[3600, "h"], [60, "min"], [1, "s"], [0.001, "ms"]].find(([least]) => step >= least) || [0.001, "ms"];
+        return [`${Number((tick / size).toPrecision(4))} ${unit}`];
+      }
+      const date = clock(tick).slice(0, 10);
+      const time = step < 60 || tick % 60 ? clock(tick).slice(11, 19) : clock(tick).slice(11, 16);
+      return step >= 86400 ? [date.slice(5), date.slice(0, 4)] : [time, date];
     }
 
     drawLine(svg, line, look) {

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
+from dumpfilter.report.audience import Audience
+from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures, Ways
+from dumpfilter.spark_jobs.bandwidth.totals import ways_of
 
 _DIGITS = "0123456789"
-_SAME = {"name": "", "server_id": None, "cpu_seconds": 0.0}
+_SAME = {"name": "", "server_id": None}
 """Values in place of the figures in which equal slaves may differ."""
 
 
@@ -42,10 +44,14 @@ class Group:
         """The number of members."""
         return len(self.members)
 
-    @property
-    def saved(self) -> int:
-        """The bytes that each member's filter saves."""
-        return self.figures.no_filter.bytes - self.figures.master_side.bytes
+    def ways(self, audience: Audience) -> Ways:
+        """Return the bytes of each member in four ways, for readers of a kind."""
+        return ways_of(self.figures, audience)
+
+    def saved(self, audience: Audience) -> int:
+        """Return the bytes that each member's filter saves for readers of a kind."""
+        ways = self.ways(audience)
+        return ways.no_filter - ways.filter
 
 
 def groups_of(results: Results) -> list[Group]:
@@ -57,9 +63,11 @@ def groups_of(results: Results) -> list[Group]:
     return [Group(tuple(members)) for members in found.values()]
 
 
-def by_saving(groups: Sequence[Group]) -> list[Group]:
+def by_saving(groups: Sequence[Group], audience: Audience) -> list[Group]:
     """Return the groups with the largest saving of a member first, and groups to which nothing passes last."""
-    return sorted(groups, key=lambda group: (group.figures.nothing_passes, -group.saved, group.name))
+    return sorted(
+        groups, key=lambda group: (group.figures.nothing_passes, -group.saved(audience), group.name)
+    )
 
 
 def by_traffic(groups: Sequence[Group]) -> list[Group]:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
+from dumpfilter.report.audience import Audience
 from dumpfilter.report.html import environment, page_parts
 from dumpfilter.report.text import human_bytes, human_price
 from dumpfilter.spark_jobs.bandwidth.report import heat, plots
 from dumpfilter.spark_jobs.bandwidth.report.groups import Group, by_saving, groups_of
 from dumpfilter.spark_jobs.bandwidth.report.time_chart import MOST_CHOICES, time_chart
 from dumpfilter.spark_jobs.bandwidth.results import Month, Results, RuleSaving, TableFigures, Totals
-from dumpfilter.spark_jobs.bandwidth.totals import about_nothing, counted
+from dumpfilter.spark_jobs.bandwidth.totals import about_nothing, compression_name, counted, ways_of
 
 MOST_LINES = 2000
 """The largest number of lines that the page shows of a table. The job's JSON and Parquet files have all lines."""
+
+_MOST_NAMES = 6
+"""The most schemas or tables with a column in the tables of bytes over time."""
 
 _GIGABYTE = 1e9
 """The bytes of a gigabyte, as prices of traffic count them."""
@@ -23,14 +28,16 @@ _USUAL_PRICE = 0.09
 
 @dataclass(frozen=True)
 class _Way:
-    """One line of the report's summary, which compares ways to send the binlog (no filter, filters, compression)."""
+    """One line of a comparison of ways to send the binlog."""
 
     name: str
     note: str
     bytes: int
     colour: str
-    estimated: bool = False
-    at_most: bool = False
+    whole: int
+    """The bytes without filter and compression, to the same readers."""
+    mark: str = ""
+    """The sign before the bytes: ≈ for an estimate, ≤ for an upper bound."""
     gigabytes_a_month: float | None = None
 
 
@@ -61,8 +68,8 @@ def render_report(results: Results) -> str:
     A browser can open the page from ``file://`` without a network. The page fits light and dark colour schemes, paper,
     and screens from 400 pixels wide.
     """
-    slaves = [member for group in by_saving(groups_of(results)) for member in group.members]
-    totals = results.totals
+    audience, totals = results.audience, results.totals
+    slaves = [member for group in by_saving(groups_of(results), audience) for member in group.members]
     no_filter, master = totals.bytes.no_filter, totals.bytes.filter
     rules, zero = _rules(results)
     heat_map = heat.heat_map(results)
@@ -83,7 +90,10 @@ def render_report(results: Results) -> str:
         nothing_passes=nothing_passes,
         remarks=[remark for remark in results.remarks if remark not in nothing_passes],
         ways=_ways(results),
-        other_ways=_other_ways(results, no_filter),
+        other_ways=_other_ways(results),
+        is_for_replicas=audience is Audience.REPLICAS,
+        ways_of=partial(ways_of, audience=audience),
+        compression=compression_name(results),
         price=_USUAL_PRICE if price is None else price,
         peaks=_peaks(results),
         slaves=slaves,
@@ -95,16 +105,15 @@ def render_report(results: Results) -> str:
         rules=rules,
         zero=zero,
         some_without_rules=sum(not slave.rules for slave in slaves),
-        savings=plots.savings_bars(results),
+        savings=plots.savings_bars(results, MOST_LINES),
         table_bars=plots.tables_bars(results),
-        cost_bars=plots.cost_bars(results),
+        most_names=_MOST_NAMES,
         heat=heat_map,
         heat_limits=heat.limit_texts(heat_map) if heat_map else [],
         most_lines=MOST_LINES,
         most_choices=MOST_CHOICES,
         most_columns=heat.MOST_COLUMNS,
         most_rows=heat.MOST_ROWS,
-        most_groups=plots.MOST_GROUPS,
     )
 
 
@@ -117,25 +126,26 @@ def _who(totals: Totals) -> str:
 
 
 def _ways(results: Results) -> list[_Way]:
-    """Return the comparison of filtering, compression and both."""
-    totals = results.totals
-    month = totals.month
-
-    def way(name: str, note: str, key: str, colour: str, *, estimated: bool = False) -> _Way:
-        return _Way(
+    """Return the whole binlog, and the three ways to send less of it."""
+    totals, zstd = results.totals, f"zstd {compression_name(results)}"
+    ways = {
+        "no_filter": ("Neither", "the master sends the whole binlog", "whole-line", ""),
+        "filter": ("Filter on the master", "only the events that the filter passes", "master", ""),
+        "compression": ("Compression alone", f"the whole binlog, {zstd}", "whole-line", "≈ "),
+        "both": ("Filter and compression", f"the filtered stream, {zstd}", "compressed", "≈ "),
+    }
+    is_bound = results.audience is Audience.REPLICAS and totals.is_upper_bound
+    return [
+        _Way(
             name,
             note,
             getattr(totals.bytes, key),
             colour,
-            estimated,
-            gigabytes_a_month=_of_month(month, key),
+            totals.bytes.no_filter,
+            "≤ " if is_bound and key == "filter" else mark,
+            _of_month(totals.month, key),
         )
-
-    return [
-        way("Neither", "the master sends the whole binlog", "no_filter", "whole-line"),
-        way("Filter on the master", "only the events that the filter passes", "filter", "master"),
-        way("Compression", "the whole binlog as zstd", "compression", "whole-line", estimated=True),
-        way("Filter and compression", "the filtered stream as zstd", "both", "compressed", estimated=True),
+        for key, (name, note, colour, mark) in ways.items()
     ]
 
 
@@ -147,30 +157,43 @@ def _gigabytes(number: float) -> str:
     return f"{number:,.4g}" if number < 1000 else f"{number:,.0f}"
 
 
-def _other_ways(results: Results, no_filter: int) -> list[_Way]:
-    slaves = counted(results.slaves)
-    replicas = [slave.real_replica for slave in slaves if slave.real_replica is not None]
-    applied = human_bytes(sum(s.applied.bytes for s in slaves))
-    split = sum(s.split for s in slaves)
-    ways = [
-        _Way("Filter on the slave", f"the whole binlog; the slaves apply {applied}", no_filter, "whole-line"),
-        _Way("Split binlogs", "whole binlogs of the schemas that the slave needs", split, "split"),
-    ]
-    if len(replicas) == len(slaves):
-        is_upper_bound = any(one.is_upper_bound for one in replicas)
-        most = "at most " if is_upper_bound else ""
-        gtids = human_bytes(sum(one.bytes_gtid for one in replicas))
-        at_source = human_bytes(sum(one.bytes_from_source for one in replicas))
+def _other_ways(results: Results) -> list[_Way]:
+    """Return the filter for the other kind of readers, and two ways without a filter on the master."""
+    totals, slaves = results.totals, counted(results.slaves)
+    whole = totals.of_slaves.no_filter
+    applied = human_bytes(sum(one.applied.bytes for one in slaves))
+    ways = []
+    if results.audience is Audience.REPLICAS:
+        ways.append(
+            _Way(
+                "Filter on the master, dumpfilter's slaves",
+                "over gRPC, without stand-ins",
+                totals.of_slaves.filter,
+                "master",
+                whole,
+            )
+        )
+    elif totals.of_replicas is not None:
+        gtids = f"{'at most ' if totals.is_upper_bound else ''}{human_bytes(totals.stand_in_bytes)}"
         ways.append(
             _Way(
                 "Filter on the master, real replicas",
-                f"in MySQL's protocol, {most}{gtids} for GTIDs of dropped transactions; at the source {at_source}",
-                sum(one.bytes for one in replicas),
+                f"in MySQL's protocol, {gtids} of stand-ins for GTIDs",
+                totals.of_replicas.filter,
                 "replica",
-                at_most=is_upper_bound,
+                totals.of_replicas.no_filter,
+                "≤ " if totals.is_upper_bound else "",
             )
         )
-    return ways
+    return [
+        *ways,
+        _Way(
+            "Filter on the slave", f"the whole binlog; the slaves apply {applied}", whole, "whole-line", whole
+        ),
+        _Way(
+            "Split binlogs", "whole binlogs of the schemas that the slave needs", totals.split, "split", whole
+        ),
+    ]
 
 
 def _peaks(results: Results) -> tuple[float, float] | None:
@@ -201,7 +224,8 @@ def _tables(results: Results) -> list[_Table]:
 def _rules(results: Results) -> tuple[list[_Rule], float]:
     """Return all rules, the largest saving first, and the place of 0 in their bars as a part of the width."""
     found = [(group, rule) for group in groups_of(results) for rule in group.figures.rule_savings]
-    found.sort(key=lambda pair: (-pair[1].saving, pair[0].name, pair[1].rule))
+    # The savings of a misspelled rule that drops everything are no gain, and come last.
+    found.sort(key=lambda pair: (pair[0].figures.nothing_passes, -pair[1].saving, pair[0].name, pair[1].rule))
     low = min((rule.saving for _, rule in found), default=0)
     high = max((rule.saving for _, rule in found), default=0)
     low, high = min(low, 0), max(high, 0)

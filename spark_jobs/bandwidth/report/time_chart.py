@@ -57,13 +57,16 @@ def time_chart(results: Results) -> Chart | None:
         return made
 
     def choice(unfiltered: Json, filtered: Json, values: Sequence[Ints]) -> Json:
+        is_same = np.array_equal(values[0], values[1])
         marks = [
             mark
-            for column, colour in zip(values, ("whole-line", "master"), strict=True)
+            for column, colour in zip(
+                values[: 1 if is_same else None], ("whole-line", "master"), strict=False
+            )
             for mark in steps.peak(column, colour)
         ]
         return {
-            "lines": [unfiltered, filtered],
+            "lines": [unfiltered] if is_same else [unfiltered, filtered],
             "marks": marks,
             "segments": steps.segments,
             "width": steps.width,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
+from dumpfilter.report.audience import Audience
+from dumpfilter.report.periods import Division
 from dumpfilter.spark_jobs.bandwidth.results import (
     Figures,
-    MasterCost,
+    OverTime,
     Peak,
+    Period,
     RealReplica,
     Results,
     RuleSaving,
@@ -52,6 +56,8 @@ def _real_replica(whole: int, sent: int) -> RealReplica:
         bytes_gtid=dropped // 9,
         stand_ins=dropped // 900,
         bytes_from_source=whole + whole // 42,
+        compressed=int(sent * 0.42) + dropped // 8,
+        compressed_from_source=int(whole * 0.42),
     )
 
 
@@ -111,6 +117,31 @@ def _tables(names: list[tuple[str, str]], sizes: np.ndarray) -> list[TableFigure
     return sorted([*weighed, rest], key=lambda t: -t.bytes)
 
 
+def _over_time(
+    tables: list[TableFigures], starts: tuple[int, ...], series: list[int]
+) -> tuple[OverTime, ...]:
+    """Return the bytes of schemas and tables in four periods."""
+    sizes: dict[Division, Counter[str]] = {Division.SCHEMA: Counter(), Division.TABLE: Counter()}
+    for one in tables:
+        sizes[Division.SCHEMA][one.database or one.name] += one.bytes
+        sizes[Division.TABLE][one.name] += one.bytes
+    quarter = -(-len(starts) // 4)
+    parts = {starts[at]: sum(series[at : at + quarter]) for at in range(0, len(starts), quarter)}
+    whole = sum(series) or 1
+    return tuple(
+        OverTime(
+            by=by,
+            period_seconds=6 * 3600,
+            names=tuple(name for name, _ in of_names.most_common()),
+            periods=tuple(
+                Period(start=start, bytes={name: size * part // whole for name, size in of_names.items()})
+                for start, part in parts.items()
+            ),
+        )
+        for by, of_names in sizes.items()
+    )
+
+
 def _source(whole: int, seconds: int) -> SourceFigures:
     return SourceFigures(
         files=tuple(f"db1-bin.{i:06}" for i in range(812, 812 + max(1, whole >> 28))),
@@ -134,6 +165,7 @@ def made_results(
     rules: bool = True,
     troubles: bool = True,
     price: float | None = None,
+    audience: Audience = Audience.REPLICAS,
     seed: int = 1,
 ) -> Results:
     """Return results with a few busy tables and a long tail, days and nights, a burst, and slaves of one to a few
@@ -181,7 +213,7 @@ def made_results(
                 no_filter=_amount(whole),
                 applied=_amount(int(sent * 0.94)),
                 master_side=_amount(sent),
-                real_replica=None if number == 2 else _real_replica(whole, sent),
+                real_replica=_real_replica(whole, sent),
                 undecided_events=int(rng.integers(0, 50)),
                 compressed_no_filter=int(whole * 0.31),
                 compressed=int(sent * 0.31),
@@ -196,23 +228,19 @@ def made_results(
                 ),
                 tables=tuple(TableShare(table=t.name, bytes=t.bytes) for t in kept),
                 warnings=_SLAVE_WARNINGS if troubles else (),
-                cpu_seconds=0.05 + sent / 9e9,
             )
         )
     results = Results(
+        audience=audience,
         source=_source(whole, buckets * bucket),
         bucket_seconds=bucket,
         bucket_starts=starts,
         slaves=tuple(found),
-        totals=totals_of(found, 0),
+        totals=totals_of(found, 0, audience),
         measured_at=START + buckets * bucket,
         tables=tuple(weighed),
         series=Series(no_filter=tuple(unfiltered), slaves=series),
-        cost=MasterCost(
-            scan_seconds=whole / 1.4e9,
-            decide_seconds=sum(s.cpu_seconds for s in found),
-            unfiltered_seconds=slaves * whole / 6e9,
-        ),
+        over_time=_over_time(weighed, starts, unfiltered),
         skipped=_SKIPPED if troubles else (),
         warnings=_WARNINGS if troubles else (),
     )
@@ -274,14 +302,12 @@ def empty_results(slaves: int = 1) -> Results:
                 peak=None,
                 rule_savings=(),
                 tables=(),
-                cpu_seconds=0.0,
             )
             for name in names
         ),
-        totals=totals_of((), 0),
+        totals=totals_of((), 0, Audience.SLAVES),
         tables=(),
         series=Series(no_filter=(), slaves=dict.fromkeys(names, ())),
-        cost=MasterCost(scan_seconds=0.0, decide_seconds=0.0, unfiltered_seconds=0.0),
     )
 
 
@@ -321,6 +347,11 @@ def with_names(results: Results, names: list[str]) -> Results:
             rule["rule"] = name
         for part in one["tables"]:
             part["table"] = table.get(part["table"], part["table"])
+    for over in plain["over_time"]:
+        if over["by"] == "table":
+            over["names"] = [table.get(name, name) for name in over["names"]]
+            for period in over["periods"]:
+                period["bytes"] = {table.get(name, name): n for name, n in period["bytes"].items()}
     plain["series"]["slaves"] = {slave.get(k, k): v for k, v in plain["series"]["slaves"].items()}
     for one in plain["skipped"]:
         one["file"] = one["reason"] = names[0]

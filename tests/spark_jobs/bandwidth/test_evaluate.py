@@ -55,5 +55,5 @@ def test_statements_on_no_table_do_not_hide_a_broken_rule() -> None:
     assert found["broken"].master_side.transactions > 0
     assert [name for name, one in found.items() if one.nothing_passes] == ["broken"]
     assert results.totals.slaves_left_out == 1
-    assert results.totals.bytes.filter == found["shop"].master_side.bytes
+    assert results.totals.of_slaves.filter == found["shop"].master_side.bytes
     assert any(one.startswith("nothing-passes:") for one in found["broken"].warnings)

@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.errors import BinlogCorrupt, OptionError
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.convert import filter_to_proto, origin_to_proto
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.report.audience import Audience
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
@@ -35,7 +36,7 @@ from tests.spark_jobs.here import shuffled, split_here
 from tests.spark_jobs.walking import FILE_LEVEL, RECORDINGS
 from tests.strategies import MadeBinlog, binlogs, rules
 
-SMALL = BandwidthOptions(range_size=9000, block_size=5000, bucket_seconds=1)
+SMALL = BandwidthOptions(audience=Audience.SLAVES, range_size=9000, block_size=5000, bucket_seconds=1)
 
 CLASSIC, EFFECTIVE = FilterSemantics.CLASSIC, FilterSemantics.EFFECTIVE
 
@@ -181,6 +182,41 @@ def test_a_real_replica_gets_the_bytes_of_the_figure(name: str) -> None:
             assert figures.real_replica.bytes >= sum(sent), definition.name
 
 
+@pytest.mark.parametrize("name", ["oracle/mysql-row", "recordings/mysql-tagged", "oracle/mariadb-mixed"])
+def test_a_report_for_real_replicas_adds_up(name: str) -> None:
+    """Sums, series, peaks and savings of rules are bytes of MySQL's protocol, with stand-ins."""
+    found = bandwidth(RECORDINGS[name], SLAVES, shuffled, replace(SMALL, audience=None))
+    assert found.audience is Audience.REPLICAS
+    is_exact = found.source.family == "mysql"
+    for one in found.slaves:
+        real = one.real_replica
+        assert real is not None
+        assert sum(found.series.no_filter) == real.bytes_from_source
+        series = found.series.slaves[one.name]
+        assert sum(series) == pytest.approx(real.bytes, rel=0 if is_exact else 0.05)
+        assert one.peak is not None
+        assert one.peak.bytes == max(series)
+        for saving in one.rule_savings:
+            assert saving.saving == saving.bytes_without - real.bytes
+        assert real.compressed <= real.bytes
+        assert real.compressed_from_source <= real.bytes_from_source
+    replicas = [one.real_replica for one in found.slaves if not one.nothing_passes]
+    assert found.totals.bytes == found.totals.of_replicas
+    assert found.totals.bytes.filter == sum(one.bytes for one in replicas if one is not None)
+    slaves = measured(name).totals
+    assert slaves.bytes == slaves.of_slaves == found.totals.of_slaves
+    assert slaves.of_replicas == found.totals.of_replicas
+
+
+def test_without_gtids_the_report_is_for_slaves() -> None:
+    no_gtids = RECORDINGS["recordings/mysql57-no-gtid"]
+    found = bandwidth(no_gtids, SLAVES, shuffled)
+    assert found.audience is Audience.SLAVES
+    assert any("The binlogs have no GTIDs" in remark for remark in found.remarks)
+    with pytest.raises(OptionError, match="use --for slaves"):
+        bandwidth(no_gtids, SLAVES, shuffled, BandwidthOptions(audience=Audience.REPLICAS))
+
+
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_the_figures_add_up(name: str) -> None:
     found = measured(name)
@@ -239,7 +275,8 @@ def test_made(made: MadeBinlog, given_rules: list[list[object]], range_size: int
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "made.000001"
         source.write_bytes(made.data)
-        found = bandwidth(source, slaves, shuffled, BandwidthOptions(range_size=range_size, block_size=700))
+        options = BandwidthOptions(range_size=range_size, block_size=700, audience=Audience.SLAVES)
+        found = bandwidth(source, slaves, shuffled, options)
         check_sums(found)
         server = MasterServer(BinlogStore([source]))
         server.start()
@@ -256,12 +293,16 @@ def test_made(made: MadeBinlog, given_rules: list[list[object]], range_size: int
 def test_the_same_whatever_the_ranges(name: str) -> None:
     def figures(options: BandwidthOptions) -> list[SlaveFigures]:
         found = bandwidth(RECORDINGS[name], SLAVES, shuffled, options)
-        measured = {"cpu_seconds", "compressed", "compressed_no_filter"}
-        if found.source.family == "mariadb":
-            measured.add("real_replica")
-        return [one.model_copy(update=dict.fromkeys(measured, 0)) for one in found.slaves]
+        return [one.model_copy(update=without_estimates(one)) for one in found.slaves]
 
-    assert figures(SMALL) == figures(BandwidthOptions(bucket_seconds=1))
+    def without_estimates(one: SlaveFigures) -> dict[str, object]:
+        real = one.real_replica
+        if real is not None:
+            real = real.model_copy(update={"compressed": 0, "compressed_from_source": 0})
+        is_bound = real is not None and real.is_upper_bound
+        return {"compressed": 0, "compressed_no_filter": 0, "real_replica": None if is_bound else real}
+
+    assert figures(SMALL) == figures(BandwidthOptions(bucket_seconds=1, audience=Audience.SLAVES))
     assert figures(SMALL) == figures(replace(SMALL, most_units=0))
 
 

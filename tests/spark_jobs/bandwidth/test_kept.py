@@ -21,7 +21,7 @@ from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth, evaluate_slaves, measure_and_evaluate
 from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, read_measurements, write_measurements
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions, MeasuredSet, measure_changes
-from dumpfilter.spark_jobs.bandwidth.results import MasterCost, Results
+from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
 from dumpfilter.spark_jobs.engines.runner import run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.spark_jobs.walking import RECORDINGS
@@ -44,19 +44,26 @@ def refuse(*_: object, **__: object) -> list[object]:
 
 
 def exact(results: Results, *, estimates: bool = True) -> Results:
-    """Return the results without what a clock measured, and without estimates of compression unless they are wanted."""
-    blank: dict[str, object] = {"cpu_seconds": 0.0, "month": None}
+    """Return the results without the time of the run, and without estimates of compression unless they are wanted."""
+    blank: dict[str, object] = {"month": None}
     if not estimates:
         blank |= {"compressed": 0, "compressed_no_filter": 0}
     return results.model_copy(
         update={
-            "slaves": tuple(one.model_copy(update=blank) for one in results.slaves),
-            "cost": MasterCost(scan_seconds=0, decide_seconds=0, unfiltered_seconds=0),
+            "slaves": tuple(without_estimates(one, blank, estimates=estimates) for one in results.slaves),
             "measured_at": 0,
             "totals": None,
             "remarks": (),
         }
     )
+
+
+def without_estimates(one: SlaveFigures, blank: dict[str, object], *, estimates: bool) -> SlaveFigures:
+    """Return a slave's figures without the blank ones and, unless they are wanted, without estimates for replicas."""
+    real = one.real_replica
+    if real is not None and not estimates:
+        real = real.model_copy(update={"compressed": 0, "compressed_from_source": 0})
+    return one.model_copy(update={**blank, "real_replica": real})
 
 
 def written_and_read(measured: MeasuredSet) -> MeasuredSet:

@@ -1,45 +1,38 @@
-"""The measured times are those of warm code, as on a master that runs."""
+"""The samples from which the bytes of compressed streams are estimated."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import Counter
-from typing import Any
+from pathlib import Path
 
 import pytest
+import zstandard
 
-from dumpfilter.dump.thread import DumpThread
-from dumpfilter.filter import Filter
-from dumpfilter.spark_jobs.bandwidth.measure import MeasureRanges
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.spark_jobs.bandwidth.measure import CHUNK, LEVEL, MeasureRanges
 from dumpfilter.spark_jobs.ranges.range_index import index_file, ranges_of
-from tests.support import DATA
-
-_COMPILATION = 1000.0
-"""The CPU seconds of each thread's first call, on the clock of the test."""
+from dumpfilter.workload.generate import generate
 
 
-def test_a_threads_first_calls_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    path = DATA / "oracle" / "mysql-row" / "bin.000001"
-    index = index_file(0, str(path), last=True, range_size=4000)
-    ranges = ranges_of([index])
-    assert len(ranges) > 1
-    compiled: Counter[int] = Counter()
-    plan = DumpThread.plan
-
-    def slow_at_first(self: DumpThread, segment: Any) -> Any:
-        compiled[threading.get_ident()] = 1
-        return plan(self, segment)
-
-    monkeypatch.setattr(DumpThread, "plan", slow_at_first)
-    monkeypatch.setattr(time, "thread_time", lambda: _COMPILATION * compiled[threading.get_ident()])
-    measure = MeasureRanges("job", (index,), ((Filter.from_options(["--replicate-do-db=shop"]), None),), 1, 1)
-    found: list[Any] = []
-    # Another thread has not run before, unlike that of the tests.
-    thread = threading.Thread(target=lambda: found.append(measure(ranges)[0].timing))
-    thread.start()
-    thread.join()
-    (timing,) = found
-    assert timing.plain_events > 0
-    assert timing.decide_events > 0
-    assert (timing.plain_seconds, timing.decide_seconds, timing.render_seconds) == (0, 0, 0)
+def test_transactions_alone_compress_worse_than_blocks(tmp_path: Path) -> None:
+    made = generate(tmp_path, 1 << 19)
+    index = index_file(0, str(made.files[0]), last=True, range_size=1 << 30)
+    measured = MeasureRanges("job", (index,), (), 1)(ranges_of([index]))[0]
+    raw, compressed = measured.transactions
+    assert 0.9 * CHUNK < raw <= CHUNK
+    compressor = zstandard.ZstdCompressor(level=LEVEL)
+    data = made.files[0].read_bytes()
+    expected = 0
+    for _, segment in BinlogSet.open(made.index).segments(Subjects(), SourceNumbers()):
+        ends = [*segment.offset[segment.txn_event[1:-1]].tolist(), segment.end]
+        begin = segment.start
+        for end in ends:
+            if end - segment.start <= CHUNK:
+                expected += len(compressor.compress(data[begin:end]))
+            begin = end
+        break
+    # A compressed transaction has a Gtid event and the head of its Transaction_payload event, too.
+    assert expected < compressed < raw
+    assert measured.transaction_factor == pytest.approx(compressed / raw / measured.ratio())
+    assert measured.transaction_factor > 1.1

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.printable import visible
+from dumpfilter.report.audience import Audience
 from dumpfilter.report.text import human_rate
 from dumpfilter.spark_jobs.bandwidth.report import render_report
 from dumpfilter.spark_jobs.bandwidth.report.plots import savings_bars
@@ -56,14 +57,29 @@ def test_names_are_only_text(names: list[str]) -> None:
     assert all(visible(name) in shown for name in names[:3])
 
 
-def test_real_replicas_are_a_way_if_all_have_a_figure() -> None:
-    results = CASES["one"]
-    (slave,) = results.slaves
-    assert slave.real_replica is not None
-    shown = f'<data value="{slave.real_replica.bytes}"'
-    assert f'<span class="figure">{shown}' in render_report(results)
-    without = results.model_copy(update={"slaves": (slave.model_copy(update={"real_replica": None}),)})
-    assert shown not in render_report(without)
+def test_the_other_readers_are_another_way() -> None:
+    """The page leads with the readers whom the report is for. The others are among the other ways, if they can be."""
+    for audience in Audience:
+        results = made_results(slaves=3, tables=4, hours=0.2, audience=audience)
+        page = render_report(results)
+        first, others = page.split("<summary>Other ways</summary>")
+        replicas, slaves = results.totals.of_replicas, results.totals.of_slaves
+        assert replicas is not None
+        lead, other = (replicas, slaves) if audience is Audience.REPLICAS else (slaves, replicas)
+        assert f'<span class="figure"><data value="{lead.filter}"' in first
+        assert f'<span class="figure"><data value="{other.filter}"' in others
+    without = tuple(one.model_copy(update={"real_replica": None}) for one in results.slaves)
+    made = with_totals(results.model_copy(update={"slaves": without, "audience": Audience.SLAVES}))
+    assert "Filter on the master, real replicas" not in render_report(made)
+
+
+def test_three_ways_side_by_side() -> None:
+    page = render_report(CASES["usual"])
+    first, _ = page.split("<summary>Other ways</summary>")
+    assert first.count('<li><span class="name">') == 3
+    savings = page.split('<section id="slaves">')[1].split('<ul class="bars"')[0]
+    assert savings.count("<li>") == 3
+    assert "CPU" not in page
 
 
 def test_upper_bounds_are_marked() -> None:
@@ -73,18 +89,36 @@ def test_upper_bounds_are_marked() -> None:
     shown = f'<span class="figure">≤ <data value="{slave.real_replica.bytes}"'
     bound = slave.real_replica.model_copy(update={"is_upper_bound": True})
     bounded = (slave.model_copy(update={"real_replica": bound}),)
-    page = render_report(results.model_copy(update={"slaves": bounded}))
+    page = render_report(with_totals(results.model_copy(update={"slaves": bounded})))
     assert shown in page
-    assert ", at most " in page
-    # MariaDB's figures are exact for a replica without stand-ins.
-    of_mariadb = results.source.model_copy(update={"family": "mariadb"})
-    assert shown not in render_report(results.model_copy(update={"source": of_mariadb}))
+    assert "at most " in page
+    assert shown not in render_report(results)
+
+
+def test_a_misspelt_slave_does_not_lead_the_rules() -> None:
+    results = with_a_broken_rule()
+    broken = results.slaves[0]
+    rules = render_report(results).split('<section id="rules">')[1].split("</section>")[0]
+    names = re.findall(r'<th scope="row"><bdi>(.*?)</bdi>', rules)
+    assert broken.rule_savings
+    assert names[-len(broken.rule_savings) :] == [broken.name] * len(broken.rule_savings)
+    assert names[0] != broken.name
+
+
+def test_bytes_over_time() -> None:
+    results = CASES["usual"]
+    page = render_report(results).split('<section id="time">')[1].split("</section>")[0]
+    for over in results.over_time:
+        part = page.split(f"by {over.by.value} over time</summary>")[1].split("</details>")[0]
+        assert part.count("<tr>") == 1 + len(over.periods)
+        for period in over.periods:
+            assert f'<data value="{sum(period.bytes.values())}"' in part
+            assert f'<data value="{period.bytes[over.names[0]]}"' in part
 
 
 def test_headline() -> None:
     results = CASES["usual"]
-    whole = sum(s.no_filter.bytes for s in results.slaves)
-    sent = sum(s.master_side.bytes for s in results.slaves)
+    whole, sent = results.totals.bytes.no_filter, results.totals.bytes.filter
     page = render_report(results)
     tiles = re.findall(r'<dd><data value="(\d+)"', page)
     assert tiles == [str(whole), str(sent)]
@@ -94,8 +128,8 @@ def test_headline() -> None:
     for slave in results.slaves:
         assert f"{slave.master_side.bytes:,}</td>" in page
         if slave.real_replica:
-            for size in vars(slave.real_replica).values():
-                assert f"{size:,}</td>" in page or size == slave.real_replica.stand_ins
+            for name in ("bytes", "bytes_gtid", "bytes_from_source"):
+                assert f"{getattr(slave.real_replica, name):,}</td>" in page
     for table in results.tables:
         assert f"{table.bytes:,}</td>" in page
 
@@ -121,7 +155,7 @@ def with_a_broken_rule() -> Results:
 def test_a_slave_to_which_nothing_passes_is_no_success() -> None:
     results = with_a_broken_rule()
     broken, *_ = results.slaves
-    bars = savings_bars(results)
+    bars = savings_bars(results, 9)
     assert bars is not None
     assert [row.name for row in bars.rows][-1] == broken.name
     assert bars.rows[-1].text == "nothing passes"
@@ -150,7 +184,7 @@ def test_sums_leave_out_a_slave_to_which_nothing_passes() -> None:
         for one in (results, alone)
     )
     assert ours == theirs
-    assert "Together, the other 2 slaves are sent" in render_report(results)
+    assert "Together, the other 2 real replicas are sent" in render_report(results)
     assert (results.totals.slaves, results.totals.slaves_left_out) == (2, 1)
     assert results.totals.model_copy(update={"slaves_left_out": 0}) == alone.totals
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def test_draws_everything_at_any_width(visit: Visitor, name: str) -> None:
     for width in (1280, 400):
         opened = visit(name, width)
         figures = opened.page.locator(".plot, .bars").all()
-        assert len(figures) == (0 if name in ("empty", "no slaves") else 4)
+        assert len(figures) == (0 if name in ("empty", "no slaves") else 3)
         assert opened.page.locator(".heat").count() == bool(figures)
         assert opened.overflow() <= 0
         for figure in figures:
@@ -157,6 +158,29 @@ def test_paper_is_light_and_the_screen_is_as_before(visit: Visitor) -> None:
     assert on_paper[1:] == light[1:]
     assert _colours(page) == dark
     assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("name", ["usual", "many", "one", "hostile"])
+def test_times_on_the_axis_do_not_overlap(visit: Visitor, name: str) -> None:
+    for width in (1280, 700, 400):
+        page = visit(name, width).page
+        boxes = page.locator("#plot-time text.xtick").evaluate_all(
+            "all => all.map((one) => { const b = one.getBoundingClientRect(); return [b.top, b.left, b.right]; })"
+        )
+        assert boxes
+        for (top, _, right), (next_top, left, _) in pairwise(sorted(boxes)):
+            assert abs(top - next_top) > 1 or left >= right
+
+
+def test_the_legend_has_an_entry_for_each_curve(visit: Visitor) -> None:
+    """A slave without rules has one curve, since its filter drops nothing."""
+    for name in ("usual", "one"):
+        page = visit(name).page
+        curves = page.locator("#plot-time .line").count()
+        assert (
+            page.locator("[data-legend=time] li:visible").count() == curves == (2 if name == "usual" else 1)
+        )
+    assert page.locator("[data-legend=time] .same").is_visible()
 
 
 def _luminance(colour: str) -> float:

@@ -28,7 +28,7 @@ def test_all_ways_and_totals_at_80_columns() -> None:
     lines = printed(results)
     heads = [line.split() for line in lines if line.startswith("slave")]
     assert heads == [
-        ["slave", "no", "filter", "filter", "saved", "~", "zstd", "~", "both", "split", "replica"],
+        ["slave", "no", "filter", "filter", "saved", "~", "zstd", "~", "both"],
         ["slave", "no", "filter", "filter", "~", "zstd", "~", "both"],
     ]
     assert sum(line.startswith("all 3 ") for line in lines) == 2
@@ -59,13 +59,31 @@ def test_figures_of_mariadb_are_upper_bounds() -> None:
     results = made_results(slaves=1, hours=2, rules=True, troubles=False)
     (slave,) = results.slaves
     assert slave.real_replica is not None
-    assert not any("≤" in line for line in printed(results))
+    assert not any("at most" in line for line in printed(results))
+    assert any("bytes for real replicas" in line for line in printed(results))
     bound = slave.model_copy(
         update={"real_replica": slave.real_replica.model_copy(update={"is_upper_bound": True})}
     )
     made = with_totals(results.model_copy(update={"slaves": (bound,)}))
-    assert made.totals.real_replica_is_upper_bound
-    assert any(line.endswith(f"≤ {human_bytes(slave.real_replica.bytes)}") for line in printed(made))
+    assert made.totals.is_upper_bound
+    assert any("bytes for real replicas, at most" in line for line in printed(made))
+    assert "saves at least" in " ".join(printed(made))
+
+
+def test_many_slaves_are_sorted_and_cut() -> None:
+    """The largest savings come first, one line a slave, and a line tells how many are left out."""
+    results = CASES["many"]
+    lines = printed(results)
+    at = next(k for k, line in enumerate(lines) if line.startswith("───"))
+    rows = [line.split() for line in lines[at + 1 : at + 21]]
+    savings = [float(row[-6]) for row in rows]
+    assert all(row[-5] == "%" for row in rows)
+    assert savings == sorted(savings, reverse=True)
+    assert lines[at + 21].startswith("all 100 ")
+    assert "… and 80 more rows (--top 100 shows all)" in lines
+    out = io.StringIO()
+    print_results(results, Console(file=out, width=WIDTH), top=100)
+    assert all(any(slave.name in line for line in out.getvalue().splitlines()) for slave in results.slaves)
 
 
 def test_one_slave_has_no_row_of_totals() -> None:
@@ -78,7 +96,10 @@ def test_the_row_of_sums_leaves_out_a_slave_to_which_nothing_passes() -> None:
     broken = first.model_copy(update={"nothing_passes": True})
     made = with_totals(results.model_copy(update={"slaves": (broken, *others)}))
     (row, of_month) = [line for line in printed(made) if line.startswith("4 of 5 ")]
-    assert human_bytes(sum(one.no_filter.bytes for one in others)) in row
+    assert human_bytes(made.totals.bytes.no_filter) in row
+    assert made.totals.bytes.no_filter == sum(
+        one.real_replica.bytes_from_source for one in others if one.real_replica
+    )
     assert made.totals.month is not None
     assert human_gigabytes(made.totals.month.bytes.filter) in of_month
 
