@@ -126,6 +126,8 @@ class Step:
     """The chunks as messages, or as plans from which messages can be made."""
     after: DumpPlace
     reach: Reach
+    before: DumpPlace
+    """The place from which the step leads."""
 
 
 First = tuple[Segment, DumpThread, "list[ChunkPlan] | DumpfilterError"]
@@ -179,14 +181,30 @@ def _placed(
     end, resume = plans[-1].end, plans[-1].resume
     reach = Reach()
     reach.add(segment, place.position)
-    return Step(pieces, replace(place, thread=thread, end=end, resume=resume, told=None), reach)
+    after = replace(place, thread=thread, end=end, resume=resume, told=None)
+    return Step(pieces, after, reach, place)
+
+
+def place_after(store: BinlogStore, step: Step, piece: PlacedPlan) -> DumpPlace | None:
+    """Return the place after a chunk of a step, or None if a dump cannot go on there with other chunks.
+
+    A dump can do so between two transactions.
+    """
+    place, plan = step.before, piece.plan
+    segment = store.segment_of(place.source, place.position)
+    number = None if segment is None or plan.end != plan.resume else segment.transaction_at(plan.end)
+    if segment is None or not number:
+        return None
+    thread = place.thread.fork()
+    thread.plan(segment.before(number))
+    return replace(place, thread=thread, end=plan.end, resume=plan.resume, told=None)
 
 
 def step_to_file(place: DumpPlace, source: IndexedFile) -> Step:
     """Return the step from the end of a file to the beginning of the next file."""
     after = place_in(source, place.thread.fork(), encoding=place.encoding)
     pieces = [*place.encoding.end_of_file(place), place.encoding.announcement(after, place.source)]
-    return Step(pieces, after, Reach())
+    return Step(pieces, after, Reach(), place)
 
 
 def place_in(

@@ -20,10 +20,11 @@ from dumpfilter.master.writer_positions import (
     told_place,
 )
 from dumpfilter.stream.gaps import gaps_to_proto
+from dumpfilter.stream.pace import LEAST
 from dumpfilter.stream.proof import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-_LEAST_SPLIT = 1 << 16
+_LEAST_SPLIT = LEAST
 """The size up to which events stay in one message even if the slave asked for smaller messages, bytes."""
 
 _COUNTS = tuple(field.name for field in pb.Counts.DESCRIPTOR.fields)
@@ -71,6 +72,15 @@ def position_chunk(
     return chunk.SerializeToString()
 
 
+def kept_chunk(announcement: bytes, piece: GrpcPlan, kept: int) -> bytes:
+    """Return the announcement of a dump that leaves out the first ``kept`` bytes, and goes on inside ``piece``."""
+    chunk = pb.Chunk.FromString(announcement)
+    chunk.end_position = piece.told_positions.before
+    chunk.kept_bytes = kept
+    chunk.crc32 = chunk_crc32(chunk)
+    return chunk.SerializeToString()
+
+
 @dataclass(eq=False, slots=True)
 class GrpcPlan(PlacedPlan):
     """A plan that becomes chunks of the gRPC stream."""
@@ -85,20 +95,28 @@ class GrpcPlan(PlacedPlan):
             return self.plan.file, self.plan.end
         return self.positions.file, self.positions.end
 
-    def messages(self, chunk_size: int) -> Iterator[bytes]:
-        """Yield the chunk as a message.
+    @property
+    def told_positions(self) -> ToldPositions:
+        """The positions of the chunk as slaves know them."""
+        return self.positions or own_positions(self.plan, self.end, self.resume)
+
+    def messages(self, chunk_size: int, skipped: int = 0) -> Iterator[bytes]:
+        """Yield the chunk as a message, without its first ``skipped`` bytes of events.
 
         A plan with far more bytes than ``chunk_size``, for example one large event, becomes several messages.
         """
         plan, key_of = self.plan, self.key_of
-        told = self.positions or own_positions(plan, self.end, self.resume)
+        told = self.told_positions
         gaps = plan.gaps if self.positions is None else plan.gaps.with_ends(told.gap_ends)
         events = self.events() if plan.size else b""
         self.note_commit_time(events)
-        most = max(2 * chunk_size, _LEAST_SPLIT)
-        size = chunk_size if len(events) > most else max(len(events), 1)
+        size = max(chunk_size, _LEAST_SPLIT)
+        if len(events) <= 2 * size:
+            size = max(len(events), 1)
         before = told.before
-        for begin in range(0, max(len(events), 1), size):
+        # A slave that has kept bytes was told no gap among them.
+        gaps = gaps.not_before(skipped)
+        for begin in range(skipped, max(len(events), skipped + 1), size):
             piece = events[begin : begin + size]
             is_last = begin + size >= len(events)
             # The slave saves GTIDs together with a resume point, the position at which it continues after a restart.

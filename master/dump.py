@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -19,11 +20,12 @@ from dumpfilter.master.advance import (
     Encoding,
     Reach,
     Step,
+    place_after,
     place_in,
     step_from,
 )
 from dumpfilter.master.ahead import Wanted, check_gtids
-from dumpfilter.master.chunks import GrpcEncoding
+from dumpfilter.master.chunks import GrpcEncoding, GrpcPlan, kept_chunk
 from dumpfilter.master.drain import Drains
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.indexed_file import IndexedFile
@@ -32,8 +34,19 @@ from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
 from dumpfilter.options.defaults import HEARTBEAT_PERIOD
+from dumpfilter.stream.pace import Pace
 
 log = structlog.get_logger("dumpfilter.master")
+
+
+class Kept(NamedTuple):
+    """The bytes of events after the start position that a slave has kept, from a transaction whose end it lacks."""
+
+    size: int = 0
+    crc32: int = 0
+
+
+NOTHING_KEPT = Kept()
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,10 @@ class DumpOptions:
     """Whether the dump ends at the end of the newest binlog file, instead of waiting for new events."""
     chunk_size: int = 0
     """The size of the chunks (messages with events) that the slave wants, bytes; 0 for the master's default."""
+    line_rate: int = 0
+    """The bytes that the slave's line surely carries in a second; 0 if that is not known."""
+    kept: Kept = NOTHING_KEPT
+    """The events that the slave need not get again."""
     heartbeat_period: float = 0.0
     """The time between heartbeats while the master has nothing to send, seconds; 0 for the master's default."""
     filter_version: int = 0
@@ -102,6 +119,17 @@ class OwnExclusion:
         return replace(place, thread=place.thread.leaving_out(None, self.shared_origin))
 
 
+class _KeptUntil(NamedTuple):
+    """The place inside a step up to which the slave has kept the events."""
+
+    step: Step
+    number: int
+    """The index of the piece."""
+    piece: GrpcPlan
+    skipped: int
+    """The bytes of the piece's events that the slave has kept."""
+
+
 class Dump:
     """One binlog dump for one slave, from creation to end. :meth:`messages` yields the messages for the slave."""
 
@@ -123,7 +151,10 @@ class Dump:
         self._unknown_domains = start.unknown_domains
         self._drains = drains or Drains()
         self._once = options.once
-        self.chunk_size = options.chunk_size or DEFAULT_CHUNK_SIZE
+        self._pace = Pace(options.chunk_size or DEFAULT_CHUNK_SIZE, options.line_rate or None)
+        self._kept = options.kept
+        self._is_sized = options.encoding is None
+        """Whether the line decides the size of the messages. The messages of a real replica are single events."""
         self._heartbeat_period = options.heartbeat_period or HEARTBEAT_PERIOD
         self._signal = reader.signal()
         self._number = register.begin_dump(slave, self._signal.set)
@@ -141,6 +172,9 @@ class Dump:
         self._encoding = options.encoding or GrpcEncoding()
         self.reached = Reached(*self._from, is_boundary=True)
         """The place up to which the message that was yielded last covers the binlog."""
+        self._left: DumpPlace | None = None
+        """The place inside the last step at which the dump left the step, because the line has another rate. None: the
+        dump took the whole step."""
         self._is_private = False
         """Whether the dump thread leaves out this slave's own transactions, because a filter waits for its use."""
         self._sent_at = 0.0
@@ -152,7 +186,7 @@ class Dump:
         return DumpThread(
             change.flags,
             self._store.sources,
-            chunk_size=self.chunk_size,
+            chunk_size=self._pace.size,
             origin=self._own.shared_origin,
             other_filters_before=self._other_filters_before,
             filter_version=change.slave_version,
@@ -198,21 +232,31 @@ class Dump:
     async def _messages(self) -> AsyncIterator[bytes]:
         # The start position is checked before the first chunk, so that an unusable position fails the request at once.
         place = await self._enter(*self._from, self._told)
-        yield self._announce(place, None)
+        kept = await self._find_kept(place) if self._kept.size and self._told is None else None
+        announcement = self._announce(place, None)
+        yield announcement if kept is None else kept_chunk(announcement, kept.piece, self._kept.size)
         while self.active:
-            if not place.thread.in_transaction:
+            if kept is None and not place.thread.in_transaction:
                 self._drains.check(self._slave)
-            if self._changed:
+            if kept is None and self._changed:
                 before = place.source
                 went_back, place = await self._take_up_change(place)
                 if went_back:
                     yield self._announce(place, before)
-            step = await self._step(place)
+            self._pace.hear(self._slave.line_rate)
+            if kept is None and self._is_sized and place.thread.chunk_size != self._pace.size:
+                thread = place.thread.with_chunk_size(self._pace.size)
+                place = self._reader.known(replace(place, thread=thread))
+            step = await self._step(place) if kept is None else kept.step
             if step is not None:
                 await self._check_new_domains(step)
-                async for message in self._of_step(step):
+                async for message in self._of_step(step, kept):
                     yield message
+                kept = None
                 if self._changed and self._goes_back:
+                    continue
+                if self._left is not None:
+                    place = self._left
                     continue
                 is_new_file = step.after.source is not place.source
                 place = step.after
@@ -278,6 +322,10 @@ class Dump:
             is_over = self._is_drained or self._store.ended() is not None
             patience = 0 if is_over else max(self._heartbeat_in, 0)
             step = await self._reader.step(place, patience, self._signal)
+        return await self._without_own(place, step)
+
+    async def _without_own(self, place: DumpPlace, step: Step | None) -> Step | None:
+        """Return a step from a place without the transactions that this slave alone leaves out."""
         if step is None or not self._own.touches(step.reach):
             return step
         own = self._own.own(place)
@@ -285,6 +333,30 @@ class Dump:
         if step is not None:
             step.after = self._reader.known(self._own.shared(step.after))
         return step
+
+    async def _find_kept(self, place: DumpPlace) -> _KeptUntil | None:
+        """Return the end of the bytes that the slave has kept, or None if the dump would send other bytes.
+
+        The dump also sends everything if transactions end among the bytes, since the slave would miss their GTIDs.
+        """
+        left, crc = self._kept.size, 0
+        while True:
+            step = await self._without_own(place, await self._reader.step(place, 0, self._signal))
+            if step is None:
+                return None
+            for number, piece in enumerate(step.pieces):
+                if not isinstance(piece, GrpcPlan):
+                    return None
+                events = await self._reader.call(piece.events) if piece.plan.size else memoryview(b"")
+                skipped = min(len(events), left)
+                crc = zlib.crc32(events[:skipped], crc)
+                left -= skipped
+                if not left:
+                    is_equal = crc == self._kept.crc32 and not 0 < piece.plan.resume_bytes <= skipped
+                    return _KeptUntil(step, number, piece, skipped) if is_equal else None
+                if ends_transaction(piece.plan) or len(piece.plan.completed):
+                    return None
+            place = step.after
 
     async def _check_goes_on(self, place: DumpPlace) -> None:
         """Raise the store's error at the end of a binlog to which nothing will ever be added."""
@@ -304,29 +376,49 @@ class Dump:
             wanted = Wanted(gtids)
             await self._reader.call(lambda: check_gtids(wanted, self._store.logged() or Logged(), ""))
 
-    async def _of_step(self, step: Step) -> AsyncIterator[bytes]:
-        """Yield the messages of a step, up to a change of filter with which the dump goes back."""
-        for number, piece in enumerate(step.pieces, 1):
+    async def _of_step(self, step: Step, kept: _KeptUntil | None) -> AsyncIterator[bytes]:
+        """Yield the messages of a step, up to a change of filter with which the dump goes back.
+
+        After a change of the line's rate the dump leaves the step at the next boundary, which ``_left`` then holds.
+        """
+        self._left = None
+        chunk_size = step.before.thread.chunk_size
+        first = 0 if kept is None else kept.number
+        for number, piece in enumerate(step.pieces[first:], first + 1):
             if isinstance(piece, bytes):
                 told = self._encoding.told(step.after)
                 self.reached = Reached(*told, is_boundary=True, is_beginning=True)
                 yield piece
                 continue
-            messages = await self._reader.messages(piece, self.chunk_size)
+            if kept is not None and piece is kept.piece:
+                begin = kept.skipped
+                messages: Sequence[bytes] = await self._reader.call(
+                    lambda rest=kept.piece, begin=begin: tuple(rest.messages(chunk_size, begin))  # type: ignore[misc]
+                )
+            else:
+                messages = await self._reader.messages(piece, chunk_size)
             # While gRPC sends this chunk, the next one is read.
             following = step.pieces[number] if number < len(step.pieces) else step.after
             if piece.plan.size and not isinstance(following, bytes):
-                self._reader.prepare(following, self.chunk_size)
+                self._reader.prepare(following, chunk_size)
             MEASURED.send_delay.observe_since(piece.committed_at)
             self._progress(piece.plan, piece.counts)
             self.reached = Reached(*piece.told, piece.plan.end == piece.plan.resume)
             for message in messages:
+                begun = time.monotonic()
                 yield message
-            self._sent_at = time.monotonic()
+                self._sent_at = time.monotonic()
+                self._pace.wrote(len(message), begun, self._sent_at)
+            self._pace.hear(self._slave.line_rate)
             if ends_transaction(piece.plan):
                 self._drains.check(self._slave)
             if self._changed and self._goes_back:
                 return
+            if self._is_sized and self._pace.size != chunk_size and number < len(step.pieces):
+                left = await self._reader.call(lambda piece=piece: place_after(self._store, step, piece))  # type: ignore[misc]
+                if left is not None:
+                    self._left = left if self._is_private else self._reader.known(self._own.shared(left))
+                    return
 
     def _progress(self, plan: ChunkPlan, counts: Counts) -> None:
         self._register.progress(self._slave, plan.file, plan.end, counts)

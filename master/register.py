@@ -164,6 +164,8 @@ class RegisteredSlave:
     """
     registered_at: float = field(default_factory=time.time)
     last_seen_at: float = field(default_factory=time.time)
+    line_rate: int = 0
+    """The bytes per second that the slave's line surely carries, as the slave last told; 0 if it told nothing."""
     dump: int = 0
     """The number of the dump that is sending events to the slave; 0 when no dump is running."""
     notify: Callable[[], None] = field(default=_nobody, repr=False)

@@ -326,6 +326,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     async def Alive(self, request: pb.AliveRequest, context: Context) -> pb.AliveResponse:
         """Answer a slave's sign of life, which the gate has noted as it notes every call of a slave."""
+        try:
+            self.register.get(request.slave_id).line_rate = request.line_rate
+        except NotRegistered as error:
+            await abort(context, error)
         return pb.AliveResponse()
 
     async def ListSlaves(self, request: pb.ListSlavesRequest, context: Context) -> pb.ListSlavesResponse:
@@ -431,6 +435,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         options = dumps.DumpOptions(
             once=request.once,
             chunk_size=request.chunk_size and max(request.chunk_size, self.limits.min_chunk_size),
+            line_rate=request.line_rate,
+            kept=dumps.Kept(request.kept_bytes, request.kept_crc32),
             heartbeat_period=request.heartbeat_period_ms
             and max(request.heartbeat_period_ms / 1000, self.limits.min_heartbeat_period),
             filter_version=request.filter_version,

@@ -268,7 +268,7 @@ class SharedReader:
         try:
             step = step_from(self.store, place, first)
             if step is not None:
-                self._make_small(step)
+                self._make_small(step, place.thread.chunk_size)
             return step
         except Exception as error:
             # The dumps that wait for the step raise the error, even one that nobody foresaw.
@@ -309,11 +309,11 @@ class SharedReader:
         firsts = zip(group, ((segment, *each) for each in zip(threads, plans, strict=True)), strict=True)
         return group, dict(firsts)
 
-    def _make_small(self, step: Step) -> None:
+    def _make_small(self, step: Step, chunk_size: int) -> None:
         """Make the messages of a step's first chunk, if the chunk is small. The dumps need not ask for it then."""
         piece = step.pieces[0]
         if isinstance(piece, PlacedPlan) and piece.plan.size <= _SMALL:
-            self._make(piece, _SMALL)
+            self._make(piece, chunk_size)
 
     def _make(self, piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...]:
         with MEASURED.encode.measured():

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +86,12 @@ class Gaps:
             self.hits_until[first:stop] - hits,
             self.hits[hits:more_hits],
         )
+
+    def not_before(self, offset: int) -> Gaps:
+        """Return the gaps, of which those before ``offset`` stand there."""
+        if not offset:
+            return self
+        return replace(self, offset=np.maximum(self.offset, offset))
 
     def between(self, begin: int, end: int) -> Gaps:
         """Return the gaps at offsets from ``begin`` up to, but without, ``end``. The result counts from ``begin``."""

@@ -112,6 +112,12 @@ class DumpThread:
         fork._dropped_parts = None if self._dropped_parts is None else self._dropped_parts.fork()
         return fork
 
+    def with_chunk_size(self, chunk_size: int) -> DumpThread:
+        """Return a fork whose chunks end after ``chunk_size`` bytes of events."""
+        fork = self.fork()
+        fork._walker.chunk_size = chunk_size
+        return fork
+
     def leaving_out(self, exclusion: Exclusion | None, origin: OriginFilter | None) -> DumpThread:
         """Return a fork that leaves out other transactions: those of ``exclusion``, and those that ``origin`` drops.
 

@@ -18,8 +18,8 @@ def chunk_crc32(chunk: pb.Chunk, events: int | None = None) -> int:
     """Return the CRC32 of a chunk's fields, at least 1.
 
     The CRC32 is taken over the numbers, the names, the format description event, and the messages ``completed``,
-    ``gaps`` and ``counts``, in this order. A field that later releases add is not covered. ``events`` is the length of
-    the chunk's events, bytes, if ``chunk`` itself does not hold them.
+    ``gaps`` and ``counts``, in this order. ``kept_bytes`` follows if that is not 0. A field that later releases add
+    is not covered. ``events`` is the length of the chunk's events, bytes, if ``chunk`` itself does not hold them.
     """
     crc = zlib.crc32(
         _NUMBERS.pack(
@@ -36,14 +36,17 @@ def chunk_crc32(chunk: pb.Chunk, events: int | None = None) -> int:
             chunk.end_of_file,
         )
     )
-    for part in (
+    parts = [
         chunk.file.encode(),
         chunk.previous_file.encode(),
         chunk.format_description,
         chunk.completed.SerializeToString(deterministic=True),
         chunk.gaps.SerializeToString(deterministic=True),
         chunk.counts.SerializeToString(deterministic=True),
-    ):
+    ]
+    if chunk.kept_bytes:
+        parts.append(b"%d" % chunk.kept_bytes)
+    for part in parts:
         crc = zlib.crc32(b"%d:" % len(part), crc)
         crc = zlib.crc32(part, crc)
     return crc or 1

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import grpc
 import structlog
@@ -69,6 +69,18 @@ _RETRIED = frozenset(
 _SLOWEST = 1_000
 """The bytes of a request that the slowest line carries in a second."""
 
+_HEADERS = 500
+"""The bytes with which gRPC opens a connection and makes a call, besides the request and the answer. Measured."""
+
+_SIGN = 150
+"""The bytes of a sign of life and its answer. Measured."""
+
+_MOST_RATE = 0xFFFFFFFF
+"""The largest rate of a line that the slave can tell its master, bytes per second."""
+
+_SECOND_SIGN = 1.0
+"""The time between the first and the second sign of life of a dump, seconds."""
+
 _SIGNS = 4
 """The signs of life that the slave gives its master in ``net_timeout``."""
 
@@ -86,6 +98,11 @@ _RECEIVING = "Waiting for source to send event"
 _WAITING = "Waiting to reconnect after a failed source event read"
 
 _FAMILIES: dict[int, Family] = {pb.MYSQL: "mysql", pb.MARIADB: "mariadb"}
+
+
+def _rate(size: int, seconds: float) -> int:
+    """Return the bytes per second of a line that carried ``size`` bytes in a time."""
+    return min(_MOST_RATE, max(1, int(size / max(seconds, 1e-6))))
 
 
 class _Call(Protocol):
@@ -142,9 +159,12 @@ class IoThread:
         self._call: _Call | None = None
         self._silent_until = math.inf
         """The time at which a master that sends nothing counts as dead."""
-        self._sign: _Call | None = None
+        self._line_rate = 0
+        """The bytes per second that the line carried during the last registration, at least."""
+        self._sign: grpc.Future[Any] | None = None
         """The last sign of life. gRPC cancels a call that nobody holds."""
         self._sign_at = 0.0
+        """The time of the next sign of life. 0: no sign was given in this dump."""
         self._ticker_error: DumpfilterError | None = None
         self._damaged_in_a_row = 0
         # The I/O thread holds this lock from the call Register until the call Dump. A change of filter between the two
@@ -271,10 +291,12 @@ class IoThread:
                         raise
                     self._lost(str(error))
                 except RelayLogDamaged as damage:
+                    self._receiver.forget_kept()
                     if not self._on_damage(damage) and not self._stop.is_set():
                         raise
                     self._lost(str(damage))
                 except StreamDamaged as error:
+                    self._receiver.forget_kept()
                     self._damaged_in_a_row += 1
                     if self._damaged_in_a_row > _MOST_DAMAGED:
                         raise StreamError(
@@ -330,10 +352,11 @@ class IoThread:
             another_master=another_master,
             by_gtid=by_gtid,
             filter_version=answer.filter_version,
+            keep=True,
         )
         request = self._dump_request(answer, by_gtid=by_gtid)
         call: _Dump = stub.Dump(request)
-        self._sign_at = time.monotonic()
+        self._sign_at = 0.0
         self._watch(call, ROUND_TRIPS * self._options.net_timeout + request.ByteSize() / _SLOWEST)
         self._registration = _Registration(stub, answer.slave_id, answer.master_uuid)
         self.filter_version = answer.filter_version
@@ -369,9 +392,13 @@ class IoThread:
         )
         try:
             patience = ROUND_TRIPS * options.net_timeout + request.ByteSize() / _SLOWEST
+            begun = time.monotonic()
             call = stub.Register.future(request, timeout=patience)
             self._watch(call, patience)
             answer: pb.RegisterResponse = call.result()
+            self._line_rate = _rate(
+                request.ByteSize() + answer.ByteSize() + _HEADERS, time.monotonic() - begun
+            )
         except grpc.RpcError as error:
             if error.code() in _RETRIED:
                 explain_failure(options, error, self._stop.is_set)
@@ -408,6 +435,7 @@ class IoThread:
             chunk_size=options.chunk_size,
             heartbeat_period_ms=int(options.heartbeat_period * 1000),
             net_timeout_ms=int(options.net_timeout * 1000),
+            line_rate=self._line_rate,
         )
         if by_gtid:
             request.gtid_set = info.retrieved
@@ -416,6 +444,7 @@ class IoThread:
                 pb.BinlogPosition(file=info.source_file, position=info.source_position)
             )
             request.except_gtids = info.except_gtids
+            request.kept_bytes, request.kept_crc32 = self._receiver.kept
             if len(info.retrieved) <= _MOST_TOLD:
                 request.received_gtids = info.retrieved
         else:
@@ -536,10 +565,23 @@ class IoThread:
             if now > self._silent_until:
                 self._cancel()
             registration = self._registration
-            if registration is not None and now - self._sign_at >= self._options.net_timeout / _SIGNS:
-                self._sign_at = now
-                # The I/O thread may have closed the connection meanwhile.
-                with suppress(ValueError):
-                    self._sign = registration.stub.Alive.future(
-                        pb.AliveRequest(slave_id=registration.slave_id)
-                    )
+            if registration is not None and now >= self._sign_at:
+                self._give_sign(registration, now)
+
+    def _give_sign(self, registration: _Registration, now: float) -> None:
+        """Tell the master that the slave is alive, and measure how long the call takes.
+
+        The second sign soon follows the first, since the first shows how fast the line is when it carries nothing else.
+        """
+        period = self._options.net_timeout / _SIGNS
+        self._sign_at = now + (period if self._sign_at else min(period, _SECOND_SIGN))
+        request = pb.AliveRequest(slave_id=registration.slave_id, line_rate=self._line_rate)
+
+        def measure(call: Any) -> None:
+            if call.code() is grpc.StatusCode.OK:
+                self._line_rate = max(self._line_rate, _rate(_SIGN, time.monotonic() - now))
+
+        # The I/O thread may have closed the connection meanwhile.
+        with suppress(ValueError):
+            self._sign = registration.stub.Alive.future(request)
+            self._sign.add_done_callback(measure)

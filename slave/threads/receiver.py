@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.events import MAGIC, EventHeader
@@ -33,6 +35,23 @@ from dumpfilter.stream.event_proof import EventProof
 from dumpfilter.stream.gaps import gaps_from_proto
 from dumpfilter.stream.proof import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+
+class Kept(NamedTuple):
+    """The bytes of events that were received after the last resume point, from a transaction that is not complete.
+
+    The relay log ends with these bytes. After a lost connection the master need not send them again.
+    """
+
+    size: int = 0
+    crc32: int = 0
+
+    def add(self, events: bytes) -> Kept:
+        """Return the bytes with further ones."""
+        return Kept(self.size + len(events), zlib.crc32(events, self.crc32))
+
+
+_NOTHING = Kept()
 
 SAVE_PERIOD = 0.02
 """The longest time that ``master.info`` may lag behind the received events, seconds.
@@ -89,6 +108,10 @@ class Receiver:
         """The master's binlog file and the position at which the next chunk must begin. None before the first chunk."""
         self._file_ended = False
         """Whether the last chunk was the last one of its binlog file."""
+        self._kept: Kept | None = _NOTHING
+        """The events after the last resume point. None if the relay log has more there, which cannot be kept."""
+        self._keeps = False
+        """Whether the events after the last resume point wait for the first chunk of a new stream."""
         self._server_id = 0
         self._checksum = False
         self._proof = EventProof(checksum=False)
@@ -114,6 +137,16 @@ class Receiver:
         return self._info
 
     @property
+    def kept(self) -> Kept:
+        """The events that the next stream need not repeat."""
+        return self._kept if self._keeps and self._kept is not None else _NOTHING
+
+    def forget_kept(self) -> None:
+        """Receive everything after :attr:`info` again, because the end of the relay log may be damaged."""
+        with self._lock:
+            self._kept = None
+
+    @property
     def first_relay_file(self) -> Path | None:
         """The oldest file of the relay log. None before the first relay log file."""
         files = self._relay_log.files
@@ -133,6 +166,7 @@ class Receiver:
         another_master: bool = False,
         by_gtid: bool = False,
         filter_version: int = 1,
+        keep: bool = False,
     ) -> None:
         """Prepare for a new stream of events from the master, which begins at the position of :attr:`info`.
 
@@ -140,7 +174,8 @@ class Receiver:
         ``family`` says which servers wrote the master's binlogs, and ``names`` how the master compares names. With
         ``another_master`` the next events begin a new relay log file. Another master's binlog file is a different
         file even if it has the same name. With ``by_gtid`` the stream begins where the received GTIDs end, not at the
-        position. ``filter_version`` is the version that the master gave the slave's filter.
+        position. ``filter_version`` is the version that the master gave the slave's filter. With ``keep`` the events of
+        an incomplete transaction stay until the first chunk tells whether the master leaves them out (:attr:`kept`).
 
         Raises StreamError when the family or the collation differs from the one of the existing relay logs.
         """
@@ -160,11 +195,13 @@ class Receiver:
             # saved state must not combine this position with the new master's UUID.
             kept = {"family": family, "names": names.value, "filter_digest": self.filter_digest}
             renamed = not another_master and self._info.master_uuid != master_uuid
+            self._keeps = keep and not (renamed or another_master or by_gtid) and self._ends_with_kept()
             if not another_master:
                 kept["master_uuid"] = master_uuid
             self._info = self._info.model_copy(update=kept)
             self._master_uuid = master_uuid
-            self._relay_log.recover(self._info.relay_position)
+            if not self._keeps:
+                self._drop_kept(self._info)
             if renamed and self._relay_log.position is not None:
                 # The master's binlogs hold no server_uuid, and the master restarted. The applier must learn the new id.
                 self._note_master()
@@ -174,6 +211,19 @@ class Receiver:
             self._next = None
             self._another_master = another_master
             self._except_gtids = self._info.retrieved if by_gtid else self._info.except_gtids
+
+    def _ends_with_kept(self) -> bool:
+        """Tell whether the relay log has exactly the kept events after the last resume point."""
+        begin, end = self._info.relay_position, self._relay_log.position
+        if not self._kept or begin is None or end is None:
+            return False
+        return self._kept.size > 0 and end == begin._replace(offset=begin.offset + self._kept.size)
+
+    def _drop_kept(self, to: MasterInfo) -> None:
+        """Truncate the relay log to a position. Raises RelayLogDamaged if the relay log does not reach it."""
+        self._kept, self._keeps = None, False
+        self._relay_log.recover(to.relay_position)
+        self._kept = _NOTHING
 
     def _note_master(self) -> None:
         description = self._relay_log.format_description()
@@ -206,7 +256,7 @@ class Receiver:
         with self._lock:
             # Whoever reads the relay log must know before the events are gone.
             self._relay_end.publish(to.relay_position)
-            self._relay_log.recover(to.relay_position)
+            self._drop_kept(to)
             self._completed.clear()
             self._retrieved = parse_gtid_set(to.retrieved, to.family or None)
             self._retrieved_more = False
@@ -238,6 +288,8 @@ class Receiver:
             if chunk.filter_version < self._awaited_version:
                 return False
             self._prove(chunk)
+            if chunk.format_description:
+                self._begin_events(chunk)
             self._enter_file(chunk)
             self._append(chunk)
             self._next = (chunk.file, chunk.end_position)
@@ -285,6 +337,7 @@ class Receiver:
         with self._lock:
             self._save(synced=self._file.sync_every > 0)
             self._relay_log.close()
+            self._kept = None
 
     def _enter_file(self, chunk: pb.Chunk) -> None:
         """Begin a new relay log file if the chunk comes from a new binlog file of the master.
@@ -292,9 +345,7 @@ class Receiver:
         Otherwise check that the chunk continues the current file. Raises StreamError when it does not.
         """
         here = self._info
-        if chunk.format_description:
-            self._begin_proof(chunk.format_description)
-        elif self._next is None or self._awaited_version:
+        if not chunk.format_description and (self._next is None or self._awaited_version):
             raise StreamError(f"{chunk.file}: the master began to send events without its start position")
         has_file = self._relay_log.position is not None
         if chunk.file == here.source_file and has_file and not self._another_master:
@@ -328,6 +379,20 @@ class Receiver:
                 "except_gtids": self._except_gtids,
             }
         )
+
+    def _begin_events(self, chunk: pb.Chunk) -> None:
+        """Go on after the kept events if the master leaves them out. Otherwise begin with a whole event."""
+        if chunk.kept_bytes != (self.kept.size if chunk.kept_bytes else 0):
+            raise StreamError(
+                f"{chunk.file}: the master leaves out {chunk.kept_bytes} bytes, but this slave has kept "
+                f"{self.kept.size}"
+            )
+        if chunk.kept_bytes:
+            self._keeps = False
+            return
+        if self._keeps:
+            self._drop_kept(self._info)
+        self._begin_proof(chunk.format_description)
 
     def _accept_version(self) -> None:
         if self._awaited_version:
@@ -384,6 +449,7 @@ class Receiver:
         try:
             self._proof.check(events)
         except StreamDamaged as error:
+            self._kept = None
             raise StreamDamaged(
                 f"{chunk.file}: between {chunk.begin_position} and {chunk.end_position}: {error}"
             ) from None
@@ -400,6 +466,8 @@ class Receiver:
             # The chunk completes no transaction of which the relay log has bytes. Either the chunk lies inside a
             # transaction, or the offset in the relay log that belongs to its resume position is unknown. The previous
             # resume point therefore stays valid.
+            is_plain = self._kept is not None and not added and not chunk.HasField("completed")
+            self._kept = self._kept.add(events) if is_plain and self._kept is not None else None
             return
         for runs in self._completed:
             add_runs(self._retrieved, runs)
@@ -412,6 +480,7 @@ class Receiver:
                 "filter_version": chunk.filter_version,
             }
         )
+        self._kept = _NOTHING.add(events[chunk.resume_bytes :])
 
     def _with_gaps(self, chunk: pb.Chunk) -> bytes:
         """Return the chunk's events, with a Gap event at each place where the master dropped transactions."""

@@ -165,6 +165,9 @@ class Answer:
         self._cancelled = True
         return True
 
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        """Never call back, since no time passes between a call and its answer."""
+
     def result(self) -> Any:
         self._network.world.pause("a request is under way")
         if self._cancelled:
