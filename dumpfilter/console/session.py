@@ -20,7 +20,8 @@ from dumpfilter.console.memory import Share
 from dumpfilter.console.roles import Role
 from dumpfilter.console.variables import Value, Variables
 from dumpfilter.sql import server_errors
-from dumpfilter.sql.result import Column, Note, Result, Table
+from dumpfilter.sql.plain import Kind, plain_select
+from dumpfilter.sql.result import Column, ColumnType, Note, Result, Table
 from dumpfilter.sql.rewriting import parse
 from dumpfilter.sql.select import DEFAULT_SECONDS, Environment, no_such_table
 from dumpfilter.sql.waits import Wait, Waited, calls_of, key_of, literal_of, mentions_wait
@@ -34,6 +35,7 @@ this name, and a client could write the name only in backticks.
 """
 
 _MILLISECONDS = 1000
+_INT64 = 1 << 63
 
 
 class Processes(Protocol):
@@ -135,6 +137,8 @@ class Session:
         ``shown`` has temporary tables by name, which the SELECT can read in the schema ``@``. SHOW uses such a table to
         apply LIKE and WHERE. Setting ``interrupt`` ends the SELECT. Raises SqlError.
         """
+        if not shown and (plain := self._plain(text)) is not None:
+            return plain
 
         def find(schema: str, name: str) -> Table | None:
             return shown.get(name) if shown and schema == SHOWN_SCHEMA else self.find_table(schema, name)
@@ -154,6 +158,30 @@ class Session:
         )
         notes = [note for one in waited.values() for note in one.notes]
         return replace(result, notes=[*notes, *result.notes]) if notes else result
+
+    def _plain(self, text: str) -> Result | None:
+        """Return the result of a SELECT of numbers and variables, which needs no worker process. None: another one."""
+        items = plain_select(text)
+        if items is None:
+            return None
+        columns, row = [], []
+        system = self.variables.all() if any(one.plain.kind is Kind.SYSTEM_VARIABLE for one in items) else {}
+        for plain, column in items:
+            value: object = None
+            match plain.kind:
+                case Kind.LITERAL:
+                    value = plain.value
+                case Kind.USER_VARIABLE:
+                    value = self.user_variables.get(plain.name)
+                case Kind.SYSTEM_VARIABLE:
+                    value = system.get(plain.name)
+            is_number = isinstance(value, int) and -_INT64 <= value < _INT64
+            # The other values and their columns' names have rules that the SQL engine knows.
+            if not is_number and (plain.kind is Kind.LITERAL or not isinstance(value, str)):
+                return None
+            columns.append(Column(column, ColumnType.INTEGER if is_number else ColumnType.TEXT))
+            row.append(value)
+        return Result(columns, [tuple(row)])
 
     def _wait(
         self, executor: Waiting, text: str, interrupt: Interrupt, seconds: float | None

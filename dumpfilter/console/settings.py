@@ -12,6 +12,7 @@ from dumpfilter.console.executor import Interrupt
 from dumpfilter.console.session import Session
 from dumpfilter.console.variables import Value
 from dumpfilter.sql import server_errors
+from dumpfilter.sql.plain import Kind, plain_value
 from dumpfilter.statement.tokens import Token, TokenKind
 
 _GLOBAL_SCOPES = ("GLOBAL", "PERSIST", "PERSIST_ONLY")
@@ -21,12 +22,13 @@ _LITERAL_WORDS: dict[str, Value] = {"DEFAULT": None, "NULL": None, "ON": 1, "TRU
 """The values of the words that can stand alone after ``=`` in a SET. None sets the variable to its default."""
 
 
-class _Assignment(NamedTuple):
-    """One assignment ``name = value`` of a SET statement, with its value already computed."""
+class Assignment(NamedTuple):
+    """One assignment ``name = value`` of a SET statement."""
 
     is_user_variable: bool
     name: str
-    value: Value
+    value: Sequence[Token]
+    """The tokens of the value."""
     globally: bool
     """Whether the assignment has the scope GLOBAL, PERSIST or PERSIST_ONLY. The console refuses such assignments."""
 
@@ -38,8 +40,8 @@ def apply_set(session: Session, text: str, words: Sequence[Token], interrupt: In
     SqlError 1064 for wrong syntax, and 1115 for an unknown character set. Raises 1193 for an unknown variable, 1227 for
     a GLOBAL scope, and 1229 or 1238 for a variable that cannot be set.
     """
-    assignments = []
-    for part in _split(words[1:]):
+    computed = []
+    for part in split_set(words):
         if not part:
             raise server_errors.syntax_error(text, words[-1].end)
         first = part[0].word
@@ -51,18 +53,20 @@ def apply_set(session: Session, text: str, words: Sequence[Token], interrupt: In
                 raise server_errors.syntax_error(text, part[-1].end)
             _set_names(session, named[0].value)
             continue
-        assignments.append(_assignment(session, text, part, interrupt))
-    for assignment in assignments:
+        assignment = read_assignment(text, part)
+        computed.append((assignment, _value(session, text, assignment.value, interrupt)))
+    for assignment, value in computed:
         if assignment.is_user_variable:
-            session.set_user_variable(assignment.name, assignment.value)
+            session.set_user_variable(assignment.name, value)
         else:
-            _set_variable(session, assignment)
+            _set_variable(session, assignment, value)
 
 
-def _split(words: Sequence[Token]) -> list[list[Token]]:
+def split_set(words: Sequence[Token]) -> list[list[Token]]:
+    """Return the tokens of each assignment of a SET statement, whose tokens are ``words``."""
     parts: list[list[Token]] = [[]]
     depth = 0
-    for word in words:
+    for word in words[1:]:
         symbol = word.value if word.kind is TokenKind.SYMBOL else ""
         depth += (symbol == "(") - (symbol == ")")
         if symbol == ";":
@@ -74,7 +78,9 @@ def _split(words: Sequence[Token]) -> list[list[Token]]:
     return parts
 
 
-def _assignment(session: Session, text: str, part: Sequence[Token], interrupt: Interrupt) -> _Assignment:
+def read_assignment(text: str, part: Sequence[Token]) -> Assignment:
+    """Return the assignment that some tokens of the SET statement ``text`` are. Raises SqlError 1064."""
+
     def value_at(position: int) -> str:
         return part[position].value if position < len(part) else ""
 
@@ -104,20 +110,23 @@ def _assignment(session: Session, text: str, part: Sequence[Token], interrupt: I
         raise server_errors.syntax_error(text, start_of(at))
     if at >= len(part):
         raise server_errors.syntax_error(text, part[-1].end)
-    return _Assignment(is_user_variable, name, _value(session, text, part[at:], interrupt), globally)
+    return Assignment(is_user_variable, name, part[at:], globally)
 
 
 def _value(session: Session, text: str, part: Sequence[Token], interrupt: Interrupt) -> Value:
     if len(part) == 1 and part[0].kind is TokenKind.WORD:
         return _LITERAL_WORDS.get(part[0].word, part[0].value)
+    plain = plain_value(part)
+    if plain is not None and plain.kind is Kind.LITERAL:
+        return plain.value
     source = text[part[0].start : part[-1].end]
     result = session.select(f"SELECT {source}", interrupt)
     value: Value = result.rows[0][0]
     return value
 
 
-def _set_variable(session: Session, assignment: _Assignment) -> None:
-    name, value = assignment.name.lower(), assignment.value
+def _set_variable(session: Session, assignment: Assignment, value: Value) -> None:
+    name = assignment.name.lower()
     if name in _CHARACTER_SET_VARIABLES and isinstance(value, str):
         _known_character_set(value)
     session.variables.set(assignment.name, value, globally=assignment.globally)

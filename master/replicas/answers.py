@@ -9,35 +9,21 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from dumpfilter.binlog.format import Family
+from dumpfilter.console.session import Session
+from dumpfilter.console.settings import read_assignment, split_set
+from dumpfilter.sql.plain import Kind, Plain, Value, plain_select, plain_value
 from dumpfilter.sql.result import OK, Column, ColumnType, Result
-from dumpfilter.sql.server_errors import ER_OUT_OF_CONSOLE_MEMORY, ER_UNKNOWN_SYSTEM_VARIABLE
+from dumpfilter.sql.server_errors import ER_UNKNOWN_SYSTEM_VARIABLE
+from dumpfilter.statement.tokens import Token, TokenKind, tokens
 
-Value = str | int | None
-
-MAX_VARIABLES = 64
-"""The most user variables that a replica can set."""
-MAX_VARIABLES_TEXT = 1 << 20
-"""The most characters that the names and values of a replica's user variables have together."""
-
-_LONGEST_NAME = 64
-
-_VALUE = r"""-?\d{1,20}|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|@@(?:global\.)?\w+|null"""
-_SET_NAMES = re.compile(r"set\s+names\s+['\"]?\w+['\"]?(?:\s+collate\s+['\"]?\w+['\"]?)?", re.IGNORECASE)
-_SET = re.compile(r"set\s+(?=@[^@])", re.IGNORECASE)
-_ASSIGNMENT = re.compile(rf"@(\w+)\s*:?=\s*({_VALUE})\s*(,|$)\s*", re.IGNORECASE | re.DOTALL)
-_SELECT = re.compile(
-    r"select\s+(?P<text>@@(?:global\.|session\.)?(?P<system>\w+)|@(?P<user>\w+)|(?P<function>\w+)\s*\(\s*"
-    r"(?P<arguments>'[^'\\]*'\s*,\s*\d{1,10}\s*)?\))(?:\s+as\s+(?P<alias>\w+))?",
-    re.IGNORECASE,
-)
-_SHOW = re.compile(r"show\s+(?:(?:global|session)\s+)?variables\s+like\s+'(?P<name>[\w%]+)'", re.IGNORECASE)
-_ARGUMENTS = re.compile(r"'([^']*)'\s*,\s*(\d+)")
-_ESCAPED = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
+_MOST_TOKENS = 1000
+"""The most tokens of a SET that is answered here. Those of replicas have 20."""
 
 _ABSENT = re.compile(r"rpl_semi_sync\w*")
 """System variables of semi-synchronous replication.
@@ -106,89 +92,69 @@ class SessionState(NamedTuple):
 
 
 class Handshake:
-    """The session variables of one replica, and the answers to its queries."""
+    """The answers to the queries of one replica, and the session variables that the replica has set."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, session: Session) -> None:
         self._source = source
-        self.variables: dict[str, Value] = {}
-        """The user variables (``@x``) that the replica has set, by names in lower case."""
+        self._session = session
 
     def answer(self, statement: str) -> Result | None:
         """Return the answer to a statement, or None for one that the console's statements must answer.
 
         The method may read binlogs. Raises SqlError.
         """
-        text = statement.strip().rstrip(";").rstrip()
-        if _SET_NAMES.fullmatch(text):
-            return OK
-        if (begin := _SET.match(text)) is not None:
-            return self._set(text[begin.end() :])
-        if (select := _SELECT.fullmatch(text)) is not None:
-            return self._select(select)
-        if (show := _SHOW.fullmatch(text)) is not None:
-            return self._show(show["name"])
+        if (items := plain_select(statement)) is not None:
+            return self._select(items[0].plain, items[0].column) if len(items) == 1 else None
+        words = list(islice(tokens(statement), _MOST_TOKENS))
+        match [word.word for word in words[:1]]:
+            case ["SET"] if len(words) < _MOST_TOKENS:
+                return self._set(statement, words)
+            case ["SHOW"]:
+                return self._show([word for word in words if word.value != ";"])
         return None
 
-    def _set(self, assignments: str) -> Result | None:
+    def _set(self, text: str, words: Sequence[Token]) -> Result | None:
         found: dict[str, Value] = {}
-        at = 0
-        while at < len(assignments):
-            one = _ASSIGNMENT.match(assignments, at)
-            if one is None:
+        for part in split_set(words):
+            if len(part) < 2 or part[0].value != "@" or part[1].value == "@":
                 return None
-            found[one[1].lower()] = self._value(one[2])
-            at = one.end()
-            is_last = at == len(assignments)
-            if bool(one[3]) == is_last:
+            assignment = read_assignment(text, part)
+            value = plain_value(assignment.value)
+            if value is None or value.kind not in (Kind.LITERAL, Kind.SYSTEM_VARIABLE):
                 return None
-        self._keep(found)
+            found[assignment.name] = value.value if value.kind is Kind.LITERAL else self._variable(value.name)
+        for name, one in found.items():
+            self._session.set_user_variable(name, one)
         return OK
 
-    def _keep(self, found: Mapping[str, Value]) -> None:
-        changed = {**self.variables, **found}
-        size = sum(len(name) + len(str(value)) for name, value in changed.items())
-        if len(changed) > MAX_VARIABLES or size > MAX_VARIABLES_TEXT or max(map(len, found)) > _LONGEST_NAME:
-            raise ER_OUT_OF_CONSOLE_MEMORY("a replica may keep 64 user variables with 1 MiB")
-        self.variables = changed
+    def _variable(self, name: str) -> Value:
+        value = self._source.variable(name)
+        if value is None:
+            raise ER_UNKNOWN_SYSTEM_VARIABLE(name)
+        return value
 
-    def _value(self, literal: str) -> Value:
-        if literal[0] in "'\"":
-            return _ESCAPED.sub(lambda one: one[1] or one[0][0], literal[1:-1])
-        if literal.startswith("@@"):
-            name = literal.rpartition(".")[2].lstrip("@").lower()
-            value = self._source.variable(name)
-            if value is None:
-                raise ER_UNKNOWN_SYSTEM_VARIABLE(name)
-            return value
-        return None if literal.lower() == "null" else int(literal)
+    def _select(self, plain: Plain, column: str) -> Result | None:
+        value: Value = None
+        match plain:
+            case Plain(Kind.SYSTEM_VARIABLE, name):
+                if _ABSENT.fullmatch(name):
+                    raise ER_UNKNOWN_SYSTEM_VARIABLE(name)
+                value = self._source.variable(name)
+            case Plain(Kind.CALL, "unix_timestamp", arguments=()):
+                value = int(time.time())
+            case Plain(Kind.CALL, "version", arguments=()):
+                value = self._source.version
+            case Plain(Kind.CALL, "binlog_gtid_pos", arguments=(str() as file, int() as position)):
+                if self._source.family == "mariadb":
+                    return _one(column, self._source.gtid_position(file, position))
+        return None if value is None else _one(column, value)
 
-    def _select(self, select: re.Match[str]) -> Result | None:
-        name = select["alias"] or select["text"]
-        if select["user"] is not None:
-            if select["user"].lower() not in self.variables:
-                # Programs may use variables that the console's statements have set.
-                return None
-            return _one(name, self.variables[select["user"].lower()])
-        if select["system"] is not None:
-            system = select["system"].lower()
-            if _ABSENT.fullmatch(system):
-                raise ER_UNKNOWN_SYSTEM_VARIABLE(system)
-            value = self._source.variable(system)
-            return None if value is None else _one(name, value)
-        function = select["function"].lower()
-        if function == "binlog_gtid_pos" and select["arguments"] and self._source.family == "mariadb":
-            place = _ARGUMENTS.match(select["arguments"])
-            assert place is not None
-            return _one(name, self._source.gtid_position(place[1], int(place[2])))
-        if select["arguments"]:
+    def _show(self, words: Sequence[Token]) -> Result | None:
+        names = [word.word for word in words[1:] if word.word not in ("GLOBAL", "SESSION")]
+        if names != ["VARIABLES", "LIKE", ""] or words[-1].kind is not TokenKind.STRING:
             return None
-        if function == "unix_timestamp":
-            return _one(name, int(time.time()))
-        return _one(name, self._source.version) if function == "version" else None
-
-    def _show(self, pattern: str) -> Result | None:
         columns = [Column("Variable_name"), Column("Value")]
-        name = pattern.lower()
+        name = words[-1].value.lower()
         if _ABSENT.fullmatch(name.rstrip("%")):
             return Result(columns)
         value = self._source.variable(name)
@@ -199,8 +165,10 @@ class Handshake:
         """The replica's description of itself so far."""
         period = self._either("heartbeat_period")
         checksum = self._either("binlog_checksum")
-        uuid = self.variables.get("replica_uuid", self.variables.get("slave_uuid"))
-        capability = self.variables.get("mariadb_slave_capability")
+        uuid = self._session.user_variables.get(
+            "replica_uuid", self._session.user_variables.get("slave_uuid")
+        )
+        capability = self._session.user_variables.get("mariadb_slave_capability")
         return SessionState(
             heartbeat_seconds=period / 1e9 if isinstance(period, int) else None,
             checksum=None if checksum is None else str(checksum).upper(),
@@ -208,16 +176,18 @@ class Handshake:
             capability=capability if isinstance(capability, int) else 0,
             connect_state=self._text("slave_connect_state"),
             until=self._text("slave_until_gtid"),
-            is_strict=self.variables.get("slave_gtid_strict_mode") in _ON,
-            ignores_duplicates=self.variables.get("slave_gtid_ignore_duplicates") in _ON,
+            is_strict=self._session.user_variables.get("slave_gtid_strict_mode") in _ON,
+            ignores_duplicates=self._session.user_variables.get("slave_gtid_ignore_duplicates") in _ON,
         )
 
-    def _either(self, name: str) -> Value:
+    def _either(self, name: str) -> object:
         """Return a variable that newer replicas call ``source_…`` and older ones ``master_…``."""
-        return self.variables.get(f"source_{name}", self.variables.get(f"master_{name}"))
+        return self._session.user_variables.get(
+            f"source_{name}", self._session.user_variables.get(f"master_{name}")
+        )
 
     def _text(self, name: str) -> str | None:
-        value = self.variables.get(name)
+        value = self._session.user_variables.get(name)
         return None if value is None else str(value)
 
 

@@ -77,7 +77,8 @@ class ReplicaConnection(Connection):
     def __init__(self, context: ReplicaContext, **console: Any) -> None:
         super().__init__(**console)
         self._context = context
-        self._handshake = Handshake(context.source)
+        self._handshake: Handshake
+        """The queries before the dump, from the login on."""
         self._registration = Registration(0, "", 0)
         self._login = Login(self._capabilities, "", b"", None, None, None)
         self._request_name = ""
@@ -114,8 +115,9 @@ class ReplicaConnection(Connection):
 
     async def _log_in(self, login: Login) -> None:
         self._login = login
-        self._handshake = Handshake(self._context.source)
         await super()._log_in(login)
+        assert self.session is not None
+        self._handshake = Handshake(self._context.source, self.session)
 
     async def _run(self, text: str) -> Result:
         result = await self._in_thread(text, lambda _: self._handshake.answer(text))

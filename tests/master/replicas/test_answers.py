@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import resource
+
 import pytest
 
-from dumpfilter.master.replicas.answers import MAX_VARIABLES, Handshake, Source
+from dumpfilter.console.connection import Limits
+from dumpfilter.console.executor import Interrupt
+from dumpfilter.console.memory import CLIENT_MEMORY, Share
+from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.session import Session
+from dumpfilter.console.statements import execute_statement
+from dumpfilter.master.replicas.answers import Handshake, Source
 from dumpfilter.sql.result import OK
 from dumpfilter.sql.server_errors import SqlError
+from tests.console.small_executor import SmallExecutor
 
 MYSQL = Source(
     "mysql", "9.7.4", 11, "6ccd", lambda: True, lambda: "FULL", lambda: "ON", lambda file, position: None
@@ -60,16 +69,21 @@ PROGRAMS = [
 ]
 
 
+def session() -> Session:
+    executor = SmallExecutor()
+    return Session(executor, ConsoleServer(executor), Share(Limits().kept), 1, "all", "localhost")
+
+
 @pytest.mark.parametrize(
     ("source", "talk"),
     [(MYSQL, MYSQL_REPLICA), (MARIADB, MARIADB_REPLICA), (MYSQL, PROGRAMS)],
     ids=["mysql", "mariadb", "programs"],
 )
 def test_every_query_before_a_dump_is_answered(source: Source, talk: list[tuple[str, object]]) -> None:
-    handshake = Handshake(source)
+    state = session()
+    handshake = Handshake(source, state)
     for statement, expected in talk:
-        found = handshake.answer(statement)
-        assert found is not None, statement
+        found = handshake.answer(statement) or execute_statement(state, statement, Interrupt())
         if expected is OK:
             assert found == OK
         elif expected is None:
@@ -79,14 +93,14 @@ def test_every_query_before_a_dump_is_answered(source: Source, talk: list[tuple[
 
 
 def test_the_variables_say_who_the_replica_is() -> None:
-    handshake = Handshake(MYSQL)
+    handshake = Handshake(MYSQL, session())
     assert handshake.state == (None, None, "", 0, None, None, False, False)
     for statement, _ in MYSQL_REPLICA:
         handshake.answer(statement)
     state = handshake.state
     assert state.heartbeat_seconds == pytest.approx(30, abs=0.1)
     assert (state.checksum, state.uuid) == ("CRC32", "abc")
-    handshake = Handshake(MARIADB)
+    handshake = Handshake(MARIADB, session())
     for statement, _ in MARIADB_REPLICA:
         handshake.answer(statement)
     state = handshake.state
@@ -96,7 +110,7 @@ def test_the_variables_say_who_the_replica_is() -> None:
 
 @pytest.mark.parametrize("name", ["rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled"])
 def test_semi_sync_is_declined(name: str) -> None:
-    handshake = Handshake(MYSQL)
+    handshake = Handshake(MYSQL, session())
     with pytest.raises(SqlError) as caught:
         handshake.answer(f"SELECT @@global.{name}")
     assert caught.value.number == 1193
@@ -124,29 +138,49 @@ def test_semi_sync_is_declined(name: str) -> None:
     ],
 )
 def test_other_statements_go_to_the_console(statement: str) -> None:
-    handshake = Handshake(MYSQL)
-    assert handshake.answer(statement) is None
-    assert not handshake.variables
+    state = session()
+    assert Handshake(MYSQL, state).answer(statement) is None
+    assert not state.user_variables
 
 
 def test_quotes_in_a_value() -> None:
-    handshake = Handshake(MYSQL)
-    assert handshake.answer(r"""SET @a='it''s', @b="a\"b", @c='a\\b', @d=NULL, @e=-7""") == OK
-    assert handshake.variables == {"a": "it's", "b": 'a"b', "c": "a\\b", "d": None, "e": -7}
+    state = session()
+    assert Handshake(MYSQL, state).answer(r"""SET @a='it''s', @b="a\"b", @c='a\\b', @d=NULL, @e=-7""") == OK
+    assert state.user_variables == {"a": "it's", "b": 'a"b', "c": "a\\b", "d": None, "e": -7}
 
 
 def test_a_replica_cannot_fill_the_memory() -> None:
-    handshake = Handshake(MYSQL)
-    for number in range(MAX_VARIABLES):
-        handshake.answer(f"SET @v{number}=1")
-    for statement in ("SET @more=1", f"SET @v1='{'x' * (1 << 20)}'"):
-        with pytest.raises(SqlError) as caught:
-            handshake.answer(statement)
-        assert caught.value.number == 1041
-    assert handshake.answer("SELECT @v1") is not None
+    handshake = Handshake(MYSQL, session())
+    value = "x" * (1 << 20)
+    for number in range(CLIENT_MEMORY // len(value) - 1):
+        assert handshake.answer(f"SET @v{number}='{value}'") == OK
+    with pytest.raises(SqlError) as caught:
+        handshake.answer(f"SET @last='{value}'")
+    assert caught.value.number == 1041
+
+
+@pytest.mark.parametrize("value", ["\\\\x" * 30_000, "''" * 30_000, "x" * 60_000])
+def test_a_long_value_takes_little_memory(value: str) -> None:
+    """A regular expression with a group for each character took 680 MB for 4 MB of text."""
+    handshake = Handshake(MYSQL, session())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert handshake.answer(f"SET @a='{value * 30}'") == OK
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
+
+
+def test_plain_selects_need_no_worker_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*_: object, **__: object) -> None:
+        raise AssertionError("a worker process would run the SELECT")
+
+    monkeypatch.setattr("dumpfilter.console.session.shared_workers.select", started)
+    state = session()
+    execute_statement(state, "SET @a = 'x', @b = -7", Interrupt())
+    found = execute_statement(state, "SELECT 1, @a, @b AS b, @@autocommit LIMIT 1", Interrupt())
+    assert [column.name for column in found.columns] == ["1", "@a", "b", "@@autocommit"]
+    assert found.rows == [(1, "x", -7, 1)]
 
 
 def test_an_unknown_variable_in_a_value_is_error_1193() -> None:
     with pytest.raises(SqlError) as caught:
-        Handshake(MYSQL).answer("SET @a=@@global.nothing")
+        Handshake(MYSQL, session()).answer("SET @a=@@global.nothing")
     assert caught.value.number == 1193
