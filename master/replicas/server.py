@@ -15,6 +15,7 @@ from dumpfilter.console.connection import Connection, Limits
 from dumpfilter.console.directory import ConnectionDirectory, ProcessRow
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.login import CAPABILITIES, Doorkeeper, Greeting
+from dumpfilter.console.memory import Share
 from dumpfilter.console.port import DEFAULT_DENIAL_SECONDS, ClientPort, PortSettings
 from dumpfilter.console.roles import Role
 from dumpfilter.console.rsa_exchange import RsaExchange
@@ -26,6 +27,7 @@ from dumpfilter.master.replicas.connection import ReplicaConnection
 from dumpfilter.master.replicas.context import ReplicaContext
 from dumpfilter.master.replicas.failures import failure
 from dumpfilter.master.replicas.filters import ReplicaFilters
+from dumpfilter.master.replicas.own_rows import OwnRows
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.packets.framing import frame
 from dumpfilter.security.tls import TlsSource
@@ -151,6 +153,9 @@ class ReplicaServer:
             door=door,
             pool=self._pool,
             admit=functools.partial(self.port.admit, door.connection_id),
-            open_session=functools.partial(Session, self._executor, self),
+            open_session=self._open_session,
             limits=self._limits,
         )
+
+    def _open_session(self, share: Share, connection_id: int, user: str, host: str) -> Session:
+        return Session(OwnRows(self._executor, user), self, share, connection_id, user, host)
