@@ -13,9 +13,11 @@ import typer
 from dumpfilter.commands.option_groups.engine import EngineOptions, JobReadOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import BinlogArguments
+from dumpfilter.printable import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.markup import escape
 
     from dumpfilter.spark_jobs.split.job import SplitResult
 
@@ -88,10 +90,11 @@ def split_command(
         return
     _print_table(result, output, Console())
     for warning in result.manifest.warnings:
-        progress.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)
+        progress.print(f"[yellow]warning:[/] {escape(visible(warning))}", soft_wrap=True)
 
 
 def _print_table(result: SplitResult, output: Path, console: Console) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     manifest = result.manifest
@@ -110,8 +113,8 @@ def _print_table(result: SplitResult, output: Path, console: Console) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     for each in manifest.binlogs:
         table.add_row(
-            *([each.schema_name or "(none)"] if is_by_schema else []),
-            each.index,
+            *([escape(visible(each.schema_name or "(none)"))] if is_by_schema else []),
+            escape(visible(each.index)),
             f"{len(each.parts):,}",
             f"{sum(part.size for part in each.parts):,}",
             f"{sum(part.events for part in each.parts):,}",

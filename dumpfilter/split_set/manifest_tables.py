@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dumpfilter.printable import visible
 from dumpfilter.split_set.manifest import BinlogPart, Manifest, NamedBinlog, Place
 
 
@@ -16,14 +17,14 @@ def render_manifest(manifest: Manifest, binlogs: Iterable[NamedBinlog], console:
     """Print the binlog set that was split, and for each of ``binlogs`` a table of its files. Times are UTC."""
     source = manifest.source
     console.print(
-        f"split {_time(manifest.made)} from {escape(source[0].name)} to {escape(source[-1].name)} "
+        f"split {_time(manifest.made)} from {_shown(source[0].name)} to {_shown(source[-1].name)} "
         f"({len(source):,} files, {sum(one.size for one in source):,} bytes)",
         highlight=False,
     )
     for one in binlogs:
         present = one.present
         table = Table(
-            title=f"{escape(one.name)}: {len(present):,} of {len(one.parts):,} files there, "
+            title=f"{_shown(one.name)}: {len(present):,} of {len(one.parts):,} files there, "
             f"{sum(part.size for part in present):,} bytes{_about(one)}",
             title_justify="left",
             title_style="bold",
@@ -44,13 +45,13 @@ def _about(one: NamedBinlog) -> str:
     if one.rest:
         return "; the rest"
     if one.rules:
-        return escape("; " + " ".join(one.rules))
-    return "" if one.schema_name in (None, one.name) else escape(f"; schema {one.schema_name}")
+        return _shown("; " + " ".join(one.rules))
+    return "" if one.schema_name in (None, one.name) else _shown(f"; schema {one.schema_name}")
 
 
 def _row(part: BinlogPart) -> tuple[str, ...]:
     return (
-        escape(part.name),
+        _shown(part.name),
         f"{part.size:,}",
         f"{part.transactions:,}",
         "" if part.first_time is None else f"{_time(part.first_time)} to {_time(part.last_time)}",
@@ -59,7 +60,12 @@ def _row(part: BinlogPart) -> tuple[str, ...]:
 
 
 def _place(place: Place) -> str:
-    return escape(f"{place.file}:{place.position}")
+    return _shown(f"{place.file}:{place.position}")
+
+
+def _shown(text: str) -> str:
+    """Return a text for a table. Schemas can have control characters in their names, which could command a terminal."""
+    return escape(visible(text))
 
 
 def _time(seconds: int | None) -> str:
