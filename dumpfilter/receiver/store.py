@@ -19,9 +19,17 @@ from pathlib import Path
 
 import structlog
 
+from dumpfilter.binlog.file_reads import open_regular
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.writer import create_new, sync_path, writing
-from dumpfilter.errors import DirectoryBusy, OutputError, SourceReplaced, SourceStreamDamaged, StateCorrupt
+from dumpfilter.errors import (
+    BinlogMissing,
+    DirectoryBusy,
+    OutputError,
+    SourceReplaced,
+    SourceStreamDamaged,
+    StateCorrupt,
+)
 from dumpfilter.index.index_file import INDEX_CHANGES, read_index
 from dumpfilter.printable import printable
 from dumpfilter.receiver.binlog_file import OpenFile
@@ -33,7 +41,9 @@ SOURCE_FILE = "dumpfilter-source.json"
 
 _LOCK_FILE = "dumpfilter-source.lock"
 _FORMAT = 1
-_BINLOG_NAME = re.compile(r"[^/\0]*[^/\0.]\.[0-9]{1,18}")
+_BINLOG_NAME = re.compile(r"(?![-.])[^/\0]*[^/\0.]\.(?!0+\Z)[0-9]{1,18}")
+_LONGEST_SOURCE = 1 << 16
+"""The most bytes of a store's :data:`SOURCE_FILE` that are read."""
 _LONGEST_NAME = 255
 """The longest name of a file on common file systems, bytes."""
 
@@ -87,16 +97,21 @@ def check_binlog_name(name: str) -> tuple[str, int]:
     Raises SourceStreamDamaged for a name with a directory in it, or any other name that no server sends.
     """
     if not is_binlog_name(name):
-        raise SourceStreamDamaged(f"the source names a binlog file {printable(name)!r}, which no server does")
+        raise SourceStreamDamaged(
+            f"the source names a binlog file '{printable(name, _LONGEST_NAME)}', which no server does: names are like "
+            "bin.000001, do not begin with - or ., and count from 1; check that the address is that of the source"
+        )
     base, _, number = name.rpartition(".")
     return base, int(number)
 
 
 def is_binlog_name(name: str) -> bool:
-    """Tell whether a text is the name of a binlog file, as in ``bin.000001``.
+    r"""Tell whether a text is the name of a binlog file, as in ``bin.000001``.
 
     >>> is_binlog_name("bin.000001"), is_binlog_name("../bin.000001"), is_binlog_name("bin")
     (True, False, False)
+    >>> is_binlog_name("-rf.000001"), is_binlog_name("bin.000000"), is_binlog_name("a\nb.000001")
+    (False, False, False)
     """
     return (
         _BINLOG_NAME.fullmatch(name) is not None
@@ -266,13 +281,16 @@ def _lock(directory: Path) -> int:
 
 def _load(path: Path) -> StoredSource | None:
     try:
-        found = json.loads(path.read_bytes())
+        with open_regular(path) as file:
+            found = json.loads(file.read(_LONGEST_SOURCE))
         if found.pop("format") != _FORMAT:
             raise StateCorrupt(f"{path}: written by a newer dumpfilter; use that one, or another directory")
         return StoredSource(**found)
-    except FileNotFoundError:
-        return None
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except BinlogMissing:
+        if not os.path.lexists(path):
+            return None
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise StateCorrupt(
             f"{path}: the file is damaged, and nothing else says whose binlogs these are; fetch into another "
             "directory"

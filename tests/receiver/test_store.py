@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.errors import DirectoryBusy, OutputError, SourceReplaced, SourceStreamDamaged, StateCorrupt
+from dumpfilter.errors import (
+    BinlogMissing,
+    DirectoryBusy,
+    OutputError,
+    SourceReplaced,
+    SourceStreamDamaged,
+    StateCorrupt,
+)
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.receiver.store import SOURCE_FILE, BinlogDirectory, check_binlog_name
@@ -49,10 +57,18 @@ def test_a_store_knows_its_source(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": 2}', '{"format": 1, "x": 1}', "null"])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"format": 2}', '{"format": 1, "x": 1}', "null", "[" * 60_000, '{"a":' * 9_000]
+)
 def test_a_damaged_note_of_the_source_is_an_error(tmp_path: Path, text: str) -> None:
     (tmp_path / SOURCE_FILE).write_text(text)
     with pytest.raises(StateCorrupt, match="another directory"):
+        BinlogDirectory(tmp_path)
+
+
+def test_a_pipe_in_the_place_of_the_note_is_an_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / SOURCE_FILE)
+    with pytest.raises(BinlogMissing, match="pipe"):
         BinlogDirectory(tmp_path)
 
 
@@ -89,10 +105,10 @@ def test_files_that_another_thread_purged_stay_out_of_the_index(tmp_path: Path) 
     store.close()
 
 
-@pytest.mark.parametrize("name", ["bin.000001", "bin.000000"])
+@pytest.mark.parametrize("name", ["bin.000002", "bin.000001"])
 def test_files_go_forward(tmp_path: Path, name: str) -> None:
     store = BinlogDirectory(tmp_path)
-    store.begin_file("bin.000001", HEAD, DESCRIPTION)
+    store.begin_file("bin.000002", HEAD, DESCRIPTION)
     with pytest.raises(SourceStreamDamaged, match="goes back"):
         store.begin_file(name, HEAD, DESCRIPTION)
     store.close()
@@ -122,11 +138,15 @@ def test_a_symbolic_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) 
         "a",
         "a\n.000001",
         "b" * 256 + ".1",
+        "-rf.000001",
+        "bin.000000",
+        "bin\x1b[31m.000001",
     ],
 )
 def test_names_that_no_server_sends_are_errors(name: str) -> None:
-    with pytest.raises(SourceStreamDamaged, match="no server does"):
+    with pytest.raises(SourceStreamDamaged, match="no server does") as caught:
         check_binlog_name(name)
+    assert str(caught.value).isprintable()
 
 
 def test_a_full_disk_leaves_whole_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
