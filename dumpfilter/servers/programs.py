@@ -28,6 +28,10 @@ SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 _NAME: Mapping[Family, str] = {"mariadb": "mariadbd", "mysql": "mysqld"}
 _TITLE: Mapping[Family, str] = {"mariadb": "MariaDB", "mysql": "MySQL"}
 _PACKAGE: Mapping[Family, str] = {"mariadb": "mariadb-server", "mysql": "mysql-server"}
+_ARCHIVE: Mapping[Family, str] = {
+    "mariadb": "mariadb.org/download",
+    "mysql": "dev.mysql.com/downloads/mysql",
+}
 _INSTALL = "mariadb-install-db"
 _BESIDE = (".", "../bin", "../scripts")
 """The directories in which ``mariadb-install-db`` is looked for, from the directory of ``mariadbd``."""
@@ -65,10 +69,7 @@ def find_program(family: Family, named: str | None = None) -> Program:
     """
     named = named or os.environ.get(VARIABLE[family]) or None
     path = shutil.which(named) if named else _which(_NAME[family])
-    cure = (
-        f"install {_TITLE[family]} (apt-get install {_PACKAGE[family]}), or name its program with the variable "
-        f"{VARIABLE[family]}"
-    )
+    cure = f"{_how_to_install(family)}, or name its program with the variable {VARIABLE[family]}"
     if path is None and named:
         raise ServerMissing(f"{named}: no such program: name the program of a {_TITLE[family]} server")
     if path is None:
@@ -87,6 +88,17 @@ def find_program(family: Family, named: str | None = None) -> Program:
         oldest = ".".join(map(str, OLDEST[family]))
         raise ServerMissing(f"{path} is {program.title}, and dumpfilter needs {oldest} or later: {cure}")
     return program
+
+
+def _how_to_install(family: Family) -> str:
+    """Return the way to get the server of a family without losing the other family's, whose packages exclude it."""
+    other: Family = "mariadb" if family == "mysql" else "mysql"
+    if _which(_NAME[other]) is not None:
+        return (
+            f"unpack {_TITLE[family]}'s tar archive for Linux ({_ARCHIVE[family]}), since its packages would remove "
+            f"{_TITLE[other]}, which this machine has"
+        )
+    return f"install {_TITLE[family]} (apt-get install {_PACKAGE[family]})"
 
 
 def _which(program: str) -> str | None:

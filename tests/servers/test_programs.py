@@ -85,3 +85,16 @@ def test_a_named_program_that_is_missing_is_told(programs: Callable[..., None]) 
     programs()
     with pytest.raises(ServerMissing, match="/nowhere/mysqld: no such program"):
         find_program("mysql", "/nowhere/mysqld")
+
+
+@pytest.mark.parametrize(
+    ("family", "other", "archive"),
+    [("mysql", "mariadbd", "dev.mysql.com"), ("mariadb", "mysqld", "mariadb.org")],
+)
+def test_the_cure_does_not_remove_the_other_family(
+    programs: Callable[..., None], family: Family, other: str, archive: str
+) -> None:
+    programs(**{other: MARIADB if other == "mariadbd" else MYSQL})
+    with pytest.raises(ServerMissing, match=archive) as caught:
+        find_program(family)
+    assert "apt-get" not in str(caught.value)
