@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -45,7 +46,13 @@ def sql_command(
             metavar="FILE",
         ),
     ] = None,
-    format_: Annotated[Format, typer.Option("--format", help="How results are written.")] = Format.TABLE,
+    format_: Annotated[
+        Format | None,
+        typer.Option(
+            "--format",
+            help="How results are written. Without it: table, and vertical on a terminal that is too narrow.",
+        ),
+    ] = None,
 ) -> None:
     r"""Run statements on the console of a slave or a master, and print what they answer.
 
@@ -60,7 +67,7 @@ def sql_command(
         dumpfilter sql --slave 127.0.0.1:3308 -e 'SHOW REPLICA STATUS\G'
     """
     from dumpfilter.console.client import ConsoleLogin, StatementFailed, run_statements
-    from dumpfilter.console.rendering import render
+    from dumpfilter.console.rendering import render, render_within
     from dumpfilter.console.script import script_statements
     from dumpfilter.security.tls import client_context
 
@@ -80,9 +87,13 @@ def sql_command(
     login = ConsoleLogin(host, port, user, password, tls)
     try:
         for result in run_statements(login, list(script_statements(text))):
-            is_vertical = result.statement.vertical and format_ is not Format.JSON
-            form = Format.VERTICAL if is_vertical else format_
-            text = render(form, result.names, result.is_numeric, result.rows)
+            answer = result.names, result.is_numeric, result.rows
+            if result.statement.vertical and format_ is not Format.JSON:
+                text = render(Format.VERTICAL, *answer)
+            elif format_ is None and sys.stdout.isatty():
+                text = render_within(shutil.get_terminal_size().columns, *answer)
+            else:
+                text = render(format_ or Format.TABLE, *answer)
             # Slaves choose their own host names and channels, which a console shows. Programs get them unchanged.
             typer.echo(for_terminal(text) if sys.stdout.isatty() else text, nl=False)
     except StatementFailed as error:

@@ -44,6 +44,13 @@ def render(format_: Format, names: Sequence[str], numeric: Sequence[bool], rows:
     return "".join(f"{line}\n" for line in lines)
 
 
+def render_within(width: int, names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> str:
+    """Return one result set as a table, or vertically if the table has lines of more than ``width`` characters."""
+    table = render(Format.TABLE, names, numeric, rows)
+    fits = _width(table.partition("\n")[0]) <= width
+    return table if fits else render(Format.VERTICAL, names, numeric, rows)
+
+
 def _text(value: Any) -> str:
     if value is None:
         return "NULL"
