@@ -27,6 +27,13 @@ _FRAME_OF_A_FILE = frozenset(
 """The events that a server writes at the ends of a file. Nobody waits for them."""
 
 
+FIXED_TIME = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID})
+"""The GTID events of MySQL whose commit time has a fixed offset."""
+
+WITH_TIME = FIXED_TIME | {EventType.GTID_TAGGED}
+"""The events that tell the commit time of their transaction."""
+
+
 def commit_time(events: bytes | memoryview, *, checksum: bool) -> float | None:
     """Return the Unix time at which the first transaction in ``events`` was committed, seconds.
 
@@ -48,21 +55,26 @@ def commit_time(events: bytes | memoryview, *, checksum: bool) -> float | None:
 
 
 def _commit_time(header: EventHeader, body: memoryview) -> float | None:
-    microseconds = None
-    try:
-        if header.type in (EventType.GTID, EventType.ANONYMOUS_GTID):
-            anonymous = header.type == EventType.ANONYMOUS_GTID
-            microseconds = decode_mysql_gtid(body, anonymous=anonymous).immediate_commit_timestamp
-        elif header.type == EventType.GTID_TAGGED:
-            microseconds = decode_gtid_tagged(body).immediate_commit_timestamp
-    except BinlogError:
-        # The dump and the applier report a malformed event. A measurement must not.
-        microseconds = None
+    microseconds = told_time(header.type, body) if header.type in WITH_TIME else None
     if microseconds:
         return microseconds / MICROSECONDS
     if header.type in _FRAME_OF_A_FILE:
         return None
     return float(header.timestamp) or None
+
+
+def told_time(kind: int, body: bytes | memoryview) -> int | None:
+    """Return the commit time that an event of :data:`WITH_TIME` tells, microseconds of Unix time; None without one.
+
+    ``body`` is the event without header and checksum.
+    """
+    try:
+        if kind == EventType.GTID_TAGGED:
+            return decode_gtid_tagged(body).immediate_commit_timestamp
+        return decode_mysql_gtid(body, anonymous=kind == EventType.ANONYMOUS_GTID).immediate_commit_timestamp
+    except BinlogError:
+        # The dump and the applier report a malformed event. A measurement must not.
+        return None
 
 
 def first_time(read_up_to: Callable[[int, int], bytes], position: int, end: int) -> int | None:

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.event_time import FIXED_TIME, WITH_TIME, told_time
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
@@ -35,7 +36,6 @@ _COMMIT_TIME_AT = 19 + 1 + 16 + 8 + 1 + 8 + 8
 timestamps."""
 _COMMIT_TIME_BYTES = 7
 _TIME_BITS = (1 << 55) - 1
-_WITH_GTIDS = (EventType.GTID, EventType.ANONYMOUS_GTID)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ def _times(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int) -> I
     """Return the commit time of each transaction of a segment, microseconds."""
     first = segment.txn_event[:-1]
     found = segment.time[segment.txn_event[1:] - 1].astype(np.int64) * MICROSECONDS
-    is_timed = np.isin(segment.type[first], _WITH_GTIDS) & (
+    is_timed = np.isin(segment.type[first], list(FIXED_TIME)) & (
         segment.size[first] >= _COMMIT_TIME_AT + _COMMIT_TIME_BYTES
     )
     at = segment.offset[first][is_timed] - data_offset + _COMMIT_TIME_AT
@@ -143,6 +143,12 @@ def _times(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int) -> I
         value |= data[at + byte].astype(np.int64) << (_BITS * byte)
     value &= _TIME_BITS
     found[is_timed] = np.where(value, value, found[is_timed])
+    checksum = CHECKSUM_LENGTH if segment.format_description.checksum else 0
+    for number in np.flatnonzero(np.isin(segment.type[first], list(WITH_TIME - FIXED_TIME))):
+        event = first[number]
+        begin = int(segment.offset[event]) - data_offset
+        body = data[begin + HEADER_LENGTH : begin + int(segment.size[event]) - checksum].tobytes()
+        found[number] = told_time(int(segment.type[event]), body) or found[number]
     return found
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dumpfilter.binlog.event_time import commit_time
+from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogSet
@@ -15,7 +17,7 @@ from dumpfilter.testbed.file_nodes import generated_set
 from dumpfilter.testbed.replay import MICROSECONDS, Replay, Timetable, steady_timetables, timetables
 from dumpfilter.topology.model import WorkloadNode
 from dumpfilter.workload.generate import generate
-from tests.support import RECORDED_SETS, recording_id
+from tests.support import DATA, RECORDED_SETS, recording_id
 
 WAIT = 240.0
 AT_ONCE = 1e9
@@ -63,6 +65,24 @@ def test_a_workload_is_saved_with_the_times_of_its_replay(tmp_path: Path, style:
     source = BinlogSet.open(generated_set(model, tmp_path / "set").index)
     (steady,), (saved,) = steady_timetables(source, rate=model.rate or 0), timetables(source, speed=1.0)
     assert np.abs(steady.due - saved.due).max() < 0.15 * steady.due[-1]
+
+
+def test_gtids_with_tags_tell_the_time_as_well() -> None:
+    source = BinlogSet.from_index(DATA / "recordings" / "mysql97-new-formats-row" / "bin.index")
+    times: list[int] = []
+    kinds: set[EventType] = set()
+    for name in source.names:
+        with source.path(name).open("rb") as file:
+            for event in iter_events(file, file=name):
+                if event.header.type in (EventType.GTID, EventType.GTID_TAGGED):
+                    kinds.add(EventType(event.header.type))
+                    told = commit_time(event.raw, checksum=True)
+                    assert told is not None
+                    times.append(round(told * MICROSECONDS))
+    assert EventType.GTID_TAGGED in kinds
+    due = [int(moment) for table in timetables(source, speed=1.0) for moment in table.due]
+    latest = np.maximum.accumulate(times)
+    assert due == pytest.approx(list(latest - latest[0]), abs=1)
 
 
 def test_seconds_are_spread_over_the_transactions_of_mariadb(tmp_path: Path) -> None:
