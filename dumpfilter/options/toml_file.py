@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -25,6 +27,40 @@ class Model(BaseModel):
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
+MAX_TOML = 4 << 20
+"""The largest TOML file that is read, bytes. The largest useful one has the rules of some thousand slaves."""
+MAX_DEPTH = 16
+"""The most tables and lists within one another. The deepest useful ones are three."""
+
+_DEEP_KEY = re.compile(rf"""(?<![\w"'-])(?:["']?[\w-]++["']?[ \t]*+\.[ \t]*+){{{MAX_DEPTH}}}""", re.ASCII)
+"""A dotted key with too many parts, for which TOML's parser would take time with the square of their number."""
+
+
+def parse_toml(text: str, where: str) -> dict[str, Any]:
+    """Return the tables of a TOML text. Raises OptionError that begins with ``where``."""
+    if len(text) > MAX_TOML:
+        raise OptionError(f"{where}: has more than the limit of {MAX_TOML} characters; name the right file")
+    deep = f"{where}: is nested too deeply; the limit is {MAX_DEPTH} tables and lists within one another"
+    if _DEEP_KEY.search(text):
+        raise OptionError(deep)
+    try:
+        tables = tomllib.loads(text)
+    except RecursionError:
+        raise OptionError(deep) from None
+    except tomllib.TOMLDecodeError as error:
+        raise OptionError(f"{where}: {error}") from None
+    level: list[object] = [tables]
+    for _ in range(MAX_DEPTH):
+        level = [inner for one in level for inner in _within(one)]
+    if level:
+        raise OptionError(deep)
+    return tables
+
+
+def _within(value: object) -> Iterable[object]:
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [inner for inner in values if isinstance(inner, dict | list)]
+
 
 def load_toml(path: Path, model: type[_Model]) -> _Model:
     """Read a TOML file into a model.
@@ -32,13 +68,9 @@ def load_toml(path: Path, model: type[_Model]) -> _Model:
     Raises OptionError that names the file and the bad key, and never shows a value.
     """
     try:
-        return model.model_validate(tomllib.loads(read_small_file(path).decode("utf-8")))
+        return model.model_validate(parse_toml(read_small_file(path).decode("utf-8"), str(path)))
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    except RecursionError:
-        raise OptionError(f"{path}: is nested too deeply") from None
-    except tomllib.TOMLDecodeError as error:
-        raise OptionError(f"{path}: {error}") from None
     except ValidationError as error:
         errors = error.errors(include_input=False, include_url=False)
         # A misspelt key is often the reason why another key is missing.

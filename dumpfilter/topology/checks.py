@@ -113,13 +113,18 @@ def _check_server(topology: Topology, node: ServerNode, where: WhereInNode) -> N
 
 def _families(topology: Topology, name: str) -> list[tuple[str, Family]]:
     """Return the nodes that wrote the events of a node, as far as their families are known."""
-    node = topology[name]
-    match node:
-        case ServerNode(family=family):
-            return [(name, family)]
-        case WorkloadNode(style=style):
-            return [(name, style)]
-    return [found for reading in node.reads for found in _families(topology, reading.source)]
+    found: list[tuple[str, Family]] = []
+    seen, waiting = {name}, [name]
+    while waiting:
+        node = topology[waiting.pop()]
+        match node:
+            case ServerNode(family=family) | WorkloadNode(style=family):
+                found.append((node.name, family))
+                continue
+        sources = [reading.source for reading in node.reads if reading.source not in seen]
+        seen.update(sources)
+        waiting += reversed(sources)
+    return found
 
 
 def _check_url(url: str, where: str) -> None:

@@ -8,6 +8,9 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.topology.drafts import Role
 from dumpfilter.topology.model import MasterNode, Node, ServerNode, SlaveNode, Topology
 
+NodeFacts = tuple[str, Sequence[str], Family | None]
+"""The name of a node, the names of its sources, and its family if the node is a real server."""
+
 DEFAULT_STYLE: Family = "mysql"
 """The style of a workload that reaches no real server."""
 
@@ -36,7 +39,7 @@ def role_to_say(topology: Topology, node: Node) -> Role | None:
     return None if role == inferred else role
 
 
-def inferred_style(name: str, nodes: Sequence[tuple[str, Sequence[str], Family | None]]) -> Family:
+def inferred_style(name: str, nodes: Sequence[NodeFacts]) -> Family:
     """Return the style of a workload: the family of the first real server that it reaches, or else the default.
 
     ``nodes`` has the name, the sources and the family of each node, with sources before their readers.
@@ -52,7 +55,7 @@ def inferred_style(name: str, nodes: Sequence[tuple[str, Sequence[str], Family |
 
 def style_to_say(topology: Topology, name: str, style: Family) -> Family | None:
     """Return the style of a workload that a notation must say. None: the style follows from the other nodes."""
-    nodes = [
+    nodes: list[NodeFacts] = [
         (
             node.name,
             [reading.source for reading in node.reads],

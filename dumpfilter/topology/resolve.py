@@ -15,7 +15,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dumpfilter.binlog.format import Family
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, RuleKind, parse_option
 from dumpfilter.links.shape import PLAIN
@@ -30,7 +29,7 @@ from dumpfilter.topology.drafts import (
     Server,
     Workload,
 )
-from dumpfilter.topology.inference import inferred_role, inferred_style
+from dumpfilter.topology.inference import NodeFacts, inferred_role, inferred_style
 from dumpfilter.topology.model import (
     MasterNode,
     Node,
@@ -42,6 +41,9 @@ from dumpfilter.topology.model import (
     Topology,
     WorkloadNode,
 )
+
+MOST_NODES = 1000
+"""The most nodes of a topology. Each one becomes a process."""
 
 LONGEST_NAME = 64
 """The longest name of a node, characters, since a channel has the name of its source."""
@@ -56,12 +58,18 @@ def resolve(drafts: Sequence[Draft], name: str = "topology") -> Topology:
 
     Raises OptionError that names the node and the key, and says the cure.
     """
+    if len(drafts) > MOST_NODES:
+        raise OptionError(
+            f"{drafts[MOST_NODES].where('')}: the topology has {len(drafts)} nodes, and the limit is {MOST_NODES}; "
+            "leave nodes out"
+        )
     by_name = _by_name(drafts)
     for draft in drafts:
         _check_sources(draft, by_name)
     ordered = _with_masters(_sources_first(drafts))
     by_name = {draft.name: draft for draft in ordered}
-    topology = Topology(tuple(_node(draft, ordered, by_name) for draft in ordered), name)
+    facts = [_facts(draft) for draft in ordered]
+    topology = Topology(tuple(_node(draft, facts, by_name) for draft in ordered), name)
     wheres = {draft.name: draft.where for draft in ordered}
     check_topology(topology, lambda node, key: wheres[node](key))
     return topology
@@ -193,13 +201,16 @@ def _with_masters(ordered: Sequence[Draft]) -> list[Draft]:
     """Return the drafts with the masters that the notation leaves out, and with the role of each node."""
     taken = {draft.name.casefold() for draft in ordered}
     roles: dict[str, Role | None] = {}
-    has_readers = {reading.source for draft in ordered for reading in draft.reads}
     renamed: dict[str, str] = {}
     """The new names of recordings and workloads whose masters took their names."""
     made: dict[str, str] = {}
     """The masters in between, by the name of the source as the notation has it."""
     result: list[Draft] = []
-    own = {draft.name for draft in ordered if _gets_own_master(draft, ordered)}
+    readers: dict[str, list[Draft]] = {}
+    for draft in ordered:
+        for reading in draft.reads:
+            readers.setdefault(reading.source, []).append(draft)
+    own = {draft.name for draft in ordered if _gets_own_master(draft, readers)}
     for draft in ordered:
         if draft.name in own:
             suffix = "recording" if isinstance(draft.kind, Recording) else "workload"
@@ -212,7 +223,7 @@ def _with_masters(ordered: Sequence[Draft]) -> list[Draft]:
             # The readers of a recording have the roles that they would have without the master in between.
             roles[draft.name] = "master" if draft.own_master else None
             continue
-        role = _role(draft, roles, draft.name in has_readers)
+        role = _role(draft, roles, draft.name in readers)
         roles[draft.name] = role
         reads = []
         for reading in draft.reads:
@@ -236,16 +247,15 @@ def _with_masters(ordered: Sequence[Draft]) -> list[Draft]:
     return result
 
 
-def _gets_own_master(draft: Draft, ordered: Sequence[Draft]) -> bool:
-    """Tell whether a master takes the name of a recording or workload."""
+def _gets_own_master(draft: Draft, readers: Mapping[str, Sequence[Draft]]) -> bool:
+    """Tell whether a master takes the name of a recording or workload. ``readers`` has the readers of each node."""
     if not isinstance(draft.kind, _NETWORKLESS):
         return False
-    readers = [each for each in ordered if any(reading.source == draft.name for reading in each.reads)]
+    mine = readers.get(draft.name, ())
     if draft.own_master:
-        return not readers or any(each.role != "master" for each in readers)
-    has_readers = {reading.source for each in ordered for reading in each.reads}
-    return not readers or any(
-        each.kind is not None or _role(each, {}, each.name in has_readers) == "slave" for each in readers
+        return not mine or any(each.role != "master" for each in mine)
+    return not mine or any(
+        each.kind is not None or _role(each, {}, each.name in readers) == "slave" for each in mine
     )
 
 
@@ -272,7 +282,7 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def _node(draft: Draft, ordered: Sequence[Draft], by_name: Mapping[str, Draft]) -> Node:
+def _node(draft: Draft, facts: Sequence[NodeFacts], by_name: Mapping[str, Draft]) -> Node:
     reads = tuple(_reading(draft, reading, by_name) for reading in draft.reads)
     match draft.kind:
         case Server(family, program, init, gtid):
@@ -282,12 +292,12 @@ def _node(draft: Draft, ordered: Sequence[Draft], by_name: Mapping[str, Draft]) 
         case Recording(binlogs, speed):
             return RecordingNode(draft.name, reads, draft.options, binlogs, speed)
         case Workload(size, rate, seed, style):
-            style = style or inferred_style(draft.name, [_facts(each) for each in ordered])
+            style = style or inferred_style(draft.name, facts)
             return WorkloadNode(draft.name, reads, draft.options, size, rate, seed, style)
     return (MasterNode if draft.role == "master" else SlaveNode)(draft.name, reads, draft.options)
 
 
-def _facts(draft: Draft) -> tuple[str, list[str], Family | None]:
+def _facts(draft: Draft) -> NodeFacts:
     family = draft.kind.family if isinstance(draft.kind, Server) else None
     return draft.name, [reading.source for reading in draft.reads], family
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +15,7 @@ from dumpfilter.links.shape import PLAIN, LinkShape, Outage
 from dumpfilter.options.near import did_you_mean
 from dumpfilter.options.sizes import parse_size
 from dumpfilter.options.small_file import read_small_file
-from dumpfilter.options.toml_file import Model
+from dumpfilter.options.toml_file import Model, parse_toml
 from dumpfilter.topology.drafts import (
     Draft,
     DraftReading,
@@ -198,13 +197,7 @@ def parse_toml_topology(
     ``file`` is the file's name for errors. Relative paths begin at ``directory``. ``name`` is the name of a topology
     whose text has none. Raises OptionError that names the file and the key.
     """
-    try:
-        tables = tomllib.loads(text)
-    except RecursionError:
-        raise OptionError(f"{file}: is nested too deeply") from None
-    except tomllib.TOMLDecodeError as error:
-        raise OptionError(f"{file}: {error}") from None
-    return topology_of_tables(tables, file=file, directory=directory, name=name)
+    return topology_of_tables(parse_toml(text, file), file=file, directory=directory, name=name)
 
 
 def topology_of_tables(

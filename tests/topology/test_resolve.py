@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from types import FrameType
+
 import pytest
 
+from dumpfilter.errors import OptionError
 from dumpfilter.topology import parse_string, to_string
 from dumpfilter.topology.model import Topology, WorkloadNode
+from dumpfilter.topology.resolve import MOST_NODES
+from dumpfilter.topology.toml_notation import topology_of_tables
 
 KINDS = {"Server": "S", "Running": "U", "Recording": "R", "Workload": "W", "Master": "M", "Slave": "s"}
 
@@ -71,3 +78,35 @@ def test_a_workload_has_the_style_of_the_servers_that_read_it(text: str, style: 
     workload = parse_string(text)["m-workload"]
     assert isinstance(workload, WorkloadNode)
     assert workload.style == style
+
+
+def test_a_long_chain_behind_a_server_is_read() -> None:
+    """The search for the servers that wrote the events called itself once for each node of the chain."""
+    names = [f"n{number}" for number in range(MOST_NODES - 2)]
+    text = " >> ".join(["db[server=mysql]", *names, "last[server=mysql]"])
+    assert len(parse_string(text).nodes) == MOST_NODES
+    with pytest.raises(OptionError, match="cannot replicate from db, which is mysql"):
+        parse_string(text.replace("last[server=mysql]", "last[server=mariadb]"))
+
+
+def test_many_nodes_take_time_with_their_number() -> None:
+    tables = {"node": {f"n{number}": {"workload": "1M"} for number in range(MOST_NODES // 2)}}
+    calls = Counter[str]()
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        del argument
+        if event == "call":
+            calls[frame.f_code.co_name] += 1
+
+    sys.setprofile(count)
+    try:
+        topology_of_tables(tables)
+    finally:
+        sys.setprofile(None)
+    assert calls["_facts"] <= MOST_NODES
+
+
+def test_the_number_of_nodes_has_a_limit() -> None:
+    text = "m >> " + ", ".join(f"n{number}" for number in range(MOST_NODES))
+    with pytest.raises(OptionError, match=f"1001 nodes, and the limit is {MOST_NODES}"):
+        parse_string(text)
