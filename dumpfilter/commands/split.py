@@ -6,20 +6,13 @@ It divides a binlog set into one set for each schema, or for each filter of a sp
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from dumpfilter.commands.option_groups.engine import EngineOptions, JobReadOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import BinlogArguments
-from dumpfilter.printable import visible
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.markup import escape
-
-    from dumpfilter.spark_jobs.split.job import SplitResult
 
 
 @with_option_groups
@@ -72,6 +65,7 @@ def split_command(
     from dumpfilter.options.sizes import parse_size
     from dumpfilter.spark_jobs.split.job import SplitOptions, split
     from dumpfilter.spark_jobs.split.specification import BY_SCHEMA, load_specification
+    from dumpfilter.split_set.manifest_tables import render_split, shown
 
     options = SplitOptions(
         specification=BY_SCHEMA if specification is None else load_specification(specification),
@@ -88,36 +82,6 @@ def split_command(
     if json:
         typer.echo(result.manifest.model_dump_json(indent=1))
         return
-    _print_table(result, output, Console())
+    render_split(result.manifest, output, Console(), already=result.already)
     for warning in result.manifest.warnings:
-        progress.print(f"[yellow]warning:[/] {escape(visible(warning))}", soft_wrap=True)
-
-
-def _print_table(result: SplitResult, output: Path, console: Console) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    manifest = result.manifest
-    nbytes = sum(each.size for each in manifest.source)
-    done = "had been split" if result.already else "split"
-    table = Table(
-        title=f"{len(manifest.source):,} files, {nbytes:,} bytes, {done} into {output}",
-        title_justify="left",
-        title_style="bold",
-    )
-    is_by_schema = not any(each.rules for each in manifest.binlogs)
-    if is_by_schema:
-        table.add_column("schema", overflow="fold")
-    table.add_column("binlog set", overflow="fold")
-    for name in ("files", "bytes", "events", "transactions"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for each in manifest.binlogs:
-        table.add_row(
-            *([escape(visible(each.schema_name or "(none)"))] if is_by_schema else []),
-            escape(visible(each.index)),
-            f"{len(each.parts):,}",
-            f"{sum(part.size for part in each.parts):,}",
-            f"{sum(part.events for part in each.parts):,}",
-            f"{sum(part.transactions for part in each.parts):,}",
-        )
-    console.print(table)
+        progress.print(f"[yellow]warning:[/] {shown(warning)}", soft_wrap=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,14 +18,14 @@ def render_manifest(manifest: Manifest, binlogs: Iterable[NamedBinlog], console:
     """Print the binlog set that was split, and for each of ``binlogs`` a table of its files. Times are UTC."""
     source = manifest.source
     console.print(
-        f"split {_time(manifest.made)} from {_shown(source[0].name)} to {_shown(source[-1].name)} "
+        f"split {_time(manifest.made)} from {shown(source[0].name)} to {shown(source[-1].name)} "
         f"({len(source):,} files, {sum(one.size for one in source):,} bytes)",
         highlight=False,
     )
     for one in binlogs:
         present = one.present
         table = Table(
-            title=f"{_shown(one.name)}: {len(present):,} of {len(one.parts):,} files there, "
+            title=f"{shown(one.name)}: {len(present):,} of {len(one.parts):,} files there, "
             f"{sum(part.size for part in present):,} bytes{_about(one)}",
             title_justify="left",
             title_style="bold",
@@ -41,17 +42,44 @@ def render_manifest(manifest: Manifest, binlogs: Iterable[NamedBinlog], console:
         console.print(table)
 
 
+def render_split(manifest: Manifest, output: Path, console: Console, *, already: bool = False) -> None:
+    """Print a table of the binlogs of a new split, or of a split that was there ``already``."""
+    nbytes = sum(each.size for each in manifest.source)
+    done = "had been split" if already else "split"
+    table = Table(
+        title=f"{len(manifest.source):,} files, {nbytes:,} bytes, {done} into {output}",
+        title_justify="left",
+        title_style="bold",
+    )
+    is_by_schema = not any(each.rules for each in manifest.binlogs)
+    if is_by_schema:
+        table.add_column("schema", overflow="fold")
+    table.add_column("binlog set", overflow="fold")
+    for name in ("files", "bytes", "events", "transactions"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in manifest.binlogs:
+        table.add_row(
+            *([shown(each.schema_name or "(none)")] if is_by_schema else []),
+            shown(each.index),
+            f"{len(each.parts):,}",
+            f"{sum(part.size for part in each.parts):,}",
+            f"{sum(part.events for part in each.parts):,}",
+            f"{sum(part.transactions for part in each.parts):,}",
+        )
+    console.print(table)
+
+
 def _about(one: NamedBinlog) -> str:
     if one.rest:
         return "; the rest"
     if one.rules:
-        return _shown("; " + " ".join(one.rules))
-    return "" if one.schema_name in (None, one.name) else _shown(f"; schema {one.schema_name}")
+        return shown("; " + " ".join(one.rules))
+    return "" if one.schema_name in (None, one.name) else shown(f"; schema {one.schema_name}")
 
 
 def _row(part: BinlogPart) -> tuple[str, ...]:
     return (
-        _shown(part.name),
+        shown(part.name),
         f"{part.size:,}",
         f"{part.transactions:,}",
         "" if part.first_time is None else f"{_time(part.first_time)} to {_time(part.last_time)}",
@@ -60,10 +88,10 @@ def _row(part: BinlogPart) -> tuple[str, ...]:
 
 
 def _place(place: Place) -> str:
-    return _shown(f"{place.file}:{place.position}")
+    return shown(f"{place.file}:{place.position}")
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """Return a text for a table. Schemas can have control characters in their names, which could command a terminal."""
     return escape(visible(text))
 

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from dumpfilter.commands.split import _print_table
-from dumpfilter.spark_jobs.split.job import SplitResult
 from dumpfilter.split_set.manifest import Manifest, NamedBinlog
-from dumpfilter.split_set.manifest_tables import render_manifest
+from dumpfilter.split_set.manifest_tables import render_manifest, render_split
 from tests.spark_jobs.here import split_here
 from tests.support import DATA
 
@@ -38,7 +36,7 @@ def tables(manifest: Manifest, console: Console) -> None:
 
 
 def result(manifest: Manifest, console: Console) -> None:
-    _print_table(SplitResult(manifest), Path("parts"), console)
+    render_split(manifest, Path("parts"), console)
 
 
 @pytest.mark.parametrize("show", [tables, result])
