@@ -172,7 +172,7 @@ def index_paths(
     ``known`` has the index of each known file by its number among ``paths``. A known file gets no ranges. Known files
     must not be given if the set has XA transactions, which reach from one file into another.
     """
-    index = partial(_index, files=len(paths), options=options)
+    index = partial(index_numbered, files=len(paths), options=options)
     new = [(number, path) for number, path in enumerate(paths) if number not in known]
     amount = Amount("files", local_bytes([path for _, path in new]))
     read = run(index, new, "indexing", amount=amount)
@@ -196,7 +196,8 @@ def index_paths(
     return IndexedSet(files, tuple(ranges), len(unknown), everything)
 
 
-def _index(numbered: tuple[int, str], *, files: int, options: ReadOptions) -> FileIndex:
+def index_numbered(numbered: tuple[int, str], *, files: int, options: ReadOptions) -> FileIndex:
+    """Divide one of a set's ``files`` into ranges, given its number and path, as :func:`index_file` does."""
     number, path = numbered
     skip = options.on_corrupt == "skip"
     return index_file(
@@ -205,6 +206,7 @@ def _index(numbered: tuple[int, str], *, files: int, options: ReadOptions) -> Fi
         last=number == files - 1,
         range_size=options.range_size,
         block_size=options.block_size,
+        # Ranges must end before the first event with a wrong checksum. Without skipping, their tasks check checksums.
         verify=options.verify and skip,
         skip=skip,
     )

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import EventType
@@ -134,7 +135,7 @@ def index_file(
         name = path.rpartition("/")[2]
         return FileIndex(number, path, name, 0, 0, b"", damage=Damage(name, None, error.what))
     with file:
-        found = _Pass(file, range_size)
+        found = _Pass(file, range_size, file.first_event)
         damage = None
         try:
             found.run(verify=verify, block_size=block_size, last=last, whole=skip)
@@ -160,14 +161,50 @@ def index_file(
         )
 
 
+def index_part(path: str, start: int, end: int, *, range_size: int) -> tuple[list[tuple[int, int]], bool]:
+    """Divide a part of a file into ranges, and tell whether it may have XA COMMIT or XA ROLLBACK.
+
+    The part begins and ends between two transactions, or begins before the first event. Raises BinlogError.
+    """
+    with open_file(path) as file:
+        found = _Pass(file, range_size, max(start, file.first_event))
+        if found.boundary < end:
+            found.run(verify=False, block_size=BLOCK_SIZE, last=True, whole=False, end=end)
+    bounds = [start, *found.all_bounds()[1:-1], end]
+    return list(pairwise(bounds)), found.has_xa
+
+
+def reader_from(
+    file: BinlogFile, position: int, block_size: int = BLOCK_SIZE, *, verify: bool = False
+) -> SegmentReader:
+    """Return a reader of a file's events from a position between two transactions on, for a quick look."""
+    most = REMOTE_BLOCK_SIZE if isinstance(file, RemoteFile) else INDEX_BLOCK_SIZE
+    reader = SegmentReader(
+        file,
+        Subjects(),
+        SourceNumbers(),
+        verify=verify,
+        statements=False,
+        segment_size=min(block_size, most),
+    )
+    reader.rewind(position)
+    return reader
+
+
+def ends_of(events: ScannedEvents) -> npt.NDArray[np.int64]:
+    """Return the offsets at which complete transactions end. An event between two transactions ends there, too."""
+    last = np.flatnonzero(events.role & R.ENDS)
+    return events.offset[last] + events.size[last]
+
+
 class _Pass:
     """The state of the index pass over one file. The pass is a first quick look that divides the file into ranges."""
 
-    def __init__(self, file: BinlogFile, range_size: int) -> None:
+    def __init__(self, file: BinlogFile, range_size: int, start: int) -> None:
         self._file = file
         self._range_size = range_size
-        self.boundary = file.first_event
-        self._bounds = [file.first_event]
+        self.boundary = start
+        self._bounds = [start]
         self.transactions = 0
         self.prolog = b""
         self._begun = False
@@ -175,33 +212,28 @@ class _Pass:
         self.times: TimeSpans = ()
         self.has_xa = False
 
-    def run(self, *, verify: bool, block_size: int, last: bool, whole: bool) -> None:
-        """Read the file. With ``whole``, the scan finds every damage that a later pass would find."""
+    def run(self, *, verify: bool, block_size: int, last: bool, whole: bool, end: int | None = None) -> None:
+        """Read the file up to ``end``, or to its end. With ``whole``, the scan finds every damage that a later pass
+        would find."""
         file, fd = self._file, self._file.format_description
-        reader = SegmentReader(
-            file,
-            Subjects(),
-            SourceNumbers(),
-            verify=verify,
-            statements=False,
-            segment_size=min(
-                block_size, REMOTE_BLOCK_SIZE if isinstance(file, RemoteFile) else INDEX_BLOCK_SIZE
-            ),
-        )
+        reader = reader_from(file, self.boundary, block_size, verify=verify)
         while (events := _next(reader, whole=whole)) is not None:
             if events.type[0] == EventType.FORMAT_DESCRIPTION:
                 _same_format(reader.scanner.format_description, fd, file.name, events.start)
-            self._take(events)
+            self._take(events, end)
             step(events.end - events.start)
+            if end is not None and events.end >= end:
+                return
         reader.check_end(last=last)
 
-    def _take(self, events: ScannedEvents) -> None:
+    def _take(self, events: ScannedEvents, end: int | None) -> None:
         if not self._begun:
             self._find_prolog(events)
         role = events.role & R.ROLE_MASK
         self.has_xa |= bool((role == R.XA).any())
-        last = np.flatnonzero(events.role & R.ENDS)
-        ends = events.offset[last] + events.size[last]
+        ends = ends_of(events)
+        if end is not None:
+            ends = ends[ends <= end]
         start = self._bounds[-1]
         while (k := int(np.searchsorted(ends, start + self._range_size))) < len(ends):
             start = int(ends[k])
@@ -211,8 +243,7 @@ class _Pass:
         # A file's own events (Format_description, Rotate) have the time at which the file was written, which for
         # restored data is another one.
         self.times = joined([self.times, spans_of(events.time[role != R.FILE])])
-        # An event between two transactions ends there, too.
-        of_last = role[last]
+        of_last = role[events.role & R.ENDS != 0]
         self.transactions += int(np.count_nonzero((of_last != R.FILE) & (of_last != R.GAP)))
         self.rotated = int(events.time[-1]) if events.type[-1] == EventType.ROTATE else None
 

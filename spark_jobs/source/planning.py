@@ -12,19 +12,19 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from dumpfilter.errors import OptionError
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet, open_file
-from dumpfilter.spark_jobs.ranges.indexing import skipped_part
+from dumpfilter.spark_jobs.ranges.indexing import ReadOptions, index_numbered, skipped_part
 from dumpfilter.spark_jobs.ranges.range_index import (
     Damage,
     FileIndex,
     XaLook,
     follow_xa,
-    index_file,
     look_for_xa,
 )
 from dumpfilter.spark_jobs.ranges.ranges import Range
@@ -127,7 +127,7 @@ def plan_ranges(
         paths = BinlogSet.open(options.sources).addresses
         tasks = [(number, path) for number, path in enumerate(paths) if _may_hold(of_file, path, 0, 1)]
         # Threads can index files in parallel, since the compiled scan and the reads release Python's global lock.
-        cuts = cuts_of(in_threads(lambda task: _index(task, len(paths), options), tasks))
+        cuts = cuts_of(in_threads(_indexing(options, len(paths)), tasks))
         for damage in cuts.damages:
             on_damage(damage)
     found = cuts.ranges()
@@ -201,21 +201,11 @@ def index_with_spark(spark: SparkSession, path: str | list[str], **options: str)
     parsed = SourceOptions.parse({**options, **asked})
     paths = BinlogSet.open(parsed.sources).addresses
     context = spark.sparkContext
-    count = len(paths)
-    tasks = context.parallelize(list(enumerate(paths)), count)
-    found: list[FileIndex] = tasks.map(lambda task: _index(task, count, parsed)).collect()
+    tasks = context.parallelize(list(enumerate(paths)), len(paths))
+    found: list[FileIndex] = tasks.map(_indexing(parsed, len(paths))).collect()
     return cuts_of(found)
 
 
-def _index(task: tuple[int, str], count: int, options: SourceOptions) -> FileIndex:
-    number, path = task
-    return index_file(
-        number,
-        path,
-        last=number == count - 1,
-        range_size=options.range_size,
-        # With onCorrupt=skip the ranges must end before the first event with a wrong checksum. Otherwise the tasks that
-        # read the ranges check the checksums.
-        verify=options.skip_corrupt and options.verify,
-        skip=options.skip_corrupt,
-    )
+def _indexing(options: SourceOptions, files: int) -> Callable[[tuple[int, str]], FileIndex]:
+    read = ReadOptions("skip" if options.skip_corrupt else "stop", options.verify, options.range_size)
+    return partial(index_numbered, files=files, options=read)

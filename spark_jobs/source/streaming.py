@@ -11,19 +11,14 @@ from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
-from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.errors import BinlogError, BinlogMissing, OptionError, PositionError
-from dumpfilter.index.fileset import BinlogSet, SegmentReader, open_file
-from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.ranges.range_index import XaLook
-from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, blocks_of
+from dumpfilter.index.fileset import BinlogSet, open_file
+from dumpfilter.spark_jobs.ranges.range_index import XaLook, ends_of, index_part, reader_from
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import for_filters, look_in
 from dumpfilter.spark_jobs.source.reading import FIRST, FileRange, read_and_tell
@@ -95,36 +90,35 @@ class GrowingSet:
             return until
         return Offset(file=name, position=_whole(self.paths[name], position, left, last=True)[0])
 
-    def ranges(self, start: Offset, end: Offset, range_size: int) -> list[FileRange]:
-        """Return the parts of files between two positions, divided for the Spark tasks of a micro-batch.
+    def ranges(self, start: Offset, end: Offset, range_size: int) -> tuple[list[FileRange], bool]:
+        """Return the parts of files between two positions, divided for the Spark tasks of a micro-batch, and whether
+        they may have XA COMMIT or XA ROLLBACK.
 
-        Each part has complete transactions and at most ``range_size`` bytes, or one larger transaction. Raises
+        Each part has complete transactions, and ends with the transaction that reaches ``range_size`` bytes. Raises
         BinlogError.
         """
         self._check(start)
         self._check(end)
         found = []
+        has_xa = False
         first, last = self.names.index(start["file"]), self.names.index(end["file"])
         for name in self.names[first : last + 1]:
             path = self.paths[name]
             at = start["position"] if name == start["file"] else FIRST
             to = end["position"] if name == end["file"] else _size(path)
-            while to - at > range_size:
-                cut, _ = _whole(path, at, range_size, last=True)
-                cut = min(cut, to)
-                found.append(FileRange(path, at, cut))
-                at = cut
             if at < to:
-                found.append(FileRange(path, at, to))
-        return found
+                parts, with_xa = index_part(path, at, to, range_size=range_size)
+                found += [FileRange(path, *part) for part in parts]
+                has_xa |= with_xa
+        return found, has_xa
 
-    def for_filters(self, ranges: Sequence[FileRange]) -> list[FileRange]:
+    def for_filters(self, ranges: Sequence[FileRange], has_xa: bool) -> list[FileRange]:
         """Return the ranges of a micro-batch with the facts that filters need.
 
         If an XA transaction ends in the ranges that was prepared before them, the earlier part of the set is read for
         the tables of the prepared transaction. Raises BinlogError.
         """
-        looks = [look_in(one) for one in ranges] if any(map(_has_xa, ranges)) else []
+        looks = [look_in(one) for one in ranges] if has_xa else []
         wanted: set[Xid] = set()
         prepared: set[Xid] = set()
         for look in looks:
@@ -165,31 +159,10 @@ class GrowingSet:
         found: set[int] = set()
         with open_file(self.paths[name]) as file:
             found.add(file.first_event)
-            reader = SegmentReader(file, Subjects(), SourceNumbers(), verify=False, statements=False)
-            while (segment := reader.next()) is not None:
-                found.update(_ends(segment.offset, segment.txn_event, segment.end, segment.open).tolist())
+            reader = reader_from(file, file.first_event)
+            while (events := reader.next_events()) is not None:
+                found.update(ends_of(events).tolist())
         return found
-
-
-def _ends(
-    offset: npt.NDArray[np.int64], first_events: npt.NDArray[np.int64], end: int, is_open: bool
-) -> npt.NDArray[np.int64]:
-    """Return the offsets at which the complete transactions of a segment end.
-
-    ``first_events`` are the indexes of the transactions' first events. With ``is_open`` the last transaction continues
-    after the segment, so its end is left out.
-    """
-    ends = offset[first_events[1:-1]]
-    return ends if is_open else np.append(ends, end)
-
-
-def _has_xa(wanted: FileRange) -> bool:
-    """Tell whether a range has XA COMMIT or XA ROLLBACK of a prepared transaction. Raises BinlogError."""
-    subjects, sources = Subjects(), SourceNumbers()
-    with open_file(wanted.path) as file:
-        within = Range(0, 0, max(wanted.start, file.first_event), wanted.end)
-        blocks = blocks_of(file, within, subjects, sources, verify=False, statements=False, payloads=False)
-        return any(bool((block.segment.role & R.ROLE_MASK == R.XA).any()) for block in blocks)
 
 
 def _size(path: str) -> int:
@@ -207,13 +180,10 @@ def _whole(path: str, position: int, limit: int | None, *, last: bool) -> tuple[
         start = max(position, file.first_event)
         if file.size <= start:
             return start, file.size == start
-        reader = SegmentReader(
-            file, Subjects(), SourceNumbers(), verify=False, statements=False, segment_size=BLOCK_SIZE
-        )
-        reader.rewind(start)
-        found = start if position < start else position
-        while (segment := reader.next()) is not None:
-            ends = _ends(segment.offset, segment.txn_event, segment.end, segment.open)
+        reader = reader_from(file, start)
+        found = start
+        while (events := reader.next_events()) is not None:
+            ends = ends_of(events)
             if limit is not None and len(ends) and ends[-1] >= position + limit:
                 within = int(np.searchsorted(ends, position + limit, "right"))
                 if within:
@@ -277,9 +247,9 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the parts of files that the Spark tasks of a micro-batch read, one for each task. Raises
         BinlogError."""
         now = self._set()
-        found = now.ranges(start, end, self._options.range_size)
+        found, has_xa = now.ranges(start, end, self._options.range_size)
         if self._options.definitions and found:
-            found = now.for_filters(found)
+            found = now.for_filters(found, has_xa)
         return [InputPartition(one) for one in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
