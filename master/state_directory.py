@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import structlog
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 
-from dumpfilter.binlog.writer import sync_path, writing
+from dumpfilter.binlog.writer import committed
 from dumpfilter.dump import Counts
 from dumpfilter.errors import DirectoryBusy, OptionError
 from dumpfilter.filter import FilterSemantics
@@ -257,22 +257,9 @@ class StateDirectory:
 
     def _save(self, name: str, members: dict[str, Any]) -> None:
         path = self.path / name
-        beside = path.with_name(f"{name}.new")
         text = json.dumps({"kind": name, "format": FORMAT, **members, "crc32": _checksum(name, members)})
-        with writing(path):
-            try:
-                with open(
-                    os.open(beside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o640), "w"
-                ) as new:
-                    new.write(text + "\n")
-                    new.flush()
-                    os.fsync(new.fileno())
-                os.replace(beside, path)
-                sync_path(self.path)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    beside.unlink()
-                raise
+        with committed(path, mode=0o640) as file:
+            file.write(f"{text}\n".encode())
 
 
 def _checksum(kind: str, members: dict[str, Any]) -> int:

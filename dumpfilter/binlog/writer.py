@@ -183,23 +183,13 @@ class BinlogSetWriter:
         """Close the open binlog file, if there is one, and write the index file of the set."""
         if self._file is not None:
             self.end()
-        beside = self._beside_index
-        with writing(self.index):
-            with create_new(beside) as file:
-                file.write("".join(f"./{name}\n" for name in self.names).encode("utf-8", "surrogateescape"))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, self.index)
+        with committed(self.index) as file:
+            file.write("".join(f"./{name}\n" for name in self.names).encode("utf-8", "surrogateescape"))
             self._done.append(self.index)
-            sync_path(self.directory)
 
     @property
     def _beside(self) -> Path:
         return self.directory / (self.names[-1] + ".tmp")
-
-    @property
-    def _beside_index(self) -> Path:
-        return self.index.with_name(self.index.name + ".tmp")
 
     def __enter__(self) -> BinlogSetWriter:
         return self
@@ -221,18 +211,18 @@ class BinlogSetWriter:
                 self._file.close()
             self._file = None
         begun = [self._beside] if self.names else []
-        for path in [*begun, self._beside_index, *self._done]:
+        for path in [*begun, *self._done]:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
 
 
-def create_new(path: Path) -> BinaryIO:
+def create_new(path: Path, mode: int = 0o666) -> BinaryIO:
     """Create a file for writing, in place of a file that a killed process left under this name.
 
     A symbolic link under the name is removed, so that nothing is written to the file that the link names.
     """
     path.unlink(missing_ok=True)
-    return open(path, "xb")
+    return open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode))
 
 
 @contextlib.contextmanager
@@ -242,6 +232,32 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def committed(
+    path: Path, *, beside: Path | None = None, synced: bool = True, mode: int = 0o666
+) -> Iterator[BinaryIO]:
+    """Yield a file that takes the place of ``path`` at the end of the ``with`` statement, or leave ``path`` as it was.
+
+    Until then the file has the name ``beside``, by default that of ``path`` with ``.new``. Writers of one path at the
+    same time need names of their own. With ``synced`` the file survives a power failure. Raises OutputError.
+    """
+    beside = beside or path.with_name(f"{path.name}.new")
+    with writing(path):
+        try:
+            with create_new(beside, mode) as file:
+                yield file
+                file.flush()
+                if synced:
+                    os.fsync(file.fileno())
+            os.replace(beside, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            raise
+        if synced:
+            sync_path(path.parent)
 
 
 def sync_path(path: Path) -> None:

@@ -6,7 +6,6 @@ after its first event is in it. Only one process writes a store.
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import fcntl
 import json
@@ -21,7 +20,7 @@ import structlog
 
 from dumpfilter.binlog.file_reads import open_regular
 from dumpfilter.binlog.format import Family, FormatDescription
-from dumpfilter.binlog.writer import create_new, sync_path, writing
+from dumpfilter.binlog.writer import committed, writing
 from dumpfilter.errors import (
     BinlogMissing,
     DirectoryBusy,
@@ -313,16 +312,5 @@ def _check_empty(directory: Path) -> None:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    beside = path.with_name(path.name + ".new")
-    with writing(path):
-        try:
-            with create_new(beside) as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                beside.unlink()
-            raise
-        sync_path(path.parent)
+    with committed(path) as file:
+        file.write(data)

@@ -12,7 +12,6 @@ times.
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from dumpfilter.binlog.format import NameCollation
-from dumpfilter.binlog.writer import create_new, sync_path, writing
+from dumpfilter.binlog.writer import committed
 from dumpfilter.errors import OutputError
 
 MANIFEST = "manifest.json"
@@ -203,17 +202,8 @@ class Manifest(_Model):
         target = directory / MANIFEST
         # The temporary file has a fixed name, so that the next call replaces a file that a killed process left.
         beside = directory / f".{MANIFEST}.tmp"
-        with writing(target):
-            try:
-                with create_new(beside) as file:
-                    file.write(f"{self.model_dump_json(indent=1)}\n".encode("utf-8", "surrogateescape"))
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(beside, target)
-                sync_path(directory)
-            except BaseException:
-                beside.unlink(missing_ok=True)
-                raise
+        with committed(target, beside=beside) as file:
+            file.write(f"{self.model_dump_json(indent=1)}\n".encode("utf-8", "surrogateescape"))
 
     @classmethod
     def load(cls, directory: Path) -> Manifest:

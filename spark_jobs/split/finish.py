@@ -16,7 +16,7 @@ from pathlib import Path
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.writer import make_event, rebase, sync_path, writing
+from dumpfilter.binlog.writer import committed, make_event, rebase, sync_path, writing
 from dumpfilter.errors import OutputError
 from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
@@ -112,10 +112,8 @@ def _rotate(file: OutputFile, following: str) -> bytes:
 
 
 def _write_index(path: Path, names: Sequence[str]) -> None:
-    with writing(path), open(path, "w", encoding="ascii") as file:
-        file.write("".join(f"./{name}\n" for name in names))
-        file.flush()
-        os.fsync(file.fileno())
+    with committed(path) as file:
+        file.write("".join(f"./{name}\n" for name in names).encode("ascii"))
 
 
 def sync_ranges(staging: Staging, numbers: Sequence[int]) -> None:

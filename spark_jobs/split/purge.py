@@ -11,14 +11,14 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dumpfilter.binlog.writer import create_new, sync_path, writing
+from dumpfilter.binlog.writer import committed, sync_path, writing
 from dumpfilter.errors import OptionError, OutputError
 from dumpfilter.split_set.manifest import MANIFEST, BinlogPart, Manifest, NamedBinlog, Place, now
 
@@ -172,14 +172,9 @@ def _take_out(index: Path, gone: Sequence[str]) -> None:
         left = [line for line in lines if line.strip().rpartition(b"/")[2] not in names]
         if left == lines:
             return
-        beside = index.with_name(f"{index.name}.purge")
-        with create_new(beside) as file:
+        with committed(index) as file:
             file.write(b"".join(left))
-            file.flush()
-            shutil.copymode(index, beside)
-            os.fsync(file.fileno())
-        os.replace(beside, index)
-        sync_path(index.parent)
+            os.fchmod(file.fileno(), stat.S_IMODE(index.stat().st_mode))
 
 
 @contextmanager

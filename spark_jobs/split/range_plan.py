@@ -9,17 +9,18 @@ plans.
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
-from dumpfilter.binlog.writer import writing
+from dumpfilter.binlog.writer import committed
 from dumpfilter.index.segment import Segment
 from dumpfilter.spark_jobs.ranges.ranges import Block
 from dumpfilter.spark_jobs.split.assign import FILE_EVENTS, REPLACED, RUN_KIND, RUN_OFFSET, Ints, Share
@@ -44,6 +45,15 @@ T_END, T_EVENTS, T_SOURCE, T_NUMBER, T_TIME, T_PLACE = range(6)
 - T_TIME: the timestamp of the transaction's last event, Unix seconds.
 - T_PLACE: the offset in the source file at which the transaction ends.
 """
+
+
+def committed_by_task(path: Path, directory: Path | None = None) -> AbstractContextManager[BinaryIO]:
+    """Return a context manager as :func:`~dumpfilter.binlog.writer.committed` for a file in a working directory.
+
+    Spark may run a task twice at the same time, so each writer has a name of its own, in ``directory`` if given.
+    """
+    name = f"{path.name}.{uuid.uuid4().hex}.tmp"
+    return committed(path, beside=(directory or path.parent) / name, synced=False)
 
 
 @dataclass
@@ -100,19 +110,16 @@ class RangePlan:
             "unassigned": self.unassigned,
             "replaced": [[run, len(data)] for run, data in self.replaced.items()],
         }
-        beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-        with writing(path):
-            with open(beside, "xb") as file:
-                np.savez(
-                    file,
-                    about=np.frombuffer(json.dumps(about).encode(), np.uint8),
-                    blocks=self.blocks,
-                    shares=self.shares,
-                    runs=self.runs,
-                    transactions=self.transactions,
-                    replaced=np.frombuffer(b"".join(self.replaced.values()), np.uint8),
-                )
-            os.replace(beside, path)
+        with committed_by_task(path) as file:
+            np.savez(
+                file,
+                about=np.frombuffer(json.dumps(about).encode(), np.uint8),
+                blocks=self.blocks,
+                shares=self.shares,
+                runs=self.runs,
+                transactions=self.transactions,
+                replaced=np.frombuffer(b"".join(self.replaced.values()), np.uint8),
+            )
 
     @classmethod
     def load(cls, path: Path, *, with_runs: bool = True) -> RangePlan:

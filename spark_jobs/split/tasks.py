@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +42,15 @@ from dumpfilter.spark_jobs.split.assign import (
 )
 from dumpfilter.spark_jobs.split.ownership import Owners
 from dumpfilter.spark_jobs.split.placement import Placement, Stretch
-from dumpfilter.spark_jobs.split.range_plan import S_BLOCK, S_BYTES, S_OUTPUT, S_RUNS, PlanMaker, RangePlan
+from dumpfilter.spark_jobs.split.range_plan import (
+    S_BLOCK,
+    S_BYTES,
+    S_OUTPUT,
+    S_RUNS,
+    PlanMaker,
+    RangePlan,
+    committed_by_task,
+)
 from dumpfilter.spark_jobs.split.specification import Specification
 from dumpfilter.split_set.manifest import RANGES_SCHEMA
 
@@ -92,18 +99,16 @@ class Staging:
         The temporary file is in a directory that is not published, so a killed task leaves nothing in the output.
         Raises OutputError.
         """
-        beside = Path(self.path, "plan", f"{target.name}.{uuid.uuid4().hex}.tmp")
-        with writing(target):
+        with committed_by_task(target, directory=Path(self.path, "plan")) as file:
             pq.write_table(
                 table,
-                beside,
+                file,
                 compression="zstd",
                 use_dictionary=[name for name in table.column_names if name not in _RISING],
                 column_encoding={
                     name: "DELTA_BINARY_PACKED" for name in table.column_names if name in _RISING
                 },
             )
-            os.replace(beside, target)
 
 
 def binlog_name(output: str, number: int) -> str:
@@ -214,7 +219,8 @@ class WriteRange:
                     rebase_array(part, offset + start, checksum=file.format_description.checksum)
                     targets.write(output, number, part, offset + start)
         self._save_ranges(wanted, plan, placement)
-        _write_atomically(marker, self.boot.encode())
+        with committed_by_task(marker) as file:
+            file.write(self.boot.encode())
 
     def _save_ranges(self, wanted: Range, plan: RangePlan, placement: Placement) -> None:
         first = np.cumsum(plan.shares[:, S_RUNS]) - plan.shares[:, S_RUNS]
@@ -371,10 +377,3 @@ def write_all(handle: int, data: memoryview | bytes, offset: int) -> None:
         done = os.pwrite(handle, view, offset)
         view = view[done:]
         offset += done
-
-
-def _write_atomically(path: Path, data: bytes) -> None:
-    beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-    with writing(path):
-        beside.write_bytes(data)
-        os.replace(beside, path)

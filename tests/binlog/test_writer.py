@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from io import BytesIO
 from pathlib import Path
@@ -14,7 +15,7 @@ from dumpfilter.binlog import writer as writer_module
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.writer import BinlogSetWriter, make_event, rebase
+from dumpfilter.binlog.writer import BinlogSetWriter, committed, make_event, rebase
 from dumpfilter.errors import BinlogCorrupt, OutputError
 from dumpfilter.index.fileset import BinlogSet
 from tests.strategies import DIALECTS, MadeBinlog, binlogs
@@ -181,3 +182,27 @@ def test_misuse(tmp_path: Path) -> None:
         with pytest.raises(BinlogCorrupt):
             writer.append(b"torn")
         writer.append(make_event(EventType.STOP, b""))
+
+
+def test_a_committed_file_is_complete_or_as_before(tmp_path: Path) -> None:
+    path = tmp_path / "bin.index"
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"theirs")
+    (tmp_path / "bin.index.new").symlink_to(outside)
+    with committed(path, mode=0o600) as file:
+        file.write(b"one")
+        assert not path.exists()
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"one", 0o600)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    for error, raised in ((KeyboardInterrupt(), KeyboardInterrupt), (full, OutputError)):
+
+        def fail(error: BaseException = error) -> None:
+            with committed(path) as file:
+                file.write(b"two")
+                raise error
+
+        with pytest.raises(raised):
+            fail()
+    assert path.read_bytes() == b"one"
+    assert outside.read_bytes() == b"theirs"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["bin.index", "outside"]
