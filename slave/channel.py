@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
@@ -81,6 +81,13 @@ class ChannelOptions:
     relay log, as after ``START REPLICA IO_THREAD``."""
     sync_relay_log: int = 10_000
     sync_master_info: int = 10_000
+
+
+class ChannelState(NamedTuple):
+    """The places of a channel's threads at one moment."""
+
+    applied: RelayLogInfo
+    received: MasterInfo
 
 
 class Channel:
@@ -291,6 +298,16 @@ class Channel:
         """The I/O thread's state: its position in the master's binlog, the end of the relay log, and the retrieved
         GTID set."""
         return self._receiver.info
+
+    def now(self) -> ChannelState:
+        """Return the places of both threads at one moment, at which everything applied has also been received."""
+        applied = self.relay_log_info
+        return ChannelState(applied, self.master_info)
+
+    @property
+    def until(self) -> Until | None:
+        """The condition of the applier's newest START REPLICA UNTIL, until it starts without one."""
+        return self._sql.until
 
     @property
     def relay_log_info(self) -> RelayLogInfo:

@@ -161,7 +161,7 @@ class SlaveConsole:
             "replica_net_timeout": int(options.net_timeout),
             "replicate_same_server_id": "ON" if options.replicate_same_server_id else "OFF",
             "sync_relay_log": options.sync_relay_log,
-            "gtid_executed": status.executed_gtids(self._slave.channels),
+            "gtid_executed": status.executed_gtids(status.look(self._slave.channels)),
         }
 
     def wait(self, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
@@ -259,9 +259,11 @@ class SlaveConsole:
     @_execute.register
     def _(self, command: commands.ShowReplicaStatus) -> Result:
         chosen = self._chosen(command.channel, every=command.every)
-        executed = status.executed_gtids(self._slave.channels)
+        seen = status.look(self._slave.channels)
+        executed = status.executed_gtids(seen)
         # SHOW REPLICA STATUS of a server leaves out channels for which no SOURCE_HOST is set.
-        rows = [status.status_row(one, self._slave.filters, executed) for one in chosen if one.info.host]
+        shown = [one for one in seen if one.configured in chosen and one.configured.info.host]
+        rows = [status.status_row(one, self._slave.filters, executed) for one in shown]
         return Result(replica_status_columns(old=command.old), rows)
 
     @_execute.register

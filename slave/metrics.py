@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from dumpfilter.metrics.definition import Definition, Labels, Reading, counter, gauge
 from dumpfilter.metrics.latency import family_of
-from dumpfilter.slave.channel import Channel
+from dumpfilter.slave.channel import Channel, ChannelState
 from dumpfilter.slave.lag import lag_seconds, relay_log_sizes, unapplied
 from dumpfilter.slave.measurements import APPLY_DELAY, CHANNEL, RELAY_DELAY, SYNC, SYNC_TIME
 from dumpfilter.slave.slave import Configured, Slave
@@ -27,6 +27,7 @@ class ChannelView:
     """A channel as one scrape sees it."""
 
     channel: Channel
+    state: ChannelState
     counted: CountersInfo
     """The channel's counts since its first start."""
     relay_files: int
@@ -69,22 +70,22 @@ PER_CHANNEL: tuple[Reading[ChannelView], ...] = (
     _gauge(
         "received_file_number",
         "Number of the master's binlog up to which the channel has received everything.",
-        lambda view: _number(view.channel.master_info.source_file),
+        lambda view: _number(view.state.received.source_file),
     ),
     _gauge(
         "received_position_bytes",
         "Position in the binlog of dumpfilter_slave_received_file_number.",
-        lambda view: view.channel.master_info.source_position,
+        lambda view: view.state.received.source_position,
     ),
     _gauge(
         "applied_file_number",
         "Number of the master's binlog up to which the applier has applied everything.",
-        lambda view: _number(view.channel.relay_log_info.source_file),
+        lambda view: _number(view.state.applied.source_file),
     ),
     _gauge(
         "applied_position_bytes",
         "Position in the binlog of dumpfilter_slave_applied_file_number.",
-        lambda view: view.channel.relay_log_info.source_position,
+        lambda view: view.state.applied.source_position,
     ),
     _gauge("relay_log_bytes", "Size of all relay log files of the channel.", lambda view: view.relay_bytes),
     _gauge("relay_log_files", "Relay log files of the channel.", lambda view: view.relay_files),
@@ -223,12 +224,12 @@ def _threads(labels: Labels, channel: Channel) -> Iterator[tuple[Labels, ThreadV
 
 def _view(configured: Configured, now: float) -> ChannelView:
     channel = configured.channel
-    # The applier's place is read first. It would otherwise lie after the end of the relay log.
-    applied, received = channel.relay_log_info.relay_position, channel.master_info.relay_position
+    state = channel.now()
     sizes = relay_log_sizes(configured.directory)
-    left = unapplied(sizes, applied, received)
+    left = unapplied(sizes, state.applied.relay_position, state.received.relay_position)
     return ChannelView(
         channel,
+        state,
         channel.counters.info,
         relay_files=len(sizes),
         relay_bytes=sum(sizes.values()),

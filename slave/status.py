@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,7 +25,7 @@ from dumpfilter.errors import (
 from dumpfilter.filter.channels import ChannelFilters, Setting
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.filter.rules import RuleKind
-from dumpfilter.slave.channel import Channel
+from dumpfilter.slave.channel import Channel, ChannelState
 from dumpfilter.slave.lag import relay_lag
 from dumpfilter.slave.slave import Configured
 from dumpfilter.slave.threads.worker import Worker
@@ -47,14 +48,36 @@ CR_CONN_HOST_ERROR = 2003
 CR_SSL_CONNECTION_ERROR = 2026
 
 
-def status_row(configured: Configured, filters: ChannelFilters, executed: str) -> list[Any]:
+@dataclass(frozen=True)
+class Seen:
+    """A channel, with the places of its threads at one moment. Everything in a row is computed from these places."""
+
+    configured: Configured
+    state: ChannelState
+
+    def lag(self) -> tuple[int, float | None]:
+        """Return the bytes that are received and not applied, and the age of the first of them in seconds."""
+        applied, received = self.state
+        return relay_lag(
+            self.configured.directory, applied.relay_position, received.relay_position, time.time()
+        )
+
+
+def look(channels: Sequence[Configured]) -> list[Seen]:
+    """Return the channels with their places at this moment."""
+    return [Seen(one, one.channel.now()) for one in channels]
+
+
+def status_row(seen: Seen, filters: ChannelFilters, executed: str) -> list[Any]:
     """Return the values of one channel's row in SHOW REPLICA STATUS, in the order of the columns.
 
     ``executed`` is the GTID set that all channels of the slave have applied. A server shows this set for every
     channel.
     """
+    configured = seen.configured
     info, channel = configured.info, configured.channel
-    master, relay = channel.master_info, channel.relay_log_info
+    relay, master = seen.state
+    until, until_file, until_position = ("None", "", 0) if channel.until is None else channel.until.shown
     rules = {setting.kind: setting.rule_text for setting in filters.settings(info.channel)}
     io_number, io_text, io_time = io_error(channel)
     sql_number, sql_text, sql_time = sql_error(channel.sql_worker)
@@ -78,13 +101,14 @@ def status_row(configured: Configured, filters: ChannelFilters, executed: str) -
         "Skip_Counter": 0,
         "Exec_Source_Log_Pos": relay.source_position or (info.log_pos if info.log_file else 0),
         "Relay_Log_Space": sum(path.stat().st_size for path in configured.directory.glob("relay-bin.[0-9]*")),
-        "Until_Condition": "None",
-        "Until_Log_Pos": 0,
+        "Until_Condition": until,
+        "Until_Log_File": until_file,
+        "Until_Log_Pos": until_position,
         "Source_SSL_Allowed": "Yes" if info.ssl else "No",
         "Source_SSL_CA_File": info.ssl_ca,
         "Source_SSL_Cert": info.ssl_cert,
         "Source_SSL_Key": info.ssl_key,
-        "Seconds_Behind_Source": _seconds_behind(channel),
+        "Seconds_Behind_Source": _seconds_behind(seen),
         "Source_SSL_Verify_Server_Cert": "Yes" if info.verifies_host else "No",
         "Last_IO_Errno": io_number,
         "Last_IO_Error": io_text,
@@ -111,7 +135,7 @@ def status_row(configured: Configured, filters: ChannelFilters, executed: str) -
     return [values[name] for name in _STATUS]
 
 
-def executed_gtids(channels: Sequence[Configured]) -> str:
+def executed_gtids(channels: Sequence[Seen]) -> str:
     """Return the GTIDs that all channels together have applied (``gtid_executed``), as text.
 
     MySQL and MariaDB have different GTIDs, which do not fit into one set. The first channel with GTIDs decides
@@ -119,7 +143,7 @@ def executed_gtids(channels: Sequence[Configured]) -> str:
     """
     total = None
     for one in channels:
-        family, text = one.channel.master_info.family, one.channel.relay_log_info.executed
+        family, text = one.state.received.family, one.state.applied.executed
         if not family or not text:
             continue
         found = parse_gtid_set(text, family)
@@ -183,15 +207,19 @@ def _io_number(error: BaseException) -> int:
     )
 
 
-def _seconds_behind(channel: Channel) -> int | None:
-    """Return ``Seconds_Behind_Source``: 0 if the applier has applied all received transactions, else None (NULL).
+def _seconds_behind(seen: Seen) -> int | None:
+    """Return ``Seconds_Behind_Source``: the age of the first received event that is not applied.
 
-    While the applier is stopped or the I/O thread has no connection, the result is None, as in a server. A server
-    shows the seconds of an applier that lags behind, but this slave does not measure them.
+    As in a server, the result is None (NULL) while the applier is stopped. It is also None if the applier has applied
+    everything and the I/O thread has no connection, unless nothing was ever received.
     """
-    if Threads.SQL not in channel.running or not channel.io.connected:
+    channel = seen.configured.channel
+    if Threads.SQL not in channel.running:
         return None
-    return 0 if channel.master_info.relay_position == channel.relay_log_info.relay_position else None
+    left, seconds = seen.lag()
+    if not left:
+        return 0 if channel.io.connected or seen.state.received.relay_position is None else None
+    return None if seconds is None else int(seconds)
 
 
 def _short_time(when: float) -> str:
@@ -358,13 +386,7 @@ def _channel_row(configured: Configured) -> list[Any]:
         info.io_errors,
         info.sql_errors,
         datetime.fromtimestamp(info.since, UTC),
-        *relay_lag(
-            configured.directory,
-            # The applier's place is read first. It would otherwise lie after the end of the relay log.
-            channel.relay_log_info.relay_position,
-            channel.master_info.relay_position,
-            time.time(),
-        ),
+        *Seen(configured, channel.now()).lag(),
     ]
 
 

@@ -17,7 +17,7 @@ from dumpfilter.errors import GtidError
 from dumpfilter.filter.channels import fold_channel
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.slave import Configured, Slave
-from dumpfilter.slave.status import executed_gtids
+from dumpfilter.slave.status import executed_gtids, look
 from dumpfilter.slave.threads.progress import Waiter
 from dumpfilter.sql import server_errors
 from dumpfilter.sql.functions import number_of
@@ -175,7 +175,7 @@ def _executed(slave: Slave, kind: type[GtidSet]) -> GtidSet:
     """Return the GTIDs that all channels together have applied, as far as they are of one kind."""
     total = kind()
     family: Family = "mariadb" if kind is MariadbGtidSet else "mysql"
-    channels = [one for one in slave.channels_now if one.channel.master_info.family == family]
+    channels = [one for one in look(slave.channels_now) if one.state.received.family == family]
     return total | parse_gtid_set(executed_gtids(channels), family)
 
 

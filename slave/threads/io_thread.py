@@ -459,12 +459,12 @@ class IoThread:
                 # While the slave writes, it does not listen. That time must not count as the master's silence.
                 self._silent_until = math.inf
                 self.received.add(chunk)
-                before = self._receiver.info
+                before = self._receiver.resume_point
                 if not self._receiver.receive(chunk):
                     self._heard()
                     continue
                 self._backoff.reset()
-                if chunk.events and self._receiver.info is not before:
+                if chunk.events and self._receiver.resume_point is not before:
                     self._damaged_in_a_row = 0
                 self._on_chunk(chunk)
                 self._heard()

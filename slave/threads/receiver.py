@@ -95,6 +95,8 @@ class Receiver:
         self._save_period = save_period
         self._clock = clock
         self._lock = threading.Lock()
+        self._showing = threading.Lock()
+        """The lock under which position and GTIDs change together, held for no write and no call."""
         self._saved = file.load()
         self._info = self._saved if info is None else info
         self._retrieved = parse_gtid_set(self._info.retrieved, self._info.family or None)
@@ -131,9 +133,17 @@ class Receiver:
     def info(self) -> MasterInfo:
         """The newest position between two transactions up to which everything is received. The next dump begins there.
 
-        The position may be newer than the one in the file ``master.info`` by up to ``save_period`` seconds. The
-        member ``retrieved``, the set of received GTIDs, is brought up to date only when the file is written.
+        Position and GTIDs are those of one moment, and may be newer than the file ``master.info`` by up to
+        ``save_period`` seconds.
         """
+        with self._showing:
+            if not self._retrieved_more:
+                return self._info
+            return self._info.model_copy(update={"retrieved": str(self._retrieved)})
+
+    @property
+    def resume_point(self) -> object:
+        """A value that changes when the position moves. Unlike :attr:`info` it costs nothing."""
         return self._info
 
     @property
@@ -258,10 +268,11 @@ class Receiver:
             self._relay_end.publish(to.relay_position)
             self._drop_kept(to)
             self._completed.clear()
-            self._retrieved = parse_gtid_set(to.retrieved, to.family or None)
-            self._retrieved_more = False
             other = bool(to.relay_file) and to.filter_digest != self.filter_digest
-            self._info = to.model_copy(update={"other_filters": to.other_filters or other})
+            with self._showing:
+                self._retrieved = parse_gtid_set(to.retrieved, to.family or None)
+                self._retrieved_more = False
+                self._info = to.model_copy(update={"other_filters": to.other_filters or other})
             self.filter_digest = to.filter_digest
             self._awaited_version = _NO_VERSION
             self._save(synced=False)
@@ -469,17 +480,18 @@ class Receiver:
             is_plain = self._kept is not None and not added and not chunk.HasField("completed")
             self._kept = self._kept.add(events) if is_plain and self._kept is not None else None
             return
-        for runs in self._completed:
-            add_runs(self._retrieved, runs)
-            self._retrieved_more = True
-        self._completed.clear()
-        self._info = here.model_copy(
-            update={
-                "source_position": chunk.resume_position,
-                "relay_offset": position.offset + chunk.resume_bytes + added,
-                "filter_version": chunk.filter_version,
-            }
-        )
+        with self._showing:
+            for runs in self._completed:
+                add_runs(self._retrieved, runs)
+                self._retrieved_more = True
+            self._completed.clear()
+            self._info = here.model_copy(
+                update={
+                    "source_position": chunk.resume_position,
+                    "relay_offset": position.offset + chunk.resume_bytes + added,
+                    "filter_version": chunk.filter_version,
+                }
+            )
         self._kept = _NOTHING.add(events[chunk.resume_bytes :])
 
     def _with_gaps(self, chunk: pb.Chunk) -> bytes:
@@ -499,9 +511,10 @@ class Receiver:
             self._save(synced=False)
 
     def _save(self, *, synced: bool) -> None:
-        if self._retrieved_more:
-            self._info = self._info.model_copy(update={"retrieved": str(self._retrieved)})
-            self._retrieved_more = False
+        with self._showing:
+            if self._retrieved_more:
+                self._info = self._info.model_copy(update={"retrieved": str(self._retrieved)})
+                self._retrieved_more = False
         if synced:
             self._relay_log.sync()
             self._unsynced_events = 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.format import NameCollation, NameRules
 from dumpfilter.binlog.gap_events import Gap, Head, is_gap_event, parse_gap_event
-from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
+from dumpfilter.binlog.gtid import Gtid, GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.errors import BinlogError, RelayLogDamaged, StateCorrupt, StreamError
 from dumpfilter.filter import ReplicationFilter
@@ -120,6 +120,10 @@ class SqlThread:
         self._saved_at = clock()
         # This dictionary holds the members of RelayLogInfo that have changed since the last write of relay-log.info.
         self._unsaved: dict[str, str | int] = {}
+        self._completed: list[Gtid] = []
+        """The GTIDs that the applier has completed and that :attr:`info` does not show yet."""
+        self._showing = threading.Lock()
+        """The lock under which position and GTIDs change together, and under which other threads read both."""
         self._applier: EventApplier | None = None
         self._executed: GtidSet = parse_gtid_set("")
         self._filter_is_old = False
@@ -143,10 +147,23 @@ class SqlThread:
 
     @property
     def info(self) -> RelayLogInfo:
-        """The applier's current position and GTIDs.
+        """The applier's position and GTIDs at one moment, between two transactions.
 
-        The members ``executed`` and ``target`` are those of the newest write of ``relay-log.info``.
+        The member ``target`` is that of the newest write of ``relay-log.info``.
         """
+        with self._showing:
+            if not self._unsaved:
+                return self._info
+            return self._info.model_copy(update={**self._unsaved, "executed": str(self._executed)})
+
+    @property
+    def until(self) -> Until | None:
+        """The condition of START REPLICA UNTIL, also after the thread has ended."""
+        return self._until
+
+    @property
+    def _place(self) -> RelayLogInfo:
+        """The applier's position. GTIDs and target are those of the newest write of ``relay-log.info``."""
         return self._info.model_copy(update=self._unsaved) if self._unsaved else self._info
 
     @property
@@ -205,7 +222,7 @@ class SqlThread:
         while not self._stop.is_set() and not self._is_met():
             if self._damage is not None:
                 raise self._damage
-            here = self.info.relay_position
+            here = self._place.relay_position
             if self._progress.is_awaited and here == self._relay_end.position:
                 self._save()
             end, is_last = self._relay_end.wait(here, SAVE_PERIOD / 4)
@@ -228,7 +245,9 @@ class SqlThread:
     def _go_back(self) -> None:
         """Restore the target to its state at the saved position, from which the next SQL thread begins."""
         self._report_hits()
-        self._unsaved = {}
+        with self._showing:
+            self._unsaved = {}
+        self._completed.clear()
         self._applier = None
         self._pending.clear()
         self._target.restore(self._info.target)
@@ -282,7 +301,7 @@ class SqlThread:
                 self._make_filter(names),
                 self._target,
                 origin=self._origin,
-                on_complete=self._executed.add,
+                on_complete=self._completed.append,
                 applied=self._measured.applied,
             )
         self._applier.source_file = head.source_file
@@ -304,7 +323,6 @@ class SqlThread:
             if isinstance(gap, Gap):
                 if applier.inside:
                     raise RelayLogDamaged(f"{path}: at {event.offset}: a Gap event lies inside a transaction")
-                gap.add_to(self._executed)
                 self._on_hits(hits_from_numbers(gap.hits))
                 source_position = gap.end
             elif gap is not None:
@@ -323,12 +341,18 @@ class SqlThread:
                 self._pending.clear()
             # The thread collects the changes in a plain dictionary. Thousands of transactions pass between two saves,
             # and making an object RelayLogInfo for each of them would cost time.
-            self._unsaved |= {
-                "relay_file": path.name,
-                "relay_offset": after,
-                "source_file": applier.source_file,
-                "source_position": source_position,
-            }
+            with self._showing:
+                if isinstance(gap, Gap):
+                    gap.add_to(self._executed)
+                for gtid in self._completed:
+                    self._executed.add(gtid)
+                self._completed.clear()
+                self._unsaved |= {
+                    "relay_file": path.name,
+                    "relay_offset": after,
+                    "source_file": applier.source_file,
+                    "source_position": source_position,
+                }
             self._save_if_due()
             if self._stop.is_set() or self._is_met():
                 return False
@@ -337,7 +361,7 @@ class SqlThread:
         return True
 
     def _is_met(self) -> bool:
-        return self._until is not None and self._until.met(self.info, self._executed)
+        return self._until is not None and self._until.met(self._place, self._executed)
 
     def _ends_before(self, event: Event, gap: Gap | Head | None, path: Path) -> bool:
         """Tell whether UNTIL ends the thread before an event, which begins a transaction or is a Gap event."""
@@ -407,7 +431,7 @@ class SqlThread:
         info = self._info.model_copy(update={**self._unsaved, **more})
         # After a failed write the thread goes back to the state that the file holds.
         self._file.save(info)
-        self._info = info
-        self._unsaved = {}
+        with self._showing:
+            self._info, self._unsaved = info, {}
         self._saved_at = self._clock()
         self._progress.told()

@@ -39,6 +39,10 @@ class Until(Protocol):
     ends when either answer is true.
     """
 
+    @property
+    def shown(self) -> tuple[str, str, int]:
+        """``Until_Condition``, ``Until_Log_File`` and ``Until_Log_Pos`` of SHOW REPLICA STATUS."""
+
     def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
         """Tell whether the condition is true at the applier's position ``info``.
 
@@ -59,6 +63,10 @@ class UntilMasterPosition:
     file: str
     position: int
 
+    @property
+    def shown(self) -> tuple[str, str, int]:
+        return "Source", self.file, self.position
+
     def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
         return self._reached(info.source_file, info.source_position)
 
@@ -78,6 +86,10 @@ class UntilRelayPosition:
 
     file: str
     position: int
+
+    @property
+    def shown(self) -> tuple[str, str, int]:
+        return "Relay", self.file, self.position
 
     def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
         return bool(info.relay_file) and self._reached(info.relay_file, info.relay_offset)
@@ -107,6 +119,10 @@ class UntilGtids:
                 named.add(gtid)
             self._gtids = named
         self._before = before
+
+    @property
+    def shown(self) -> tuple[str, str, int]:
+        return ("SQL_BEFORE_GTIDS" if self._before else "SQL_AFTER_GTIDS"), "", 0
 
     def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
         if type(executed) is not type(self._gtids):

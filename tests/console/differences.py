@@ -52,7 +52,6 @@ NOT_THERE = "What is not there"
 IGNORED = "Options without use"
 NO_USER = "A channel needs no user"
 STOPPED = "The SQL thread must be stopped for CHANGE REPLICATION SOURCE"
-LATENESS = "Seconds_Behind_Source"
 RETRIEVED = "Retrieved_Gtid_Set after RESET REPLICA"
 MALFORMED = "One error for one statement"
 NUMBERS = "Values out of range"
@@ -112,7 +111,6 @@ DIFFERENCES = (
         _ACCEPTED,
         "misuse-threads",
     ),
-    Difference(LATENESS, _STATUS, "Seconds_Behind_Source", "misuse-threads|running"),
     Difference(RETRIEVED, _STATUS, "Retrieved_Gtid_Set", "running"),
     Difference(
         RETRIEVED,

@@ -21,7 +21,7 @@ SECOND = ["--replicate-wild-do-table=shop.%"]
 
 
 def summary(slave: Channel) -> object:
-    return slave.relay_log_info.target
+    return slave.target.state()
 
 
 @pytest.mark.parametrize("folder", ["mysql-row", "mysql-mixed", "mariadb-row"])
