@@ -69,7 +69,7 @@ def _measure(report: Report, options: Options, style: Style) -> None:
 
             return one
 
-        plain = "&tls=disabled"
+        plain = "&tls=disabled&get-source-public-key=yes"
         cases = {
             f"{style}: {peer.name}": lambda: _run([*peer.command, *peer.files]),
             f"{style}: fetch --sync none": lambda: _fetch(peer, made, plain, "--sync", "none"),

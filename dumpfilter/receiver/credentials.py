@@ -19,6 +19,8 @@ SECTIONS = ("client", "dumpfilter-source")
 """The sections of an option file that are read. The later one wins."""
 
 _DEFAULT_FILE = "~/.my.cnf"
+_ON = ("", "1", "on", "true")
+"""The values with which an option file turns an option on. The name alone does so, too."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,12 @@ def _tls(options: Mapping[str, str]) -> TlsOptions:
         return Path(options[name]).expanduser() if options.get(name) else None
 
     return TlsOptions(
-        TlsMode(mode) if mode in set(TlsMode) else None, path("ssl-ca"), path("ssl-cert"), path("ssl-key")
+        TlsMode(mode) if mode in set(TlsMode) else None,
+        path("ssl-ca"),
+        path("ssl-cert"),
+        path("ssl-key"),
+        path("server-public-key-path"),
+        options.get("get-server-public-key", "0").lower() in _ON,
     )
 
 

@@ -17,6 +17,7 @@ from dumpfilter.receiver.login import SourceConnection
 from dumpfilter.receiver.reception import Progress, Reception
 from dumpfilter.receiver.store import BinlogDirectory, is_binlog_name
 from dumpfilter.receiver.stream import SourceFacts, ask_facts
+from dumpfilter.receiver.tls import impostor_gets
 from dumpfilter.receiver.url import SourceUrl
 
 log = structlog.get_logger("dumpfilter.receiver")
@@ -82,6 +83,7 @@ class Follower:
         self._stopped = threading.Event()
         self._connection: SourceConnection | None = None
         self._random = random.Random()
+        self._has_warned = False
 
     @property
     def is_stopped(self) -> bool:
@@ -100,6 +102,7 @@ class Follower:
 
         A lost connection is made again. Raises DumpfilterError for an error that does not pass by itself.
         """
+        self._warn_of_impostors()
         failed = damaged = 0
         while not self._stopped.is_set():
             before = self.progress.bytes
@@ -125,6 +128,21 @@ class Follower:
                     retry_in_seconds=round(wait, 1),
                 )
                 self._stopped.wait(wait)
+
+    def _warn_of_impostors(self) -> None:
+        """Log what another server in the source's place would get, unless the source's certificate is verified."""
+        if self.url.socket or self._has_warned:
+            return
+        self._has_warned = True
+        tls = find_credentials(self.url).tls
+        gets = impostor_gets(tls, tls.resolved(is_local=self.url.is_local))
+        if gets:
+            log.warning(
+                "source not verified",
+                source=str(self.url),
+                reason=f"whoever answers in its place gets {gets}, and can send any binlog",
+                hint="verify the source's certificate with ca=FILE",
+            )
 
     def _may_pass(self, error: DumpfilterError, failed: int, damaged: int) -> bool:
         if self._options.retries and failed >= self._options.retries:

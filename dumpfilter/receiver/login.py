@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pymysql
-from pymysql.connections import Connection
 from pymysql.constants import COMMAND
 
 from dumpfilter.errors import ConnectionLost, DumpfilterError, SourceRefused, SourceStreamDamaged, TlsError
@@ -18,6 +17,7 @@ from dumpfilter.printable import printable
 from dumpfilter.receiver.credentials import Credentials
 from dumpfilter.receiver.tls import TlsMode, context_of
 from dumpfilter.receiver.url import SourceUrl
+from dumpfilter.security.guarded_client import GuardedConnection, PasswordKept, TooManyBytes
 from dumpfilter.security.tls import ssl_reason
 
 CONNECT_SECONDS = 10.0
@@ -58,34 +58,6 @@ _NO_SUCH_PRIVILEGE = 1227
 _PRIVILEGE_ERRORS = frozenset({1044, 1142, _NO_SUCH_PRIVILEGE})
 
 
-class _RefusedPlugin:
-    """The handler of authentication plugins that would give the password itself to the source."""
-
-    def __init__(self, connection: Any) -> None:
-        del connection
-
-    def authenticate(self, packet: Any) -> Any:
-        """Refuse the plugin."""
-        del packet
-        raise TlsError(
-            "the source asks for the password in the clear (mysql_clear_password or dialog), which dumpfilter never "
-            "sends; give the account another plugin, such as caching_sha2_password"
-        )
-
-
-class _Client(Connection):  # type: ignore[misc]  # PyMySQL has no types
-    """PyMySQL's connection, with a bound on the bytes that a source can make it read."""
-
-    left = _MOST_ANSWERED
-
-    def _read_bytes(self, num_bytes: int) -> bytes:
-        self.left -= num_bytes
-        if self.left < 0:
-            raise SourceStreamDamaged(f"the source answers a question with more than {_MOST_ANSWERED} bytes")
-        data: bytes = super()._read_bytes(num_bytes)
-        return data
-
-
 class SourceConnection:
     """A connection to a source: questions first, then the socket of the dump.
 
@@ -108,17 +80,17 @@ class SourceConnection:
             "connect_timeout": CONNECT_SECONDS,
             "read_timeout": CONNECT_SECONDS,
             "write_timeout": CONNECT_SECONDS,
-            "local_infile": False,
-            "program_name": "dumpfilter",
-            "auth_plugin_map": {"mysql_clear_password": _RefusedPlugin, "dialog": _RefusedPlugin},
             "defer_connect": True,
+            "most_bytes": _MOST_ANSWERED,
+            "trusted_key": credentials.tls.read_public_key(str(url)),
+            "asks_for_key": credentials.tls.asks_for_key,
         }
         if mode in (TlsMode.DISABLED, TlsMode.PREFERRED) or url.socket:
             arguments["ssl_disabled"] = mode is TlsMode.DISABLED or bool(url.socket)
         else:
             arguments["ssl"] = context
         self._is_logged_in = False
-        self._client = _Client(**arguments)
+        self._client = GuardedConnection(**arguments)
         try:
             self._client.connect()
         except Exception as error:
@@ -218,6 +190,17 @@ class SourceConnection:
         original = getattr(error, "original_exception", None) or error
         if isinstance(original, DumpfilterError):
             return original
+        if isinstance(error, PasswordKept):
+            return TlsError(
+                f"{where}: {error.args[1]} Use TLS, which servers offer if they have a certificate, and verify it "
+                "(?ca=FILE). Without TLS, give the server's public key (?source-public-key=FILE), or take the key that "
+                "comes over the network (?get-source-public-key=yes): whoever answers in the server's place then gets "
+                "the password"
+            )
+        if isinstance(error, TooManyBytes):
+            return SourceStreamDamaged(
+                f"{where}: the source answers a question with more than {_MOST_ANSWERED} bytes"
+            )
         if isinstance(original, ssl.SSLError):
             return TlsError(f"{where}: TLS: {_tls_cure(original)}")
         if isinstance(original, OSError):

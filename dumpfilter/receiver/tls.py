@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dumpfilter.errors import OptionError
+from dumpfilter.options.small_file import read_small_file
 
 
 class TlsMode(enum.StrEnum):
@@ -33,6 +34,10 @@ class TlsOptions:
     ca: Path | None = None
     cert: Path | None = None
     key: Path | None = None
+    public_key: Path | None = None
+    """The file with the server's public key, for a password without TLS."""
+    asks_for_key: bool = False
+    """Whether the password may go to whoever sends a public key, on a connection without TLS."""
 
     def check(self, shown: str) -> None:
         """Raise OptionError for options that contradict each other. ``shown`` is the address, for errors."""
@@ -56,7 +61,33 @@ class TlsOptions:
             ca=self.ca or other.ca,
             cert=self.cert or other.cert,
             key=self.key or other.key,
+            public_key=self.public_key or other.public_key,
+            asks_for_key=self.asks_for_key or other.asks_for_key,
         )
+
+    def read_public_key(self, shown: str) -> bytes:
+        """Return the server's public key, empty without a file. Raises OptionError for a file that has none."""
+        if self.public_key is None:
+            return b""
+        # The imports take longer than a command that reads files has.
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+        try:
+            pem = read_small_file(self.public_key)
+            if not isinstance(load_pem_public_key(pem), RSAPublicKey):
+                raise ValueError("the key is no RSA key")
+        except OSError as error:
+            raise OptionError(
+                f"{shown}: source-public-key={self.public_key}: cannot be read: {error.strerror}"
+            ) from None
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise OptionError(
+                f"{shown}: source-public-key={self.public_key}: holds no RSA public key in PEM ({error}); copy "
+                "public_key.pem from the server's data directory"
+            ) from None
+        return pem
 
     def resolved(self, *, is_local: bool) -> TlsMode:
         """Return the mode that holds for a source on this machine, or on another one."""
@@ -94,3 +125,12 @@ def context_of(options: TlsOptions, mode: TlsMode, shown: str) -> ssl.SSLContext
     except OSError as error:
         raise OptionError(f"{shown}: cert={options.cert}: cannot be read: {error.strerror}") from None
     return context
+
+
+def impostor_gets(options: TlsOptions, mode: TlsMode) -> str:
+    """Return what an impostor in the source's place would get, or an empty text if the certificate is verified."""
+    if mode in (TlsMode.VERIFY_CA, TlsMode.VERIFY_IDENTITY):
+        return ""
+    if mode is TlsMode.DISABLED and not options.asks_for_key:
+        return "a proof of the password, from which weak passwords can be guessed"
+    return "the password"

@@ -148,6 +148,8 @@ _OPTIONS = frozenset(
         "ca",
         "cert",
         "key",
+        "source-public-key",
+        "get-source-public-key",
         "password-file",
         "defaults-file",
         "socket",
@@ -172,9 +174,18 @@ def _tls(shown: str, values: dict[str, str]) -> TlsOptions:
         _path(values.get("ca")),
         _path(values.get("cert")),
         _path(values.get("key")),
+        _path(values.get("source-public-key")),
+        _switch(shown, "get-source-public-key", values),
     )
     options.check(shown)
     return options
+
+
+def _switch(shown: str, name: str, values: dict[str, str]) -> bool:
+    text = values.get(name, "no").lower()
+    if text not in ("yes", "no"):
+        raise OptionError(f"{shown}: {name}={text}: yes or no is meant")
+    return text == "yes"
 
 
 def _number(

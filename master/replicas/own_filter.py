@@ -20,6 +20,7 @@ from dumpfilter.master.replica_entry import ConnectBack, ConnectTls, ReplicaPeer
 from dumpfilter.master.replicas.shown_rules import read_rules
 from dumpfilter.options.small_file import read_small_file
 from dumpfilter.printable import printable
+from dumpfilter.security.guarded_client import GuardedConnection, PasswordKept
 
 MOST_BYTES = 4 << 20
 """The most bytes that the master reads from a replica on one connection. A filter of 10,000 rules takes less."""
@@ -70,7 +71,7 @@ def read_own_filter(connect: ConnectBack, peer: ReplicaPeer) -> OwnFilter:
     except (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError) as error:
         raise FilterUnreadable(
             f"cannot read the filter of {where}: {_reason(error)}: {_cure(error, connect)}",
-            momentary=not _is_denied(error),
+            momentary=not _is_denied(error) and not isinstance(error, PasswordKept),
         ) from None
     except (pymysql.err.Error, *_MALFORMED) as error:
         raise FilterUnreadable(
@@ -84,34 +85,9 @@ _MALFORMED = (ValueError, LookupError, AssertionError, TypeError, AttributeError
 """The errors that PyMySQL raises when a server's packets are malformed."""
 
 
-class _NoClearPassword:
-    """Refuses to send the password in the clear, which a rogue server may ask for."""
-
-    def __init__(self, connection: pymysql.connections.Connection) -> None:
-        pass
-
-    def authenticate(self, packet: object) -> None:
-        raise pymysql.err.OperationalError(
-            ER.ACCESS_DENIED_ERROR, "the replica asks for a password in the clear"
-        )
-
-
-class _Connection(pymysql.connections.Connection):  # type: ignore[misc]  # untyped
-    """A connection that reads no more bytes than a filter can have, because the replica may be hostile."""
-
-    _left = MOST_BYTES
-
-    def _read_bytes(self, num_bytes: int) -> bytes:
-        self._left -= num_bytes
-        if self._left < 0:
-            self._force_close()
-            raise pymysql.err.InterfaceError(f"the answer has more than {MOST_BYTES} bytes")
-        data: bytes = super()._read_bytes(num_bytes)
-        return data
-
-
 def _connection(connect: ConnectBack, host: str, port: int) -> pymysql.connections.Connection:
-    return _Connection(
+    return GuardedConnection(
+        most_bytes=MOST_BYTES,
         host=host,
         port=port,
         user=connect.user,
@@ -123,11 +99,6 @@ def _connection(connect: ConnectBack, host: str, port: int) -> pymysql.connectio
         write_timeout=connect.timeout,
         charset="utf8mb4",
         read_default_file=None,
-        local_infile=False,
-        auth_plugin_map=dict.fromkeys(
-            ("mysql_clear_password", "dialog", "mysql_old_password"), _NoClearPassword
-        ),
-        program_name="dumpfilter",
     )
 
 
