@@ -142,7 +142,7 @@ FORMS: Mapping[str, ParquetTable] = {
             Column("slave", TEXT, f"the slave's name; null for the kind `{NO_FILTER}`"),
             Column("start", TIME, "the begin of the time bucket, UTC"),
             Column("seconds", INT, "the length of the bucket, seconds"),
-            Column("bytes", INT, "bytes in the bucket"),
+            Column("bytes", INT, "bytes in the bucket, for the readers of `--for`"),
         ),
         order=("kind", "slave", "start"),
     ),
