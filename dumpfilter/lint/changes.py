@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from dumpfilter.filter import Decision, Filter, ReplicationFilter, Step, Verdict
-from dumpfilter.index.subjects import TableSubject
 from dumpfilter.lint.findings import Code
 from dumpfilter.lint.items import Item
-from dumpfilter.lint.knowledge import SetEvent, SetKnowledge
+from dumpfilter.lint.knowledge import SetEvent
 from dumpfilter.lint.reasons import cure_of, reason_of, rules_of
-from dumpfilter.lint.views import Views
 from dumpfilter.statement import Statement, StatementKind
+from dumpfilter.statement.definitions import Thing
+from dumpfilter.statement.world import World
 
-Name = tuple[str, str]
+C = TypeVar("C")
 
 _NOT_JUDGED = frozenset({StatementKind.ACCOUNT, StatementKind.MAINTENANCE, StatementKind.FLUSH})
 """The kinds of statement that change no data of their tables. Accounts belong to no database."""
@@ -35,55 +36,29 @@ _BY_CURRENT_DATABASE = frozenset({Step.NO_DO_DB, Step.DO_DB, Step.IGNORE_DB, Ste
 _CURE_OF_VIEWS = "Give a view the same rule as its tables, since rules look at the name of the view"
 
 
-def odd_statements(
-    rule_filter: ReplicationFilter, knowledge: SetKnowledge, shown: set[int], missing: set[Name]
-) -> Iterator[Item]:
-    """Yield the statements that are decided otherwise than the rows of their tables.
-
-    Another warning tells already of the events with the identities ``shown``, and of the tables ``missing``.
-    """
-    if not rule_filter.is_on:
+def changed_otherwise(rule_filter: ReplicationFilter, event: SetEvent, world: World[C]) -> Iterator[Item]:
+    """Yield the tables of a statement whose rows the filter decides otherwise. ``world`` knows the views."""
+    statement = event.subject
+    assert isinstance(statement, Statement)
+    found = event.facts.definition
+    if statement.kind in _NOT_JUDGED or statement.kind.is_database or (found is not None and found.temporary):
         return
-    seen: set[Statement] = set()
-    views = Views()
-    for event in knowledge.events:
-        statement = event.subject
-        views.follow(event)
-        if isinstance(statement, TableSubject) or id(event) in shown or statement in seen:
-            continue
-        seen.add(statement)
-        if statement.kind in _NOT_JUDGED or statement.kind.is_database or event.effects.temporary:
-            continue
-        yield from _judged(rule_filter, event, statement, missing, views)
-
-
-def _judged(
-    rule_filter: ReplicationFilter, event: SetEvent, statement: Statement, missing: set[Name], views: Views
-) -> Iterator[Item]:
     decision = rule_filter.decide_statement(statement)
     if decision.verdict is Verdict.UNDECIDED:
         return
     passes = decision.verdict is Verdict.EXECUTE
-    changes_rows = statement.kind in _CHANGING_ROWS
-    for named in _changed(statement):
-        is_view = changes_rows and named in views
-        for database, table in views.changed(named) if is_view else (named,):
-            alone = rule_filter.decide_rows(database, table)
-            if passes and (database, table) in missing:
+    place = world.place(statement.current_database)
+    for name in (name for names in statement.updated or () for name in names):
+        ref = world.ref(Thing.TABLE, name, place)
+        is_view = statement.kind in _CHANGING_ROWS and world.is_view(ref.source)
+        for _, database, table in [one.source for one in world.behind(ref)] if is_view else [ref.source]:
+            if not database:
                 continue
+            alone = rule_filter.decide_rows(database, table)
             if alone.verdict.passes != passes:
                 item = _item(rule_filter, event, statement, decision, alone, f"{database}.{table}")
                 by_tables = decision.step not in _BY_CURRENT_DATABASE
                 yield replace(item, cure=_CURE_OF_VIEWS) if is_view and by_tables else item
-
-
-def _changed(statement: Statement) -> Iterator[tuple[str, str]]:
-    current = statement.current_database
-    for tables in statement.updated or ():
-        for table in tables:
-            database = table.database if table.database is not None else current
-            if database is not None:
-                yield database, table.table
 
 
 def _item(

@@ -39,13 +39,16 @@ class Code(enum.Enum):
     UNWANTED_STATEMENT = ("unwanted-statement", Level.WARNING)
     MISSING_TABLE = ("missing-table", Level.WARNING)
     MISSING_DATABASE = ("missing-database", Level.WARNING)
+    MISSING_OBJECT = ("missing-object", Level.WARNING)
     LEFT_TABLE = ("left-table", Level.WARNING)
+    LEFT_OBJECT = ("left-object", Level.WARNING)
     SCHEMA_DRIFT = ("schema-drift", Level.WARNING)
     READS_DROPPED = ("reads-dropped", Level.WARNING)
     TRIGGER = ("trigger", Level.WARNING)
     ROUTINE = ("routine", Level.WARNING)
     TEMPORARY_TABLE = ("temporary-table", Level.WARNING)
     FOREIGN_KEY = ("foreign-key", Level.WARNING)
+    UNKNOWN = ("unknown", Level.NOTE)
     XA_DROPPED = ("xa-dropped", Level.NOTE)
     NOT_COMPARED = ("not-compared", Level.NOTE)
 
@@ -86,6 +89,10 @@ class FilterWarning:
     """The change that removes the fault, in a sentence."""
     evidence: tuple[Evidence, ...] = ()
     """Events that show the fault. Empty when no event shows it, or when only the names of the set are known."""
+    names: tuple[str, ...] = ()
+    """The tables, databases or other objects that the fault concerns."""
+    errors: tuple[int, ...] = ()
+    """The errors of which one stops a replica. Empty for a fault that need not stop a replica."""
 
     @property
     def level(self) -> Level:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +19,12 @@ from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.subjects import Subjects, TableSubject
-from dumpfilter.lint.effects import DEFINING, effects_of
 from dumpfilter.lint.findings import Evidence
-from dumpfilter.lint.knowledge import NO_EFFECTS, SetEvent, SetKnowledge
-from dumpfilter.lint.views import Views
+from dumpfilter.lint.knowledge import SetEvent, SetKnowledge
 from dumpfilter.statement import Statement, StatementKind
+from dumpfilter.statement.definitions import Thing, Verb
+from dumpfilter.statement.facts import CHANGING_DATA, statement_facts
+from dumpfilter.statement.mentions import Mentions
 
 MOST_EVENTS = 100_000
 """The most events of a set that lint looks at, which limits its memory. Later events are left out."""
@@ -41,13 +41,11 @@ _LONGEST_TEXT = 90
 _MOST_XA = 1000
 """The most different XA transactions that lint looks at."""
 
-_MOST_ROUTINES = 1000
-"""The most stored routines whose names lint looks for in statements."""
+_MOST_FUNCTIONS = 1000
+"""The most stored functions whose names lint looks for in statements."""
 
-_MAY_READ = frozenset(
-    {StatementKind.INSERT, StatementKind.REPLACE, StatementKind.UPDATE, StatementKind.DELETE}
-)
-_MAY_CALL = _MAY_READ | {StatementKind.LOAD_DATA, StatementKind.SELECT}
+_NOT_DEFINING = CHANGING_DATA | {StatementKind.MAINTENANCE, StatementKind.FLUSH, StatementKind.SET}
+"""The kinds of statement that change no definition. Of other kinds lint looks at each statement."""
 _READING_WORDS = (b"SELECT", b"JOIN", b"USING", b"TABLE")
 """The words of which a statement has one when it reads a table that it does not change."""
 
@@ -85,17 +83,17 @@ class Gatherer:
         self._subjects = subjects
         self._met: set[int] = set()
         """The numbers of the subjects whose next event lint need not look at."""
-        self._read: dict[int, set[tuple[tuple[TableName, ...], bool, tuple[TableName, ...], int]]] = {}
-        """The lists of tables that statements of a subject read, as far as lint need not look at them again.
+        self._read: dict[int, set[tuple[Mentions, int]]] = {}
+        """The names in statements of a subject, as far as lint need not look at them again.
 
-        The second part tells whether the statements may replace rows. The third names the stored functions that the
-        statements call, and the fourth is the number of changes of stored routines before them.
+        The number is that of the changes of stored functions before a statement that may call one.
         """
         self._has_trigger = False
-        self._views = Views()
-        self._routines: dict[str, bytes] = {}
-        """The stored routines that may change tables, by name in lower case, with the word to find in texts."""
-        self._routine_changes = 0
+        self._views: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        """The tables behind each view that the set makes."""
+        self._functions: dict[str, bytes] = {}
+        """The stored functions, by name in lower case, with the word to find in texts."""
+        self._function_changes = 0
         self._of_table: dict[tuple[str, str], set[int]] = {}
         self._repeated: Counter[int] = Counter()
         self._xa: set[int] = set()
@@ -144,48 +142,46 @@ class Gatherer:
         self._add_statement(owner, subject, number, texts)
 
     def _add_statement(self, owner: int, subject: Statement, number: int, texts: _Texts) -> None:
-        defines = subject.kind in DEFINING
-        reads = subject.kind in _MAY_READ and texts.may_read(number)
+        defines = subject.kind not in _NOT_DEFINING
+        reads = subject.kind in CHANGING_DATA and texts.may_read(number)
         if self._has_trigger and subject.kind in _REPLACING_WORDS:
             # Such a statement fires other triggers than the same statement without the word.
             reads |= texts.has_word(number, _REPLACING_WORDS[subject.kind])
-        if self._routines and subject.kind in _MAY_CALL:
-            reads |= texts.has_word(number, *self._routines.values())
-        if not defines and not reads and owner in self._met:
+        calls = bool(self._functions) and subject.kind in CHANGING_DATA
+        calls = calls and texts.has_word(number, *self._functions.values())
+        if not (defines or reads or calls) and owner in self._met:
             return
         query = texts.query(number)
-        if query is None:
+        if query is None or (defines and self._is_repeated(owner, query)):
             return
-        if defines and self._is_repeated(owner, query):
-            return
-        effects = effects_of(query, texts.fd.family) if defines or reads else NO_EFFECTS
-        calls = tuple(name for name in effects.calls if name.table.lower() in self._routines)
-        effects = replace(effects, calls=calls) if effects.calls else effects
-        event = SetEvent(subject, texts.evidence(number, _shown(query)), effects, query.thread_id)
+        facts = statement_facts(query, texts.fd.family)
+        event = SetEvent(subject, texts.evidence(number, _shown(query)), facts, query.thread_id)
         if defines:
-            self._has_trigger |= effects.trigger is not None
-            self._follow_routine(event)
-            self._views.follow(event)
+            self._follow(event)
             self._forget(event)
             self.knowledge.events.append(event)
             self.knowledge.name(event)
             return
         known = self._read.setdefault(owner, set())
-        key = effects.reads, effects.replaces, calls, self._routine_changes if calls else 0
+        key = facts.names, self._function_changes if calls else 0
         if key not in known:
             known.add(key)
             self._keep(owner, event)
 
-    def _follow_routine(self, event: SetEvent) -> None:
-        routine = event.effects.routine
-        if routine is None:
+    def _follow(self, event: SetEvent) -> None:
+        """Note the triggers, views and stored functions of the set."""
+        found = event.facts.definition
+        if found is None:
             return
-        name = routine.name.table
-        if len(self._routines) < _MOST_ROUTINES and (
-            routine.writes or any(each.table.lower() in self._routines for each in routine.calls)
-        ):
-            self._routines[name.lower()] = name.upper().encode()
-            self._routine_changes += 1
+        self._has_trigger |= found.thing is Thing.TRIGGER
+        if found.thing is Thing.FUNCTION:
+            self._function_changes += 1
+            for name in found.names if found.verb is Verb.CREATE else ():
+                if len(self._functions) < _MOST_FUNCTIONS:
+                    self._functions[name.table.lower()] = name.table.upper().encode()
+        if event.facts.kind is StatementKind.VIEW and found.body.tables:
+            for view in _named(event, found.names):
+                self._views[view] = list(_named(event, found.body.tables))
 
     def _is_repeated(self, owner: int, query: QueryEvent) -> bool:
         """Tell whether the set has had a change of definitions with this text often enough."""
@@ -200,8 +196,17 @@ class Gatherer:
         self.knowledge.events.append(event)
         self.knowledge.name(event)
         for table in _tables(event):
-            for behind in {table, *self._views.changed(table)}:
+            for behind in self._behind(table):
                 self._of_table.setdefault(behind, set()).add(owner)
+
+    def _behind(self, table: tuple[str, str]) -> set[tuple[str, str]]:
+        """Return a name with the names of the tables and views behind it."""
+        found, waiting = {table}, [table]
+        while waiting:
+            inner = set(self._views.get(waiting.pop(), ())) - found
+            found |= inner
+            waiting += inner
+        return found
 
     def _forget(self, event: SetEvent) -> None:
         """Let the next event of each subject count again whose table this statement makes, changes or removes."""
@@ -291,25 +296,18 @@ class _InnerTexts(_Texts):
 
 def _tables(event: SetEvent) -> Iterator[tuple[str, str]]:
     """Yield the tables that an event names, as database and name."""
-    subject, effects = event.subject, event.effects
+    subject = event.subject
     if isinstance(subject, TableSubject):
         yield subject.database, subject.table
         return
-    trigger: tuple[TableName, ...] = ()
-    if effects.trigger is not None:
-        trigger = (effects.trigger.table, *(table for table, _ in effects.trigger.writes))
-    renamed = [new for _, new in effects.renames]
-    updated = [table for names in subject.updated or () for table in names]
-    for table in (
-        *updated,
-        *effects.makes,
-        *effects.removes,
-        *renamed,
-        *effects.reads,
-        *effects.parents,
-        *trigger,
-    ):
-        yield table.database or subject.current_database or "", table.table
+    yield from _named(event, (table for names in subject.updated or () for table in names))
+    yield from _named(event, event.facts.tables)
+
+
+def _named(event: SetEvent, names: Iterable[TableName]) -> Iterator[tuple[str, str]]:
+    assert isinstance(event.subject, Statement)
+    for name in names:
+        yield name.database or event.subject.current_database or "", name.table
 
 
 def _shown(query: QueryEvent) -> str:

@@ -32,6 +32,10 @@ class Item:
     """The table or database that the fault concerns, for ``{names}``."""
     events: tuple[SetEvent, ...] = ()
     """The events that show the fault. The cause comes first."""
+    errors: tuple[int, ...] = ()
+    """The errors of which one stops the replica at the last event. Empty for a fault that may change data only."""
+    is_sure: bool = False
+    """Whether a replica surely stops. If false, this depends on data."""
 
 
 def joined(items: Iterable[Item]) -> Iterator[FilterWarning]:
@@ -47,6 +51,8 @@ def joined(items: Iterable[Item]) -> Iterator[FilterWarning]:
             what.replace("{names}", listed(names)),
             cure.replace("{names}", listed(names)),
             _evidence(group),
+            tuple(filter(None, names)),
+            tuple(dict.fromkeys(error for item in group if item.is_sure for error in item.errors)),
         )
 
 

@@ -5,84 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dumpfilter.binlog.query import TableName
 from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.lint.findings import Evidence
 from dumpfilter.statement import StatementKind
-from dumpfilter.statement.mentions import Change
-
-
-@dataclass(frozen=True)
-class Trigger:
-    """A trigger that a CREATE TRIGGER statement defines: its name, its table, and the tables that its body changes."""
-
-    name: TableName
-    table: TableName
-    fired_by: tuple[Change, ...]
-    """The changes of rows that fire the trigger."""
-    writes: tuple[tuple[TableName, Change], ...]
-    """The tables that the trigger changes, with the ways of change."""
-    calls: tuple[TableName, ...] = ()
-    """The names before an opening parenthesis in the body, of which some may be stored routines."""
-
-
-@dataclass(frozen=True)
-class Routine:
-    """A stored function or procedure that a statement defines: its name, and what its body changes and calls."""
-
-    name: TableName
-    writes: tuple[tuple[TableName, Change], ...]
-    calls: tuple[TableName, ...]
-
-
-@dataclass(frozen=True)
-class View:
-    """The tables of a view. A change of the view changes tables of its FROM clause. Subqueries only read theirs."""
-
-    changes: tuple[TableName, ...]
-    reads: tuple[TableName, ...]
-
-
-@dataclass(frozen=True)
-class Effects:
-    """The tables and views that a statement makes, removes, renames and needs. Names are as in the text."""
-
-    makes: tuple[TableName, ...] = ()
-    removes: tuple[TableName, ...] = ()
-    renames: tuple[tuple[TableName, TableName], ...] = ()
-    alters: bool = False
-    """Whether the statement changes the columns or keys of the tables that it updates."""
-    reads: tuple[TableName, ...] = ()
-    """The tables that the statement reads and does not change. They must exist on the replica, too."""
-    parents: tuple[TableName, ...] = ()
-    """The tables that foreign keys of the statement refer to."""
-    conditional: bool = False
-    """Whether the statement has IF EXISTS, IF NOT EXISTS or OR REPLACE, so that it fails less often."""
-    temporary: bool = False
-    """Whether the tables that the statement makes or removes are temporary."""
-    trigger: Trigger | None = None
-    drops_trigger: TableName | None = None
-    """The name of the trigger that the statement removes."""
-    replaces: bool = False
-    """Whether the statement adds rows, and changes those with the same keys.
-
-    INSERT … ON DUPLICATE KEY UPDATE and LOAD DATA … REPLACE do so. The kind of a REPLACE tells enough.
-    """
-    view: View | None = None
-    """The tables of the view that the statement makes."""
-    routine: Routine | None = None
-    drops_routine: TableName | None = None
-    """The name of the stored function or procedure that the statement removes."""
-    calls: tuple[TableName, ...] = ()
-    """The names before an opening parenthesis, of which some may be stored functions."""
-
-    @property
-    def changes_definitions(self) -> bool:
-        """Whether the statement makes, removes, renames or alters a table, or makes a trigger."""
-        return bool(self.makes or self.removes or self.renames or self.alters or self.trigger)
-
-
-NO_EFFECTS = Effects()
+from dumpfilter.statement.facts import NO_FACTS, StatementFacts
 
 
 @dataclass(frozen=True)
@@ -96,7 +22,7 @@ class SetEvent:
     subject: Subject
     evidence: Evidence | None = None
     """The place and the text of the event. None when only the subjects of the set are known."""
-    effects: Effects = NO_EFFECTS
+    facts: StatementFacts = NO_FACTS
     session: int = 0
     """The session's id on the server that ran the statement. Temporary tables belong to it."""
 
@@ -130,11 +56,10 @@ class SetKnowledge:
                 self.databases.setdefault(database, event)
         if subject.kind is StatementKind.ACCOUNT:
             return
-        effects = event.effects
         for names in (subject.updated or ()) or (subject.involved,):
             for table in names:
                 self._name(table.database or current, table.table, event)
-        for table in (*effects.makes, *(new for _, new in effects.renames)):
+        for table in event.facts.makes:
             self._name(table.database or current, table.table, event)
 
     def _name(self, database: str | None, table: str, event: SetEvent) -> None:

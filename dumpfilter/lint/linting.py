@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dumpfilter.filter import Filter, ReplicationFilter
-from dumpfilter.lint.changes import odd_statements
 from dumpfilter.lint.findings import FilterWarning, Level
 from dumpfilter.lint.items import Item, joined
 from dumpfilter.lint.knowledge import SetKnowledge
 from dumpfilter.lint.remembering import RememberingFilter
-from dumpfilter.lint.replica_tables import ReplicaTables
+from dumpfilter.lint.replica import ReplicaWalk
 from dumpfilter.lint.rule_names import merged_tables, names_of, odd_names
 from dumpfilter.lint.rule_order import decisions_of, void_rules
-from dumpfilter.lint.statement_reads import statements_that_depend
 from dumpfilter.lint.xa import dropped_xa
 
 
@@ -36,9 +34,6 @@ Did you mean --replicate-do-db=shop --replicate-do-db=hr?
         items += odd_names(rule_filter, knowledge, names, deciding)
         items += merged_tables(rule_filter, knowledge)
         items += void_rules(rule_filter, knowledge, names, decisions)
-    tables = ReplicaTables(remembering)
-    items += tables.walk(knowledge)
-    items += odd_statements(remembering, knowledge, tables.causes, tables.missing)
-    items += statements_that_depend(remembering, knowledge)
+    items += ReplicaWalk(remembering).walk(knowledge)
     items += dropped_xa(remembering, knowledge)
     return sorted(joined(items), key=lambda warning: warning.level is Level.NOTE)

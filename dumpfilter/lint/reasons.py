@@ -70,6 +70,24 @@ def cure_of(rule_filter: ReplicationFilter, decision: Decision) -> str:
     return "Change the tables in statements of their own, or give them the same rule"
 
 
+def database_cure(rule_filter: ReplicationFilter, decision: Decision, database: str) -> str:
+    """Return the change of the filter that lets CREATE DATABASE pass, and still drops the tables of the database.
+
+    CREATE DATABASE hr is compared as the text "hr.", which "hr._%" does not match.
+    """
+    do, ignore = RuleKind.WILD_DO_TABLE.option, RuleKind.WILD_IGNORE_TABLE.option
+    added = f"--{do}={escaped(database)}. for the database without its tables"
+    if decision.step is Step.DB_NO_WILD_DO:
+        return f"Add {added}"
+    if decision.step is Step.NO_DO_DB:
+        return f"{cure_of(rule_filter, decision)}, and add {added}"
+    if decision.step is Step.IGNORE_DB:
+        return f"Use --{ignore}={escaped(database)}._% instead of --{RuleKind.IGNORE_DB.option}={database}"
+    if decision.rule is not None and decision.rule.value.endswith(".%"):
+        return f"Use --{ignore}={decision.rule.value[:-1]}_% instead of {decision.rule}"
+    return f"Create the database {database!r} on the replica"
+
+
 def _wild(kind: RuleKind, rules: Iterable[Rule]) -> str:
     return " ".join(f"--{kind.option}={escaped(rule.value)}.%" for rule in few(rules))
 

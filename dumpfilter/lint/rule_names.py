@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from dumpfilter.filter import Filter, Rule, RuleKind
+from dumpfilter.filter import Filter, ReplicationFilter, Rule, RuleKind
 from dumpfilter.filter.rules import ValueForm
 from dumpfilter.lint.findings import Code
 from dumpfilter.lint.items import Item, few, listed
 from dumpfilter.lint.knowledge import SetEvent, SetKnowledge
-from dumpfilter.lint.replica_tables import spelled
 
 Name = tuple[str, str]
 
@@ -432,3 +431,8 @@ def _with_literal_underscores(pattern: str) -> str:
 
 def _shown(event: SetEvent | None) -> tuple[SetEvent, ...]:
     return () if event is None else (event,)
+
+
+def spelled(rule_filter: ReplicationFilter, name: Name) -> Name:
+    """Return a table's name in lower case where the replica has lower_case_table_names, and else as it is."""
+    return (name[0].lower(), name[1].lower()) if rule_filter.names.lower_case_table_names else name

@@ -7,7 +7,7 @@ that define objects: whether they have IF EXISTS or OR REPLACE, where such words
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
@@ -15,6 +15,7 @@ from dumpfilter.statement.mentions import NO_MENTIONS, Change, Mentions, mention
 from dumpfilter.statement.modifiers import skip_modifiers
 from dumpfilter.statement.parse import parse_statement
 from dumpfilter.statement.reader import MOST_TOKENS, TokenReader
+from dumpfilter.statement.references import DERIVED, read_references
 from dumpfilter.statement.statement import StatementKind
 from dumpfilter.statement.tokens import BINLOG
 
@@ -105,6 +106,7 @@ _THINGS = {
     "ROLE": Thing.ACCOUNT,
 }
 _VERBS = {verb.value: verb for verb in Verb}
+_AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WITH", "UNION", "WINDOW")
 _INNODB = "INNODB"
 _NOT_AN_ACCOUNT = ("CURRENT_USER", "CURRENT_ROLE", "NONE", "ALL", "DEFAULT", "PUBLIC")
 
@@ -184,6 +186,8 @@ def _defines(
             names = updated
         if verb is Verb.CREATE or (verb is Verb.ALTER and what == "VIEW"):
             body = _body(text, family, names, parsed.sources)
+            if what == "VIEW":
+                body = replace(body, changed=_changed_by_view(text, family))
         elif verb is Verb.ALTER:
             body = Mentions(parents=_body(text, family, names, ()).parents)
     elif verb is not Verb.DROP:
@@ -201,6 +205,16 @@ def _body(text: str, family: Family, own: tuple[TableName, ...], sources: tuple[
     functions = tuple(name for name in found.functions if name not in own)
     parents = () if _without_foreign_keys(text) else found.parents
     return Mentions(tables, found.writes, functions, parents, found.changed)
+
+
+def _changed_by_view(text: str, family: Family) -> tuple[tuple[TableName, Change], ...]:
+    """Return the tables that a change of a view changes: those directly in the FROM clause of its query."""
+    reader = TokenReader(text, dialect=BINLOG[family], most=MOST_TOKENS)
+    if not (reader.skip_to("AS") and reader.skip_to("SELECT") and reader.skip_to("FROM")):
+        return ()
+    found = read_references(reader, frozenset(), *_AFTER_FROM, or_end=True)
+    names = () if found is None else dict.fromkeys(name for name, _ in found.top if name is not DERIVED)
+    return tuple((name, Change.UPDATE) for name in names)
 
 
 def _merged(text: str, family: Family) -> tuple[TableName, ...]:

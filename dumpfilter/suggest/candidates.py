@@ -34,11 +34,17 @@ class Candidate:
     """The tables of the set that the rule is about."""
     by_current_database: bool = False
     """Whether the rule is ``--replicate-ignore-db``, which asks statements for their current database."""
+    keeps_database: bool = False
+    """Whether the rule drops the tables of the database, and lets CREATE DATABASE pass.
+
+    Routines, events and renamed tables need the database, and no rule about tables drops them.
+    """
 
     @property
     def breadth(self) -> int:
         """The number of wildcards that the rule needs. Of two rules with one effect the narrower one is better."""
-        return (self.database is None) * 2 + (self.table is None) + self.is_prefix
+        of_table = (self.table is None) + self.is_prefix + self.keeps_database
+        return (self.database is None) * 2 + of_table
 
     def rule(self, semantics: FilterSemantics) -> Rule:
         r"""Return the rule in classic or effective semantics. Wildcards in names are escaped.
@@ -49,6 +55,8 @@ class Candidate:
         --replicate-wild-ignore-table=shop.%
         >>> print(Candidate("shop", None, False, frozenset(), True).rule(FilterSemantics.CLASSIC))
         --replicate-ignore-db=shop
+        >>> print(Candidate("shop", None, False, frozenset(), keeps_database=True).rule(FilterSemantics.CLASSIC))
+        --replicate-wild-ignore-table=shop._%
         >>> print(Candidate("a_b", None, False, frozenset()).rule(FilterSemantics.EFFECTIVE))
         --ignore=a\_b.%
         """
@@ -62,7 +70,10 @@ class Candidate:
         if semantics is FilterSemantics.EFFECTIVE:
             # The first dot without a backslash separates the two patterns of an expression.
             return make_rule(EffectiveRuleKind.IGNORE, f"{database.replace('.', chr(92) + '.')}.{table}")
-        return make_rule(RuleKind.WILD_IGNORE_TABLE, f"{database}.{table}")
+        # A server compares CREATE DATABASE as a name with an empty table.
+        return make_rule(
+            RuleKind.WILD_IGNORE_TABLE, f"{database}.{'_' if self.keeps_database else ''}{table}"
+        )
 
 
 def escaped(name: str) -> str:
@@ -111,6 +122,9 @@ def candidates(
         same_kind = by_kind[database is None, name is None, is_prefix]
         if name is not None or not has_dots:
             same_kind.append((Candidate(database, name, is_prefix, frozenset(tables)), weight))
+            if name is None:
+                without_tables = Candidate(database, None, False, frozenset(tables), keeps_database=True)
+                by_kind[False, True, True].append((without_tables, weight))
         if name is None:
             same_kind.append((Candidate(database, None, False, frozenset(tables), True), weight))
     found: list[tuple[Candidate, int]] = []

@@ -13,6 +13,7 @@ from dumpfilter.filter import Filter, FilterSemantics
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.rules import Rule, RuleKind, make_rule
 from dumpfilter.index.subjects import Subjects, TableSubject
+from dumpfilter.lint.findings import Code
 from dumpfilter.lint.knowledge import SetKnowledge
 from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner
@@ -87,11 +88,8 @@ def suggest(
     for one, plan in (*plans, *((one, together) for one in served)):
         for n in range(len(plan.steps) + 1):
             exact.want(_with(one, plan.steps[:n]))
-    alone = [
-        Slave(("",), NOBODY, (make_rule(RuleKind.WILD_DO_TABLE, f"{escaped(schema)}.%"),))
-        for schema in schemas
-    ]
-    for one in alone:
+    alone = [_only_schema(schema, check, indexed) for schema in schemas]
+    for one, _ in alone:
         exact.want(one)
     exact.compute()
     tables = _tables(traffic, slaves, search)
@@ -107,10 +105,11 @@ def suggest(
         only_schemas=tuple(
             OnlySchema(
                 schema_name=replace_invalid_utf8(schema),
-                option_line=option_line(one.added[0]),
+                option_lines=tuple(map(option_line, one.added)),
                 bytes=exact.bytes(one),
+                fault=fault,
             )
-            for schema, one in zip(schemas, alone, strict=True)
+            for schema, (one, fault) in zip(schemas, alone, strict=True)
         ),
         without_reader=sum(one.bytes_with_parts for one in tables if not one.slaves),
         warnings=(
@@ -163,6 +162,20 @@ def _heaviest_schemas(traffic: Traffic) -> list[str]:
             sums[table.database] = sums.get(table.database, 0) + int(weights[traffic.numbers[table]])
     found = sorted(sums, key=lambda schema: -sums[schema])[:_MOST_SCHEMAS]
     return found if len(sums) > 1 else []
+
+
+def _only_schema(schema: str, check: Check | None, indexed: IndexedSet) -> tuple[Slave, str]:
+    """Return a replica that needs one schema only, and the fault of its rules, which is empty if lint finds none."""
+    slave = Slave(("",), NOBODY, (make_rule(RuleKind.WILD_DO_TABLE, f"{escaped(schema)}.%"),))
+    if check is None:
+        return slave, ""
+    faults = check.faults(slave, slave.filter(indexed.names))
+    missing = [name for one in faults if one.code is Code.MISSING_DATABASE for name in one.names]
+    if missing:
+        more = tuple(make_rule(RuleKind.WILD_DO_TABLE, f"{escaped(name)}.") for name in missing)
+        slave = Slave(slave.names, slave.definition, (*slave.added, *more))
+        faults = check.faults(slave, slave.filter(indexed.names))
+    return slave, f"{faults[0].code.label}: {faults[0].what}. {faults[0].cure}" if faults else ""
 
 
 def _with(slave: Slave, steps: Sequence[Step]) -> Slave:
@@ -250,6 +263,7 @@ def _plan(
                 saving=one.saving,
                 code=one.fault.code.label,
                 fault=one.fault.what,
+                cure=one.fault.cure,
                 event=str(one.fault.evidence[0]) if one.fault.evidence else "",
             )
             for one in found.rejected

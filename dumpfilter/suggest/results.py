@@ -50,6 +50,8 @@ class RejectedRule(_Model):
     """The code of the fault in docs/lint.md."""
     fault: str
     """The fault, in a sentence."""
+    cure: str
+    """The change that removes the fault, in a sentence."""
     event: str
     """The first event that shows the fault: file, position and text. Empty if no event shows it."""
 
@@ -80,14 +82,17 @@ class OnlySchema(_Model):
     """The traffic of a replica that needs one schema only."""
 
     schema_name: str
-    option_line: str
+    option_lines: tuple[str, ...]
+    """The rules. A rule for the name ``db.`` lets CREATE DATABASE pass for routines, events and renamed tables."""
     bytes: int
+    fault: str = ""
+    """The fault for which these rules are not suggested; empty if lint finds none."""
 
 
 class Suggestions(_Model):
     """All suggestions for a binlog set. The number ``format`` grows when a field changes its meaning."""
 
-    format: int = 1
+    format: int = 2
     files: int
     bytes: int
     """The bytes that a slave without rules is sent."""

@@ -261,9 +261,8 @@ class Search:
         for state in states:
             semantics = state.slave.definition.semantics
             rule = candidate.rule(semantics)
-            useless = state.slave.has(rule) or (
-                candidate.by_current_database and semantics is FilterSemantics.EFFECTIVE
-            )
+            classic_only = candidate.by_current_database or candidate.keeps_database
+            useless = state.slave.has(rule) or (classic_only and semantics is FilterSemantics.EFFECTIVE)
             if useless:
                 left += state.tables * state.count
                 continue

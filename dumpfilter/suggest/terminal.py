@@ -89,8 +89,15 @@ def _print_schemas(found: Suggestions, console: Console) -> None:
     table.add_column("saved", justify="right", no_wrap=True)
     for one in found.only_schemas:
         saved = human_percent(share(found.bytes - one.bytes, found.bytes))
-        table.add_row(escape(visible(one.option_line)), human_bytes(one.bytes), saved)
+        if not one.fault:
+            lines = "\n".join(escape(visible(line)) for line in one.option_lines)
+            table.add_row(lines, human_bytes(one.bytes), saved)
     console.print(table)
+    for one in found.only_schemas:
+        if one.fault:
+            lines = escape(visible(" ".join(one.option_lines)))
+            console.print(f"  [yellow]not suggested:[/] {lines}", soft_wrap=True, highlight=False)
+            console.print(Padding(Text(visible(one.fault)), (0, 0, 0, 6)), highlight=False)
 
 
 def _title(plan: Plan) -> str:
@@ -130,5 +137,6 @@ def _print_plan(plan: Plan, console: Console, title: str, about: str) -> None:
             f"  [yellow]not suggested:[/] {escape(visible(one.rule))}", soft_wrap=True, highlight=False
         )
         event = f" ({one.event})" if one.event else ""
-        text = Text(visible(f"would save {about}{human_bytes(one.saving)}. {one.code}: {one.fault}{event}"))
+        fault = f"{one.code}: {one.fault}{event}. {one.cure}"
+        text = Text(visible(f"would save {about}{human_bytes(one.saving)}. {fault}"))
         console.print(Padding(text, (0, 0, 0, 6)), highlight=False)

@@ -6,11 +6,11 @@ from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.query import QueryEvent, StatusVariables
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import TableSubject
-from dumpfilter.lint.effects import effects_of
 from dumpfilter.lint.findings import Evidence
 from dumpfilter.lint.knowledge import SetEvent, SetKnowledge
 from dumpfilter.lint.linting import lint
 from dumpfilter.statement import make_statement, read_text
+from dumpfilter.statement.facts import statement_facts
 
 ROWS = "rows of "
 
@@ -47,7 +47,7 @@ def knowledge(*lines: str, family: Family = "mysql") -> SetKnowledge:
             statement = make_statement(
                 read_text(text, family=family), current_database=database or None, table_map_for_update=0b11
             )
-            event = SetEvent(statement, place, effects_of(made, family), made.thread_id)
+            event = SetEvent(statement, place, statement_facts(made, family), made.thread_id)
         found.events.append(event)
         found.name(event)
     return found

@@ -27,6 +27,7 @@ MADE_IN_HR = (
     "rows of shop.t",
     "rows of shop.a",
 )
+MAKE = (": CREATE DATABASE shop", ": CREATE DATABASE hr", "shop: CREATE TABLE a (i INT)")
 TRIGGER = (
     "shop: CREATE TABLE orders (i INT)",
     "logs: CREATE TABLE audit (i INT)",
@@ -184,6 +185,75 @@ TRIGGER = (
             ("shop: INSERT INTO t SELECT * FROM logs.a", "rows of logs.a"),
             "wild-ignore-table=logs.%",
             "do-db=shop do-db=logs",
+        ),
+        *(
+            ("missing-database", (*MAKE, needs, "rows of shop.t"), wrong, right)
+            for needs in (
+                ": CREATE PROCEDURE hr.p() SELECT 1",
+                "hr: CREATE FUNCTION f() RETURNS INT RETURN 1",
+                ": CREATE EVENT hr.e ON SCHEDULE EVERY 1 DAY DO SELECT 1",
+                "shop: ALTER TABLE a RENAME TO hr.a",
+            )
+            for wrong, right in (
+                ("wild-ignore-table=hr.%", "wild-ignore-table=hr._%"),
+                ("wild-do-table=shop.%", "wild-do-table=shop.% wild-do-table=hr."),
+            )
+        ),
+        (
+            "missing-database",
+            (*MAKE, "shop: RENAME TABLE a TO hr.a", "rows of shop.t"),
+            "wild-do-table=shop.%",
+            "wild-do-table=shop.% wild-do-table=hr.",
+        ),
+        (
+            "missing-object",
+            ("hr: CREATE PROCEDURE shop.p() SELECT 1", "shop: DROP PROCEDURE p", "rows of shop.t"),
+            "do-db=shop",
+            "wild-do-table=shop.%",
+        ),
+        (
+            "missing-object",
+            ("hr: CREATE USER u", "shop: GRANT SELECT ON shop.* TO u", "rows of shop.t"),
+            "ignore-db=hr",
+            "wild-ignore-table=hr.%",
+        ),
+        (
+            "left-object",
+            ("shop: CREATE EVENT e DO SELECT 1", "hr: DROP EVENT shop.e", "shop: CREATE EVENT e DO SELECT 2"),
+            "ignore-db=hr",
+            "wild-ignore-table=hr.%",
+        ),
+        (
+            "foreign-key",
+            (
+                "shop: CREATE TABLE p (i INT PRIMARY KEY)",
+                "shop: CREATE TABLE c (i INT, FOREIGN KEY (i) REFERENCES p (i))",
+                "hr: DROP TABLE shop.c",
+                "shop: DROP TABLE p",
+            ),
+            "ignore-db=hr",
+            "wild-ignore-table=hr.%",
+        ),
+        (
+            "foreign-key",
+            (
+                "shop: CREATE TABLE c (i INT, FOREIGN KEY (i) REFERENCES p (i))",
+                "rows of shop.p",
+                "rows of shop.c",
+            ),
+            "ignore-table=shop.p",
+            "ignore-table=shop.p ignore-table=shop.c ",
+        ),
+        (
+            "schema-drift",
+            (
+                "shop: CREATE TABLE hr.a (i INT)",
+                "rows of hr.a",
+                "shop: RENAME TABLE hr.a TO shop.a",
+                "rows of shop.a",
+            ),
+            "do-db=shop",
+            "do-db=shop do-db=hr",
         ),
         ("trigger", TRIGGER, "wild-ignore-table=logs.%", "ignore-db=hr"),
         ("trigger", TRIGGER, "wild-do-table=logs.%", "wild-do-table=logs.% wild-do-table=shop.%"),
@@ -527,7 +597,7 @@ def test_a_stored_function_that_the_filter_keeps_from_the_replica() -> None:
     lines = (*FUNCTION[:2], FUNCTION[2].replace("shop:", "hr:").replace("`Fx`", "shop.fx"))
     known = knowledge(*lines, "shop: INSERT INTO a VALUES (fx(3))")
     (warning,) = lint(Filter.from_options(["--replicate-do-db=shop"]), known)
-    assert warning.code is Code.ROUTINE
+    assert warning.code is Code.MISSING_OBJECT
     assert "1305" in warning.what
 
 

@@ -61,6 +61,8 @@ def test_system_schemas_are_left_alone() -> None:
         "--replicate-ignore-db=crm",
         "--replicate-wild-ignore-table=shop.%",
         "--replicate-wild-ignore-table=crm.%",
+        "--replicate-wild-ignore-table=shop._%",
+        "--replicate-wild-ignore-table=crm._%",
     }
 
 

@@ -175,7 +175,7 @@ def test_one_replica_that_takes_everything() -> None:
     assert plan.steps[0].rule == "--replicate-ignore-table=hr.emp"
     assert plan.option_lines[0] == "replicate-ignore-table=hr.emp"
     for one in found.only_schemas:
-        assert one.bytes == _sent(path, NOBODY, [f"--{one.option_line}"])
+        assert one.bytes == _sent(path, NOBODY, [f"--{line}" for line in one.option_lines])
     assert sum(one.bytes for one in found.tables) == found.bytes
 
 

@@ -1,0 +1,588 @@
+"""The world of a replica: the objects that it has after it ran only the statements and rows that pass its filter.
+
+The world knows objects that the set itself makes, changes or removes. Another object is unknown, and counts as equal on
+both servers, since a replica begins with a copy of its source.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Generic, NamedTuple, TypeVar
+
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.query import TableName
+from dumpfilter.statement.definitions import Definition, Thing, Verb
+from dumpfilter.statement.facts import StatementFacts
+from dumpfilter.statement.mentions import Change, Mentions
+from dumpfilter.statement.statement import StatementKind
+
+C = TypeVar("C")
+K = StatementKind
+
+Key = tuple[Thing, str, str]
+"""The kind of an object, its database (an account's host), and its name."""
+
+_OF_NO_DATABASE = frozenset({Thing.ACCOUNT, Thing.GRANT})
+_ROUTINES = (Thing.FUNCTION, Thing.PROCEDURE)
+_WITHOUT_CASE = frozenset({*_ROUTINES, Thing.PACKAGE, Thing.LIBRARY, Thing.EVENT})
+_NEVER_FAILS = frozenset({K.MAINTENANCE, K.FLUSH})
+"""The kinds of statement that do not fail on a replica without their tables."""
+
+
+class Place(NamedTuple):
+    """The database of names without one: on the source, and on the replica after rewrite rules."""
+
+    source: str
+    replica: str
+
+
+class Ref(NamedTuple):
+    """An object that a name means on the source, and the object that the name means on the replica."""
+
+    source: Key
+    replica: Key
+
+    @property
+    def inside(self) -> Place:
+        """The database of the object."""
+        return Place(self.source[1], self.replica[1])
+
+
+@dataclass(frozen=True)
+class Known(Generic[C]):
+    """The knowledge about an object of the replica."""
+
+    has: bool
+    cause: C | None = None
+    """The statement since which the replica differs from the source; None for an object that is as on the source."""
+    is_stale: bool = False
+    """Whether the source has the object, too, with another definition or other rows."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """The objects that a statement, a view or stored code uses."""
+
+    tables: tuple[Ref, ...] = ()
+    changed: tuple[tuple[Ref, Change], ...] = ()
+    calls: tuple[tuple[Ref, ...], ...] = ()
+    """For each name before an opening parenthesis the function and the procedure that the name may mean."""
+
+
+@dataclass(frozen=True)
+class Code(Generic[C]):
+    """A view, MERGE table, trigger or routine of the source."""
+
+    ref: Ref
+    cause: C
+    body: Body
+    on: Ref | None = None
+    """The table of a trigger."""
+    fired_by: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True)
+class Use(Generic[C]):
+    """An object that a statement uses, perhaps through stored code."""
+
+    ref: Ref
+    change: Change | None
+    chain: tuple[Code[C], ...]
+    """The triggers and routines through which the statement uses the object, the first one first."""
+    is_code: bool = False
+    """Whether the object is a view or a routine, whose own objects follow."""
+
+
+class FaultKind(enum.Enum):
+    """The reasons for which a replica cannot do what its source did."""
+
+    MISSING = enum.auto()
+    """The replica lacks an object."""
+    PARENT = enum.auto()
+    """The replica lacks the table that a foreign key of a new table refers to."""
+    LEFT = enum.auto()
+    """The replica still has an object that a statement makes again."""
+    CHILD = enum.auto()
+    """The replica still has a table with a foreign key to a table that a statement drops."""
+    STALE = enum.auto()
+    """A table of the replica has another definition or other rows."""
+    PARENT_ROWS = enum.auto()
+    """The rows that a foreign key refers to are dropped."""
+
+
+@dataclass(frozen=True)
+class Fault(Generic[C]):
+    """The reason for which a statement or rows that pass the filter cannot run on the replica."""
+
+    kind: FaultKind
+    ref: Ref
+    cause: C | None
+    """The statement since which the object differs. None: the filter drops all rows of the object."""
+    is_sure: bool = True
+    """Whether the replica surely stops. If false, this depends on data."""
+    is_temporary: bool = False
+    through: Key | None = None
+    """The stored code that uses the object, or the table at the other end of a foreign key."""
+
+
+class World(Generic[C]):
+    """The objects of a source and of its replica.
+
+    Parameters:
+        family: the family of the replica.
+        rewrite_db: returns the name that a current database has on the replica.
+        rewrite_table: returns the database and name that a table has in the replica's row events.
+        rows_pass: tells whether rows of a table, with its name on the source, pass the filter.
+        lower_case: whether the replica compares the names of databases and tables without case.
+    """
+
+    def __init__(
+        self,
+        family: Family,
+        *,
+        rewrite_db: Callable[[str], str],
+        rewrite_table: Callable[[str, str], tuple[str, str]],
+        rows_pass: Callable[[str, str], bool],
+        lower_case: bool,
+    ) -> None:
+        self._is_idempotent = family == "mariadb"
+        """Whether CREATE TABLE replaces a table, and DROP TABLE passes over a missing one.
+
+        A replica of MariaDB does so by default (``slave_ddl_exec_mode=IDEMPOTENT``).
+        """
+        self._rewrite_db, self._rewrite_table, self._rows_pass = rewrite_db, rewrite_table, rows_pass
+        self._lower_case = lower_case
+        self._objects: dict[Key, Known[C]] = {}
+        self._temporary: dict[tuple[int, Key], Known[C]] = {}
+        self._code: dict[Key, Code[C]] = {}
+        self._parents: dict[Key, set[Ref]] = {}
+        """The tables that foreign keys refer to, by the source's key of the table with the foreign keys."""
+
+    # Names.
+
+    def place(self, current: str | None) -> Place:
+        """Return the database of names without one in a session with this current database."""
+        return Place(current or "", self._rewrite_db(current) if current else "")
+
+    def ref(self, thing: Thing, name: TableName, place: Place) -> Ref:
+        """Return the objects that a name means."""
+        if thing is Thing.DATABASE:
+            key = self._key(thing, name.table, "")
+        elif name.database is not None or thing in _OF_NO_DATABASE:
+            key = self._key(thing, name.database or "", name.table)
+        else:
+            return Ref(
+                self._key(thing, place.source, name.table), self._key(thing, place.replica, name.table)
+            )
+        return Ref(key, key)
+
+    def rows_ref(self, database: str, table: str) -> Ref:
+        """Return the table that rows of a table of the source change on the replica."""
+        source = self._key(Thing.TABLE, database, table)
+        return Ref(source, self._key(Thing.TABLE, *self._rewrite_table(database, table)))
+
+    def _key(self, thing: Thing, database: str, name: str) -> Key:
+        if thing in _WITHOUT_CASE:
+            name = name.lower()
+        if self._lower_case and thing not in _OF_NO_DATABASE:
+            return thing, database.lower(), name.lower()
+        return thing, database, name
+
+    def _refs(self, thing: Thing, names: Iterable[TableName], place: Place) -> tuple[Ref, ...]:
+        return tuple(self.ref(thing, name, place) for name in names)
+
+    def body(self, names: Mentions, place: Place) -> Body:
+        """Return the objects that names in a text mean."""
+        return Body(
+            self._refs(Thing.TABLE, names.tables, place),
+            tuple((self.ref(Thing.TABLE, table, place), change) for table, change in names.changed),
+            tuple(tuple(self.ref(thing, name, place) for thing in _ROUTINES) for name in names.functions),
+        )
+
+    def _keys(self, found: Definition, place: Place) -> tuple[Ref, ...]:
+        """Return the objects that a statement defines."""
+        if found.thing is Thing.DATABASE and not found.names and place.source:
+            return (self.ref(Thing.DATABASE, TableName(None, place.source), place),)
+        if found.thing is Thing.GRANT:
+            keys = [
+                (Thing.GRANT, f"{place.replica} {found.on}", f"{one.table}@{one.database}")
+                for one in found.accounts
+            ]
+            return tuple(Ref(key, key) for key in keys)
+        return self._refs(found.thing, found.names, place)
+
+    def _pairs(self, found: Definition, place: Place) -> list[tuple[Ref, Ref]]:
+        return [
+            (self.ref(found.thing, old, place), self.ref(found.thing, new, place))
+            for old, new in found.renames
+        ]
+
+    def _parents_of(self, found: Definition, place: Place) -> set[Ref]:
+        """Return the tables to which foreign keys refer. A name without a database is beside the key's own table."""
+        own = self._keys(found, place)
+        return {parent for ref in own for parent in self._refs(Thing.TABLE, found.body.parents, ref.inside)}
+
+    # Questions.
+
+    def is_temporary(self, key: Key, session: int) -> bool:
+        """Tell whether a name means a temporary table of a session."""
+        return (session, key) in self._temporary
+
+    def table_of(self, trigger: Key) -> Ref | None:
+        """Return the table of a trigger of the source; None when the set does not tell."""
+        code = self._code.get(trigger)
+        return None if code is None else code.on
+
+    def is_view(self, key: Key) -> bool:
+        """Tell whether a table of the source is a view that the set has made."""
+        return key in self._code
+
+    def behind(self, ref: Ref) -> Iterator[Ref]:
+        """Yield the tables that a change of this name changes: those of a view's FROM clause, or the table itself."""
+        met, waiting = {ref.source}, [ref]
+        while waiting:
+            one = waiting.pop()
+            view = self._code.get(one.source)
+            inner = () if view is None else tuple(table for table, _ in view.body.changed)
+            if not inner:
+                # A view whose query is not understood counts as a table of its own name.
+                yield one
+            waiting += [table for table in reversed(inner) if table.source not in met]
+            met.update(table.source for table in inner)
+
+    def uses(self, body: Body, session: int = -1) -> Iterator[Use[C]]:
+        """Yield the objects that a statement uses, also through views, triggers and stored functions."""
+        met: set[Key] = set()
+        waiting: deque[tuple[Body, tuple[Code[C], ...]]] = deque([(body, ())])
+
+        def enter(code: Code[C], inner: Body, chain: tuple[Code[C], ...]) -> None:
+            if code.ref.source not in met:
+                met.add(code.ref.source)
+                waiting.append((inner, chain))
+
+        while waiting:
+            body, chain = waiting.popleft()
+            for table in body.tables:
+                view = None if self.is_temporary(table.source, session) else self._code.get(table.source)
+                yield Use(table, None, chain, view is not None)
+                if view is not None:
+                    enter(view, replace(view.body, changed=()), chain)
+            for name, change in body.changed:
+                for table in () if self.is_temporary(name.source, session) else self.behind(name):
+                    yield Use(table, change, chain)
+                    for code in list(self._code.values()):
+                        if code.on and code.on.source == table.source and change in code.fired_by:
+                            enter(code, code.body, (*chain, code))
+            for meant in body.calls:
+                routine = next((ref for ref in meant if ref.source in self._code), None)
+                if routine is not None:
+                    yield Use(routine, None, chain, is_code=True)
+                    code = self._code[routine.source]
+                    enter(code, code.body, (*chain, code))
+
+    # Events.
+
+    def rows(self, database: str, table: str, *, passes: bool) -> Iterator[Fault[C]]:
+        """Follow row events of a table, which has its name on the source, and yield the faults."""
+        ref = self.rows_ref(database, table)
+        if passes:
+            yield from self._need(ref)
+            for parent in self._parents.get(ref.source, ()):
+                if not self._rows_pass(*parent.source[1:]):
+                    yield Fault(FaultKind.PARENT_ROWS, parent, None, is_sure=False, through=ref.replica)
+        self._objects.setdefault(ref.replica, Known(has=True))
+
+    def statement(
+        self, facts: StatementFacts, current: str | None, session: int, cause: C, *, passes: bool
+    ) -> Iterator[Fault[C]]:
+        """Follow a statement, and yield the faults of one that passes."""
+        place, found = self.place(current), facts.definition
+        if found is not None:
+            if passes:
+                yield from self._needs(found, facts, place, session)
+            self._follow(found, place, session, cause, passes=passes)
+            if not found.temporary:
+                self._follow_code(found, facts, place, cause)
+        elif facts.kind not in _NEVER_FAILS:
+            body = self.body(facts.names, place)
+            if passes:
+                yield from self._used(body, session)
+            for table in body.tables:
+                if not self.is_temporary(table.replica, session):
+                    self._objects.setdefault(table.replica, Known(has=True))
+
+    def undecided(self, facts: StatementFacts, current: str | None, cause: C) -> None:
+        """Forget the objects of a statement about which only the replica can decide."""
+        found, place = facts.definition, self.place(current)
+        if found is not None:
+            names = (*found.names, *found.also_makes, *(name for pair in found.renames for name in pair))
+            for ref in self._refs(found.thing, names, place):
+                self._objects.pop(ref.replica, None)
+            self._follow_code(found, facts, place, cause)
+
+    # The needs of statements that pass.
+
+    def _need(
+        self, ref: Ref, session: int = -1, kind: FaultKind = FaultKind.MISSING, *, or_stale: bool = True
+    ) -> Iterator[Fault[C]]:
+        temporary = self._temporary.get((session, ref.replica))
+        known = temporary or self._objects.get(ref.replica)
+        if known is None or known.cause is None or (known.has and not (known.is_stale and or_stale)):
+            return
+        # Each fault is told once. From here on the object counts as mended.
+        if temporary is not None:
+            self._temporary[session, ref.replica] = Known(has=True)
+            hidden = self._objects.get(ref.replica)
+            # A statement uses the table that the temporary one would hide.
+            is_sure = hidden is None or not hidden.has
+            yield Fault(kind, ref, known.cause, is_sure=is_sure, is_temporary=True)
+            return
+        self._objects[ref.replica] = Known(has=True)
+        if known.has:
+            yield Fault(FaultKind.STALE, ref, known.cause, is_sure=False)
+        else:
+            yield Fault(kind, ref, known.cause)
+
+    def _need_database(self, ref: Ref) -> Iterator[Fault[C]]:
+        if ref.source[0] not in _OF_NO_DATABASE:
+            source, replica = ref.inside
+            yield from self._need(Ref((Thing.DATABASE, source, ""), (Thing.DATABASE, replica, "")))
+
+    def _need_name(self, ref: Ref, session: int = -1, *, is_temporary: bool = False) -> Iterator[Fault[C]]:
+        """Yield the fault that the replica still has an object of a name that a statement makes."""
+        known = (
+            self._temporary.get((session, ref.replica)) if is_temporary else self._objects.get(ref.replica)
+        )
+        if known is not None and known.has and known.cause is not None:
+            yield Fault(
+                FaultKind.LEFT, ref, known.cause, is_sure=not known.is_stale, is_temporary=is_temporary
+            )
+
+    def _used(self, body: Body, session: int) -> Iterator[Fault[C]]:
+        for use in self.uses(body, session):
+            for fault in self._need(use.ref, session):
+                # A table of a trigger or function is opened when the code runs, which depends on data.
+                through = use.chain[0].ref.replica if use.chain else None
+                yield fault if through is None else replace(fault, is_sure=False, through=through)
+
+    def _needs(
+        self, found: Definition, facts: StatementFacts, place: Place, session: int
+    ) -> Iterator[Fault[C]]:
+        refs = self._keys(found, place)
+        is_lenient = found.conditional or (
+            self._is_idempotent
+            and (found.is_plain_table or found.thing is Thing.DATABASE or facts.kind is K.SEQUENCE)
+        )
+        drops = found.verb is Verb.DROP or (found.verb is Verb.CREATE and found.replaces)
+        for ref in refs if drops and facts.checks_foreign_keys else ():
+            yield from self._need_no_child(ref)
+        if found.verb is Verb.CREATE:
+            # MariaDB makes temporary tables in a directory of their own.
+            without = found.thing is Thing.DATABASE or (found.temporary and self._is_idempotent)
+            for ref in () if without else refs:
+                yield from self._need_database(ref)
+            yield from self._need_parts(found, facts, place, session)
+            for ref in () if is_lenient or found.replaces else refs:
+                yield from self._need_name(ref, session, is_temporary=found.temporary)
+        elif found.verb is Verb.DROP:
+            # A replica passes over DROP TRIGGER of a trigger that it lacks, since filters cannot be asked then.
+            for ref in () if is_lenient or found.thing is Thing.TRIGGER else refs:
+                yield from self._need(ref, session, or_stale=False)
+        else:
+            yield from self._needs_of_renames(found, place, session)
+            # A replica of MariaDB passes over ALTER SEQUENCE of a missing sequence.
+            without = found.conditional or found.verb is Verb.GRANT or facts.kind is K.SEQUENCE
+            for ref in () if without or found.renames else refs:
+                yield from self._need(ref, session)
+            yield from self._need_parts(found, facts, place, session)
+            for ref in self._refs(found.thing, found.also_makes, place):
+                yield from self._need_database(ref)
+                yield from self._need_name(ref)
+
+    def _need_parts(
+        self, found: Definition, facts: StatementFacts, place: Place, session: int
+    ) -> Iterator[Fault[C]]:
+        """Yield the faults of the objects that must exist besides those that a statement makes or changes."""
+        # The tables behind a MERGE table are looked for when a statement opens the table.
+        merged = found.merged if found.verb is Verb.ALTER else ()
+        for ref in self._refs(Thing.TABLE, (*found.tables, *merged), place):
+            yield from self._need(ref, session)
+        for thing, name in found.routines:
+            yield from self._need(self.ref(thing, name, place))
+        for account in self._refs(Thing.ACCOUNT, found.accounts, place):
+            yield from self._need(account)
+        if found.thing is Thing.TABLE:
+            own = self._keys(found, place)
+            names = Mentions(tables=found.body.tables, functions=found.body.functions)
+            yield from self._used(self.body(names, place), session)
+            for ref in self._parents_of(found, place) if facts.checks_foreign_keys else ():
+                if ref not in own:
+                    yield from self._need(ref, kind=FaultKind.PARENT)
+
+    def _needs_of_renames(self, found: Definition, place: Place, session: int) -> Iterator[Fault[C]]:
+        made: set[Key] = set()
+        freed: set[Key] = set()
+        for old, new in self._pairs(found, place):
+            if not found.conditional and old.replica not in made:
+                yield from self._need(old, session, or_stale=False)
+            if not self.is_temporary(old.replica, session):
+                yield from self._need_database(new)
+                if old.replica != new.replica and new.replica not in freed:
+                    yield from self._need_name(new)
+                freed.add(old.replica)
+            made.add(new.replica)
+
+    def _need_no_child(self, ref: Ref) -> Iterator[Fault[C]]:
+        for key, parents in self._parents.items():
+            child = self.rows_ref(*key[1:])
+            known = self._objects.get(child.replica)
+            if known is None or not known.has or known.cause is None or known.is_stale:
+                continue
+            for parent in parents:
+                inside = (
+                    ref.replica[0] is Thing.DATABASE
+                    and parent.replica[1] == ref.replica[1] != child.replica[1]
+                )
+                if inside or parent.replica == ref.replica != child.replica:
+                    yield Fault(FaultKind.CHILD, child, known.cause, through=ref.replica)
+
+    # The effects of statements.
+
+    def _follow(self, found: Definition, place: Place, session: int, cause: C, *, passes: bool) -> None:
+        refs = self._keys(found, place)
+        if found.thing is Thing.GRANT and found.verb is not Verb.GRANT:
+            return
+        for old, new in self._pairs(found, place):
+            self._renamed(old, new, session, cause, passes=passes)
+        for ref in () if found.renames else refs:
+            hides = found.verb is not Verb.CREATE and self.is_temporary(ref.replica, session)
+            if hides or (found.temporary and found.thing is Thing.TABLE):
+                self._follow_temporary(found, (session, ref.replica), cause, passes=passes)
+            elif found.verb in (Verb.CREATE, Verb.GRANT):
+                conditional = found.conditional and not found.replaces
+                self._made(ref, cause, passes=passes, conditional=conditional)
+            elif found.verb is Verb.DROP:
+                self._removed(ref, cause, passes=passes, conditional=found.conditional)
+            elif found.is_plain_table and not passes:
+                self._altered(ref, cause)
+        for ref in self._refs(found.thing, found.also_makes, place):
+            self._made(ref, cause, passes=passes)
+
+    def _follow_temporary(self, found: Definition, key: tuple[int, Key], cause: C, *, passes: bool) -> None:
+        if found.verb is Verb.CREATE:
+            self._temporary[key] = Known(has=passes, cause=None if passes else cause)
+        elif found.verb is Verb.DROP:
+            known = self._temporary.pop(key, None)
+            if not passes and known is not None and known.has:
+                self._temporary[key] = Known(has=True, cause=cause)
+
+    def _made(self, ref: Ref, cause: C, *, passes: bool, conditional: bool = False) -> None:
+        known = self._objects.get(ref.replica)
+        if conditional and known is not None and known.has and known.cause is None:
+            return
+        differs = known is not None and known.cause is not None
+        if passes:
+            # The source had the table with other columns or rows, or the replica has an old one.
+            is_stale = conditional and differs and ref.source[0] is Thing.TABLE
+            before = known.cause if known is not None and is_stale else None
+            self._objects[ref.replica] = Known(has=True, cause=before, is_stale=is_stale)
+        else:
+            is_stale = differs and known is not None and known.has
+            self._objects[ref.replica] = Known(has=is_stale, cause=cause, is_stale=is_stale)
+        self._made_elsewhere(ref, cause)
+
+    def _made_elsewhere(self, ref: Ref, cause: C) -> None:
+        """Note objects that the source makes under one name and the replica, after rewriting, under another."""
+        thing, database, name = ref.source
+        if thing in _OF_NO_DATABASE:
+            return
+        if thing is Thing.TABLE:
+            rewritten = self.rows_ref(database, name).replica
+        else:
+            rewritten = self._key(thing, self._rewrite_db(database), name)
+        for key in {rewritten, ref.source} - {ref.replica}:
+            self._objects.setdefault(key, Known(has=False, cause=cause))
+
+    def _removed(self, ref: Ref, cause: C, *, passes: bool, conditional: bool = False) -> None:
+        known = self._objects.get(ref.replica)
+        is_left = not passes and (known.has if known is not None else not conditional)
+        if known is not None or is_left:
+            self._objects[ref.replica] = Known(has=is_left, cause=cause if is_left else None)
+        if ref.replica[0] is Thing.DATABASE:
+            for key, inner in list(self._objects.items()):
+                if key[0] not in (*_OF_NO_DATABASE, Thing.DATABASE) and key[1] == ref.replica[1]:
+                    left = not passes and inner.has
+                    self._objects[key] = Known(has=left, cause=cause if left else None)
+
+    def _altered(self, ref: Ref, cause: C) -> None:
+        known = self._objects.get(ref.replica)
+        if known is None or (known.has and known.cause is None):
+            self._objects[ref.replica] = Known(has=True, cause=cause, is_stale=True)
+
+    def _renamed(self, old: Ref, new: Ref, session: int, cause: C, *, passes: bool) -> None:
+        if (session, old.replica) in self._temporary:
+            self._temporary[session, new.replica] = self._temporary.pop((session, old.replica))
+        elif not passes:
+            self._removed(old, cause, passes=False)
+            self._made(new, cause, passes=False)
+        else:
+            known = self._objects.get(old.replica) or Known(has=True)
+            is_table = old.source[0] is Thing.TABLE
+            if is_table and not self._rows_pass(*old.source[1:]) and self._rows_pass(*new.source[1:]):
+                known = Known(has=True, cause=cause, is_stale=True)
+            self._objects[old.replica] = Known(has=False)
+            self._objects[new.replica] = known
+            self._made_elsewhere(new, cause)
+
+    def _follow_code(self, found: Definition, facts: StatementFacts, place: Place, cause: C) -> None:
+        """Follow the views, triggers, routines and foreign keys of the source."""
+        refs = self._keys(found, place)
+        for old, new in self._pairs(found, place):
+            self._move_code(old, new)
+        for ref in refs if found.verb is Verb.DROP or (found.verb is Verb.CREATE and found.replaces) else ():
+            self._remove_code(ref.source)
+        if found.verb is Verb.DROP or found.renames:
+            return
+        for ref in refs:
+            body = None
+            if found.thing is Thing.TABLE:
+                self._follow_keys(found, ref, self._parents_of(found, place))
+            if found.thing is Thing.TRIGGER or (found.thing in _ROUTINES and found.verb is Verb.CREATE):
+                body = self.body(found.body, ref.inside)
+            elif facts.kind is K.VIEW:
+                body = self.body(found.body, place)
+            elif found.merged:
+                tables = self._refs(Thing.TABLE, found.merged, place)
+                body = Body(tables, tuple((table, Change.UPDATE) for table in tables))
+            if body is not None:
+                on = self.ref(Thing.TABLE, found.tables[0], place) if found.tables else None
+                self._code[ref.source] = Code(ref, cause, body, on, found.changes)
+
+    def _follow_keys(self, found: Definition, ref: Ref, parents: set[Ref]) -> None:
+        known = self._objects.get(ref.replica)
+        if found.verb is Verb.CREATE and not (known is not None and known.is_stale):
+            self._parents[ref.source] = parents
+        elif parents:
+            self._parents.setdefault(ref.source, set()).update(parents)
+
+    def _move_code(self, old: Ref, new: Ref) -> None:
+        if old.source in self._code:
+            self._code[new.source] = replace(self._code.pop(old.source), ref=new)
+        for key, code in list(self._code.items()):
+            if code.on is not None and code.on.source == old.source:
+                self._code[key] = replace(code, on=new)
+        if old.source in self._parents:
+            self._parents[new.source] = self._parents.pop(old.source)
+        for parents in self._parents.values():
+            if old in parents:
+                parents.remove(old)
+                parents.add(new)
+
+    def _remove_code(self, key: Key) -> None:
+        for one, code in list(self._code.items()):
+            inside = key[0] is Thing.DATABASE and one[1] == key[1]
+            if one == key or inside or (code.on is not None and code.on.source == key):
+                del self._code[one]
