@@ -1,0 +1,323 @@
+"""``python -m tests.real.stops record|judge|recordings mariadb|mysql``: replicas stop where lint says so.
+
+*record*: a real source runs random statements, and a real replica follows with each of several filters, and with each
+rule that ``dumpfilter suggest`` prints. A directory keeps the binlogs and the ends of the replicas.
+
+*judge*: the kept ends are compared with lint, which takes seconds and needs no server.
+
+*recordings*: replicas run the recorded sets with all rules that suggest prints for them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.filter import Filter
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.lint.gather import gather
+from dumpfilter.lint.items import Item
+from dumpfilter.lint.knowledge import SetKnowledge
+from dumpfilter.lint.replica import ReplicaWalk
+from dumpfilter.lint.xa import dropped_xa
+from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+from dumpfilter.suggest.check import BREAKING
+from dumpfilter.suggest.job import suggest
+from tests.oracle.recordings import all_recordings
+from tests.real.judging import directory_of, real_source
+from tests.real.random_sets import SWITCH, Workload, rule_sets
+from tests.real.server import Died, Place, RealServer, Servers, ports_from
+
+WAIT = 240.0
+"""The longest wait for a replica, seconds. The machine may be busy with other tests."""
+
+SERVER_OPTIONS = ("--log-bin-trust-function-creators=1",)
+REPLICA_OPTIONS = {"mysql": ("--replica-parallel-workers=0",), "mariadb": ()}
+WRONG = frozenset({"missed", "false alarm", "elsewhere", "another error"})
+"""The verdicts about lint that are no agreement: a stop that lint missed, a predicted stop that did not come, and
+stops at another event or with another error."""
+
+_GTIDS = frozenset({EventType.GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID})
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a replica with a filter."""
+
+    rules: list[str]
+    errno: int
+    """The error at which the replica stopped; 0 for a replica that ran to the end."""
+    position: int
+    """The position of the transaction at which the replica stopped."""
+    message: str
+    suggested: bool = False
+    """Whether ``dumpfilter suggest`` prints these rules."""
+
+
+class Pair:
+    """A source and a replica, which take one workload after the other."""
+
+    def __init__(self, servers: Servers) -> None:
+        self.family = servers.family
+        self.source = servers.new("source", 1, *SERVER_OPTIONS)
+        self.replica = servers.new("replica", 2, *SERVER_OPTIONS, *REPLICA_OPTIONS[self.family])
+        self.source.start()
+        self.replica.start()
+
+    def run(self, seed: int, most: int) -> list[str]:
+        """Run a workload at the source, and return the statements that succeeded."""
+        workload = Workload(seed, self.family)
+        done: list[str] = []
+        number = 0
+        with self._sessions(workload.format) as sessions:
+            for text, succeeded in workload.statements(most):
+                if text == SWITCH:
+                    number = 1 - number
+                    continue
+                try:
+                    with sessions[number].cursor() as cursor:
+                        cursor.execute(text)
+                        cursor.fetchall()
+                except pymysql.Error:
+                    continue
+                succeeded()
+                done.append(f"{number}: {text}")
+        return done
+
+    def run_statements(self, statements: Sequence[str]) -> None:
+        """Run statements at the source, of which each must succeed."""
+        with self._sessions("ROW") as (session, _):
+            for statement in statements:
+                session.cursor().execute(statement)
+
+    @contextmanager
+    def _sessions(self, binlog_format: str) -> Iterator[list[Any]]:
+        """Empty the source, and give two sessions."""
+        self._empty(self.source)
+        self.source.make_replication_user()
+        sessions = [self.source.connect(), self.source.connect()]
+        for session in sessions:
+            session.cursor().execute(f"SET SESSION binlog_format = '{binlog_format}'")
+        yield sessions
+        for session in sessions:
+            session.close()
+
+    def end(self, rules: Sequence[str], source: RealServer | None = None, start: Place | None = None) -> End:
+        """Let an empty replica with these rules follow the source, and return where it ends."""
+        replica, source = self.replica, source or self.source
+        self._empty(replica)
+        replica.set_filter(rules)
+        replica.follow(source.port, start=start)
+        replica.start_replica()
+        end = source.end()
+        deadline = time.monotonic() + WAIT
+        while True:
+            status = replica.status()
+            assert status is not None
+            if status.sql_error[0] and not status.sql_running:
+                return End(list(rules), status.sql_error[0], status.executed.position, status.sql_error[1])
+            if status.io_error[0] and status.io_running == "No":
+                return End(list(rules), status.io_error[0], 0, status.io_error[1])
+            if status.executed == end:
+                return End(list(rules), 0, 0, "")
+            assert time.monotonic() < deadline, status
+            time.sleep(0.01)
+
+    @property
+    def binlog(self) -> Path:
+        """The source's binlog."""
+        return self.source.data / "bin.000001"
+
+    def _empty(self, server: RealServer) -> None:
+        server.empty()
+        server.sql("SET SESSION sql_log_bin = 0")
+        if self.family == "mariadb":
+            for (role,) in server.sql("SELECT user FROM mysql.user WHERE is_role = 'Y' AND user <> 'PUBLIC'"):
+                server.sql(f"DROP ROLE {role}")
+        server.sql("SET SESSION sql_log_bin = 1")
+
+
+@contextmanager
+def _pair(family: str, first_port: int) -> Iterator[tuple[Pair, Servers]]:
+    with tempfile.TemporaryDirectory(prefix="dumpfilter-stops-") as name:
+        data = directory_of(family, f"stops-{Path(name).name}", Path(name) / "servers")
+        data.mkdir(parents=True, exist_ok=True)
+        try:
+            with Servers(family, data, ports_from(first_port)) as servers:
+                yield Pair(servers), servers
+        finally:
+            shutil.rmtree(data, ignore_errors=True)
+
+
+def suggested_sets(binlogs: Sequence[Path]) -> list[list[str]]:
+    """Return the lists of rules that ``dumpfilter suggest`` prints for a set."""
+    files = list(binlogs)
+    found = suggest(files, [], ThreadRunner(1), None, lambda: gather(BinlogSet.open(files)))
+    steps = [step.rule for plan in found.plans for step in plan.steps]
+    lists = [steps[: number + 1] for number in range(len(steps))]
+    return lists + [[f"--{line}" for line in one.option_lines] for one in found.only_schemas if not one.fault]
+
+
+def record(pair: Pair, seed: int, directory: Path, *, sets: int, most: int) -> list[End]:
+    """Record a workload in a directory, with the ends of replicas that have random and suggested rules."""
+    done = pair.run(seed, most)
+    directory.mkdir(parents=True, exist_ok=True)
+    binlog = directory / "bin.000001"
+    shutil.copy(pair.binlog, binlog)
+    ends = [pair.end(rules) for rules in rule_sets(seed, sets)]
+    ends += [replace(pair.end(rules), suggested=True) for rules in suggested_sets([binlog])]
+    found = {"family": pair.family, "seed": seed, "statements": done, "ends": [asdict(one) for one in ends]}
+    (directory / "ends.json").write_text(json.dumps(found, indent=1))
+    return ends
+
+
+def judge_recordings(family: str, first_port: int) -> collections.Counter[str]:
+    """Run replicas with all rules that suggest prints for the recordings of a family, and count their ends."""
+    counts: collections.Counter[str] = collections.Counter()
+    with _pair(family, first_port) as (pair, servers):
+        for recording in all_recordings():
+            if recording.family != family or "lower-case" in recording.name:
+                continue
+            try:
+                source = real_source(servers, recording, f"source-{recording.name}")
+            except Died:
+                counts["no server reads the recording"] += 1
+                continue
+            start = None if recording.oracle["gtid"] else Place(recording.files[0].name, 4)
+            lists = suggested_sets(recording.files)
+            if pair.end([], source, start).errno:
+                counts["a replica without rules stops"] += 1
+                lists = []
+            for rules in lists:
+                if family == "mariadb" and any("," in rule for rule in rules):
+                    continue  # No system variable of MariaDB can hold such a name.
+                found = pair.end(rules, source, start)
+                counts["suggested, stops" if found.errno else "suggested, runs"] += 1
+                if found.errno:
+                    print(f"{recording.name} {' '.join(rules)}: {found.errno} {found.message}", flush=True)
+            source.kill()
+            shutil.rmtree(source.directory)
+    return counts
+
+
+def expected(directory: Path) -> Iterator[tuple[End, str, Item | None]]:
+    """Yield the end of each recorded replica, the verdict about lint, and the fault that lint expects.
+
+    The verdict is ``runs`` or ``stops`` where lint and the replica agree, ``unknown`` where lint warns and claims no
+    stop, and else one of ``WRONG``.
+    """
+    found = json.loads((directory / "ends.json").read_text())
+    knowledge = gather(BinlogSet.open([directory / "bin.000001"]))
+    places = _places(directory / "bin.000001")
+    for one in found["ends"]:
+        end = End(**one)
+        rule_filter = Filter.from_options(end.rules, names=NameRules(found["family"]))
+        yield end, *_compared(end, rule_filter, knowledge, places)
+
+
+def _places(path: Path) -> dict[int, tuple[int, int]]:
+    """Return for each event's position the event's end and the position of the event's transaction."""
+    found = {}
+    group = 0
+    with path.open("rb") as file:
+        for event in iter_events(file, file=path.name):
+            if event.type in _GTIDS:
+                group = event.offset
+            found[event.offset] = event.offset + len(event.raw), group
+    return found
+
+
+def _compared(
+    end: End, rule_filter: Filter, knowledge: SetKnowledge, places: dict[int, tuple[int, int]]
+) -> tuple[str, Item | None]:
+    items = list(ReplicaWalk(rule_filter).walk(knowledge))
+    sure = [one for one in items if one.is_sure]
+    if not sure:
+        warned = [one for one in items if one.code in BREAKING] or [*dropped_xa(rule_filter, knowledge)]
+        return ("unknown", warned[0]) if warned else ("missed" if end.errno else "runs", None)
+    at = min(map(_position, sure))
+    first = [one for one in sure if _position(one) == at]
+    if not end.errno:
+        return "false alarm", first[0]
+    group = places[at][1]
+    in_message = re.search(r"end_log_pos (\d+)", end.message)
+    where = dict(places.values())[int(in_message[1])] if in_message else end.position
+    if where != group:
+        earlier = [one for one in items if not one.is_sure and _position(one) < at]
+        return ("unknown", earlier[0]) if earlier and where < group else ("elsewhere", first[0])
+    return ("stops" if any(end.errno in one.errors for one in first) else "another error"), first[0]
+
+
+def _position(item: Item) -> int:
+    evidence = item.events[-1].evidence
+    assert evidence is not None
+    return evidence.position
+
+
+def judge(directory: Path, family: str, *, shown: int = 30) -> collections.Counter[str]:
+    """Compare the ends of all recorded replicas with lint, print the differences, and return the counts."""
+    counts: collections.Counter[str] = collections.Counter()
+    for path in sorted(directory.glob(f"{family}-*/ends.json")):
+        for end, verdict, item in expected(path.parent):
+            counts[verdict] += 1
+            if end.suggested:
+                counts["suggested, stops" if end.errno else "suggested, runs"] += 1
+            if verdict in WRONG and shown:
+                shown -= 1
+                print(f"{verdict}: {path.parent.name} {' '.join(end.rules)}: {end.errno} {end.message[:400]}")
+                if item is not None:
+                    print(f"    {item.code.label} {item.name}: {[str(one.evidence) for one in item.events]}")
+    return counts
+
+
+def main() -> None:
+    """Run the part of the judge that the command line names."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.real.stops", description="Real replicas judge lint."
+    )
+    parser.add_argument("part", choices=("record", "judge", "recordings"))
+    parser.add_argument("family", choices=("mariadb", "mysql"))
+    parser.add_argument("--directory", type=Path, default=Path("stops"), help="default: stops")
+    parser.add_argument("--seeds", default="1-50", help="default: 1-50")
+    parser.add_argument("--sets", type=int, default=6, help="the lists of random rules for each seed")
+    parser.add_argument("--most", type=int, default=40, help="the most statements for each seed")
+    parser.add_argument("--shown", type=int, default=30, help="the most differences that judge prints")
+    parser.add_argument("--first-port", type=int, default=0, help="the first of a hundred ports to use")
+    options = parser.parse_args()
+    if options.part == "record":
+        first, _, last = options.seeds.partition("-")
+        with _pair(options.family, options.first_port) as (pair, _):
+            for seed in range(int(first), int(last or first) + 1):
+                directory = options.directory / f"{options.family}-{seed}"
+                ends = record(pair, seed, directory, sets=options.sets, most=options.most)
+                print(f"{options.family} {seed}: {[one.errno for one in ends]}", flush=True)
+        return
+    if options.part == "judge":
+        counts = judge(options.directory, options.family, shown=options.shown)
+    else:
+        counts = judge_recordings(options.family, options.first_port)
+    for verdict, count in sorted(counts.items()):
+        print(f"{verdict:30} {count:5}")
+
+
+if __name__ == "__main__":
+    # The servers must end with this process.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    main()

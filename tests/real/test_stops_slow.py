@@ -1,0 +1,90 @@
+"""Real replicas stop where lint says so, and run to the end with each rule that suggest prints.
+
+MariaDB only, unless ``DUMPFILTER_MYSQL_ROOT`` names a MySQL server. ``python -m tests.real.stops`` asks more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.filter import Filter
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.lint.findings import Code
+from dumpfilter.lint.gather import gather
+from dumpfilter.lint.linting import lint
+from tests.real.judging import directory_of
+from tests.real.server import MYSQL_ROOT, Servers
+from tests.real.stops import WRONG, Pair, expected, record, suggested_sets
+
+SEEDS = range(2001, 2006)
+MAKE = (
+    *("CREATE DATABASE shop", "CREATE DATABASE hr", "CREATE TABLE shop.a (id INT PRIMARY KEY)"),
+    "CREATE TABLE shop.t (id INT PRIMARY KEY)",
+)
+NEEDS_A_DATABASE = {
+    "procedure": "CREATE PROCEDURE hr.p() SELECT 1",
+    "function": "CREATE FUNCTION hr.f() RETURNS INT DETERMINISTIC RETURN 1",
+    "event": "CREATE EVENT hr.e ON SCHEDULE EVERY 1 DAY STARTS '2037-01-01' DO SELECT 1",
+    "moved": "ALTER TABLE shop.a RENAME TO hr.a",
+}
+"""Statements that pass rules for tables of ``shop``, and need the database ``hr``."""
+
+
+@pytest.fixture(scope="module", params=["mariadb", *(["mysql"] if MYSQL_ROOT else [])])
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    directory = directory_of(request.param, "stops", tmp_path_factory.mktemp("stops"))
+    with pytest.MonkeyPatch.context() as environment, Servers(request.param, directory) as servers:
+        if request.param == "mysql":
+            # MySQL runs in a file system of its own, without the tests' temporary directory.
+            environment.delenv("TMPDIR", raising=False)
+        yield Pair(servers)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_replicas_stop_where_lint_says_so(seed: int, pair: Pair, tmp_path: Path) -> None:
+    record(pair, seed, tmp_path, sets=4, most=30)
+    verdicts = list(expected(tmp_path))
+    assert not [one for one in verdicts if one[1] in WRONG]
+    assert not any(end.errno for end, _, _ in verdicts if end.suggested)
+
+
+@pytest.mark.parametrize("needs", NEEDS_A_DATABASE)
+@pytest.mark.parametrize(
+    ("rules", "cured"),
+    [
+        (["wild-ignore-table=hr.%"], ["wild-ignore-table=hr._%"]),
+        (["wild-do-table=shop.%"], ["wild-do-table=shop.%", "wild-do-table=hr."]),
+    ],
+    ids=["ignore", "do"],
+)
+def test_the_cure_of_a_missing_database(needs: str, rules: list[str], cured: list[str], pair: Pair) -> None:
+    pair.run_statements([*MAKE, NEEDS_A_DATABASE[needs], "INSERT INTO shop.t VALUES (1)"])
+    known = gather(BinlogSet.open([pair.binlog]))
+    found, ends = [], []
+    for kinds in (rules, cured):
+        options = [f"--replicate-{rule}" for rule in kinds]
+        warnings = lint(Filter.from_options(options, names=NameRules(pair.family)), known)
+        found.append([one for one in warnings if one.errors])
+        ends.append(pair.end(options).errno)
+    (warning,) = found[0]
+    assert warning.code is Code.MISSING_DATABASE
+    assert cured[-1] in warning.cure
+    assert ends[0] in warning.errors
+    assert not found[1]
+    assert ends[1] == 0
+
+
+def test_what_suggest_prints_runs(pair: Pair) -> None:
+    heavy = [f"INSERT INTO hr.big VALUES ({n}, REPEAT('x', 5000))" for n in range(20)]
+    make_big = "CREATE TABLE hr.big (id INT PRIMARY KEY, v LONGTEXT)"
+    pair.run_statements(
+        [*MAKE, make_big, *NEEDS_A_DATABASE.values(), *heavy, "INSERT INTO shop.t VALUES (1)"]
+    )
+    printed = suggested_sets([pair.binlog])
+    assert ["--replicate-wild-do-table=shop.%", "--replicate-wild-do-table=hr."] in printed
+    for rules in printed:
+        assert pair.end(rules).errno == 0, rules
