@@ -78,6 +78,8 @@ def warning_as_dict(warning: FilterWarning) -> dict[str, Any]:
         "rules": [str(rule) for rule in warning.rules],
         "what": warning.what,
         "cure": warning.cure,
+        "names": list(warning.names),
+        "errors": list(warning.errors),
         "evidence": [_evidence_as_dict(each) for each in warning.evidence],
     }
 

@@ -30,15 +30,24 @@ def test_json_and_several_slaves(tmp_path: Path) -> None:
     file = tmp_path / "web.cnf"
     file.write_text("[mysqld]\nreplicate-do-db=shop,hr\n")
     finished = run(
-        "lint", SET, "--slaves", file, "--slave", "logs:--replicate-wild-do-table=logs.%", "--json"
+        "lint", SET, "--slaves", file, "--slave", "shop:--replicate-wild-do-table=shop.%", "--json"
     )
     assert finished.returncode == 4
-    web, logs = json.loads(finished.stdout)["filters"]
-    assert [web["name"], logs["name"], logs["warnings"]] == ["web", "logs", []]
+    web, shop = json.loads(finished.stdout)["filters"]
+    assert [web["name"], shop["name"], shop["warnings"]] == ["web", "shop", []]
     comma = web["warnings"][0]
     assert (comma["code"], comma["level"]) == ("comma", "warning")
     assert comma["cure"] == "Did you mean --replicate-do-db=shop --replicate-do-db=hr?"
     assert comma["evidence"][0]["file"] == "bin.000001"
+
+
+def test_json_names_the_errors_that_stop_a_replica() -> None:
+    finished = run("lint", SET, "--replicate-wild-do-table=logs.%", "--json")
+    (warnings,) = (one["warnings"] for one in json.loads(finished.stdout)["filters"])
+    (missing,) = (one for one in warnings if one["code"] == "missing-database")
+    assert missing["names"] == ["shop"]
+    assert missing["errors"][0] == 1049
+    assert missing["cure"].startswith("Add --replicate-wild-do-table=shop. ")
 
 
 def test_equal_cures_and_equal_slaves_are_joined() -> None:
