@@ -17,7 +17,12 @@ from dumpfilter.printable import printable
 from dumpfilter.receiver.credentials import Credentials
 from dumpfilter.receiver.tls import TlsMode, context_of
 from dumpfilter.receiver.url import SourceUrl
-from dumpfilter.security.guarded_client import GuardedConnection, PasswordKept, TooManyBytes
+from dumpfilter.security.guarded_client import (
+    ClearPasswordRefused,
+    GuardedConnection,
+    PasswordKept,
+    TooManyBytes,
+)
 from dumpfilter.security.tls import ssl_reason
 
 CONNECT_SECONDS = 10.0
@@ -190,6 +195,10 @@ class SourceConnection:
         original = getattr(error, "original_exception", None) or error
         if isinstance(original, DumpfilterError):
             return original
+        if isinstance(error, ClearPasswordRefused):
+            return TlsError(
+                f"{where}: {error.args[1]}; give the account another plugin, such as caching_sha2_password"
+            )
         if isinstance(error, PasswordKept):
             return TlsError(
                 f"{where}: {error.args[1]} Use TLS, which servers offer if they have a certificate, and verify it "

@@ -20,6 +20,10 @@ class PasswordKept(pymysql.err.OperationalError):  # type: ignore[misc]  # PyMyS
     """An error about a server that wants the password itself. The password was not sent."""
 
 
+class ClearPasswordRefused(PasswordKept):
+    """An error about a server that asks for the password in the clear, which no option allows."""
+
+
 class TooManyBytes(pymysql.err.InterfaceError):  # type: ignore[misc]
     """An error about a server that sends more than any answer has."""
 
@@ -33,7 +37,7 @@ class _NoClearPassword:
     def authenticate(self, packet: Any) -> Any:
         """Refuse the plugin."""
         del packet
-        raise PasswordKept(
+        raise ClearPasswordRefused(
             REQUIRES_SECURE_CONNECTION,
             "the server asks for the password in the clear (mysql_clear_password, mysql_old_password or dialog), which "
             "dumpfilter never sends",

@@ -496,7 +496,7 @@ def test_the_password_is_never_sent_in_the_clear(
         heard.append(connection.recv(4096))  # type: ignore[attr-defined]
 
     source.login = login  # type: ignore[assignment]
-    with pytest.raises(TlsError, match="never sends"):
+    with pytest.raises(TlsError, match="never sends; give the account another plugin"):
         receive(source, tmp_path)
     assert not any(b"Xq7secret" in each for each in heard)
 
