@@ -17,7 +17,7 @@ from typing import Any
 
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter, RuleKind, make_rule
-from dumpfilter.workload.generate import GeneratedSet, Style, generate, schemas_for
+from dumpfilter.workload.generate import GeneratedSet, Style, generate
 
 OUT = Path(__file__).parent / "out"
 REPOSITORY = Path(__file__).parent.parent
@@ -92,6 +92,26 @@ def warm(made: GeneratedSet) -> None:
         with open(path, "rb", buffering=0) as file:
             while file.read(1 << 20):
                 pass
+
+
+def schemas_for(sizes: dict[str, int], wanted: float) -> list[str]:
+    """Return names whose sizes add up to about the share ``wanted`` (0 to 1) of the sum of all sizes.
+
+    >>> schemas_for({"a": 50, "b": 25, "c": 15, "d": 10}, 0.4)
+    ['b', 'c']
+    """
+    room = wanted * sum(sizes.values())
+    best: tuple[float, list[str]] = (room, [])
+    ordered = sorted(sizes, key=lambda name: -sizes[name])
+    for first in range(len(ordered)):
+        chosen, left = [], room
+        for name in ordered[first:]:
+            if sizes[name] <= left * 1.02:
+                chosen.append(name)
+                left -= sizes[name]
+        if abs(left) < best[0]:
+            best = (abs(left), chosen)
+    return best[1]
 
 
 def keeping(made: GeneratedSet, share: float) -> list[str]:

@@ -148,33 +148,6 @@ class GeneratedSet:
     The GTID event, BEGIN and Xid of a transaction count with the transaction's first schema.
     """
 
-    def fraction(self, wanted: float) -> list[str]:
-        """Return names of schemas that together have about the share ``wanted`` (0 to 1) of the set's bytes.
-
-        A benchmark makes do-db rules for these schemas, so that its filter sends about this share.
-        """
-        return schemas_for(self.schemas, wanted)
-
-
-def schemas_for(sizes: dict[str, int], wanted: float) -> list[str]:
-    """Return names whose sizes add up to about the share ``wanted`` (0 to 1) of the sum of all sizes.
-
-    >>> schemas_for({"a": 50, "b": 25, "c": 15, "d": 10}, 0.4)
-    ['b', 'c']
-    """
-    room = wanted * sum(sizes.values())
-    best: tuple[float, list[str]] = (room, [])
-    ordered = sorted(sizes, key=lambda name: -sizes[name])
-    for first in range(len(ordered)):
-        chosen, left = [], room
-        for name in ordered[first:]:
-            if sizes[name] <= left * 1.02:
-                chosen.append(name)
-                left -= sizes[name]
-        if abs(left) < best[0]:
-            best = (abs(left), chosen)
-    return best[1]
-
 
 def schema_names(number: int) -> list[str]:
     """Return the names of the first ``number`` schemas: ``shop_00``, ``shop_01`` and so on."""

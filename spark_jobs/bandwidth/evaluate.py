@@ -223,7 +223,6 @@ class Evaluate:
             semantics=definition.semantics.value,
             rules=definition.rules,
             no_filter=_figures(tallied, everything),
-            applied=figures,
             master_side=figures,
             real_replica=real_replica,
             undecided_events=int(tallied.undecided[unsure].sum()),

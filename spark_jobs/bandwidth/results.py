@@ -176,13 +176,11 @@ class SlaveFigures(_Model):
     rules: tuple[str, ...]
     no_filter: Figures
     """The traffic that the slave would receive without a filter."""
-    applied: Figures
-    """The traffic that the slave's SQL thread executes after the slave's own filter.
-
-    If only the slave filters, the master still sends all of ``no_filter``.
-    """
     master_side: Figures
-    """The exact traffic that the master sends to this slave if the master applies the slave's filter."""
+    """The exact traffic that the master sends to this slave if the master applies the slave's filter.
+
+    If only the slave filters, the master sends ``no_filter``, and the slave applies this traffic.
+    """
     real_replica: RealReplica | None
     """The bytes for a real replica with the same rules. None for a filter over binlogs of MySQL without GTIDs, because
     a real replica of MySQL that is sent filtered events needs GTIDs."""

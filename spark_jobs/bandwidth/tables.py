@@ -61,7 +61,6 @@ FORMS: Mapping[str, ParquetTable] = {
             Column("semantics", TEXT, "`classic` (the servers' rules) or `effective` (WL#2516)"),
             Column("rules", TEXTS, "the rules as options"),
             *_amount("no_filter", "that the slave would receive without a filter"),
-            *_amount("applied", "that the slave's SQL thread executes"),
             *_amount("master_side", "that the master sends with the slave's filter"),
             Column(
                 "real_replica_bytes", INT, "bytes for a real replica with the same rules; null without GTIDs"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench._common import schemas_for
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.gtid import MysqlGtid
 from dumpfilter.binlog.gtid_events import decode_mariadb_gtid, decode_mysql_gtid
@@ -16,7 +17,7 @@ from dumpfilter.binlog.row_image import ColumnPlan, row_images
 from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.workload.generate import SERVER_ID, START, Span, Style, generate, schemas_for
+from dumpfilter.workload.generate import SERVER_ID, START, Span, Style, generate
 from tests.commands.in_process import run
 
 STYLES = [("mysql", True), ("mysql", False), ("mariadb", True), ("mariadb", False)]
@@ -76,7 +77,7 @@ def test_a_seed_says_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wanted", [0.05, 0.1, 0.2, 0.5, 0.9])
 def test_a_fraction_is_kept(tmp_path: Path, wanted: float) -> None:
     made = generate(tmp_path, 2_000_000)
-    names = made.fraction(wanted)
+    names = schemas_for(made.schemas, wanted)
     total = sum(made.schemas.values())
     assert abs(total - made.bytes) < 2000
     assert sum(made.schemas[name] for name in names) / total == pytest.approx(wanted, abs=0.02)

@@ -161,7 +161,7 @@ def _other_ways(results: Results) -> list[_Way]:
     """Return the filter for the other kind of readers, and two ways without a filter on the master."""
     totals, slaves = results.totals, counted(results.slaves)
     whole = totals.of_slaves.no_filter
-    applied = human_bytes(sum(one.applied.bytes for one in slaves))
+    applied = human_bytes(sum(one.master_side.bytes for one in slaves))
     ways = []
     if results.audience is Audience.REPLICAS:
         ways.append(

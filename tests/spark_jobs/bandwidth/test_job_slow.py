@@ -230,7 +230,7 @@ def test_the_figures_add_up(name: str) -> None:
 
 def check_sums(found: Results) -> None:
     for one in found.slaves:
-        assert sum(share.bytes for share in one.tables) == one.master_side.bytes == one.applied.bytes
+        assert sum(share.bytes for share in one.tables) == one.master_side.bytes
         assert sum(found.series.slaves[one.name]) == one.master_side.bytes
         assert one.compressed <= one.master_side.bytes
         assert one.compressed_no_filter <= one.no_filter.bytes
