@@ -90,6 +90,16 @@ def _active_for(results: Results, seconds: int) -> Results:
     return results.model_copy(update={"sources": sources})
 
 
+def test_a_burst_has_no_average() -> None:
+    """A set whose commits all fall within some milliseconds has no rate on average, which would be 812 Gbit/s."""
+    results = usual()
+    (source,) = results.sources
+    assert source.first_time is not None
+    assert "on average" in render_page(results)
+    burst = source.model_copy(update={"last_time": source.first_time + 10_000})
+    assert "on average" not in render_page(results.model_copy(update={"sources": (burst,)}))
+
+
 def test_measured_figures_stand_beside_simulated_ones() -> None:
     found = comparisons(measured())
     assert {one.difference for one in found} <= {0.0, None}
