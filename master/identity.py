@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import uuid as uuids
 from pathlib import Path
 
 from dumpfilter.binlog.file_reads import unreadable
-from dumpfilter.binlog.writer import create_new
+from dumpfilter.binlog.writer import committed
 from dumpfilter.index.fileset import BinlogSet
 
 _SERVER_UUID = re.compile(r"^\s*server[-_]uuid\s*=\s*([0-9a-fA-F-]{36})\s*$", re.MULTILINE)
@@ -40,15 +39,13 @@ def keep_uuid(binlogs: BinlogSet) -> None:
     """Write the UUID of a binlog set beside the index file, so that it survives the purge of the first file.
 
     The UUID of :func:`uuid_of` may be computed from the first file. When the UUID comes from a file such as
-    ``auto.cnf``, nothing is written. Raises OSError.
+    ``auto.cnf``, nothing is written. Raises OutputError.
     """
     assert binlogs.index is not None
     if not any(path.exists() for path in _kept(binlogs.index)):
         path = _kept(binlogs.index)[-1]
-        beside = path.with_name(path.name + ".new")
-        with create_new(beside) as file:
+        with committed(path) as file:
             file.write(f"[auto]\nserver-uuid={uuid_of(binlogs)}\n".encode())
-        os.replace(beside, path)
 
 
 def _kept(index: Path) -> list[Path]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import stat
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from dumpfilter.binlog.writer import create_new
-from dumpfilter.errors import BinlogError
+from dumpfilter.errors import BinlogError, OutputError
 from dumpfilter.index.fileset import BinlogSet, gtid_index_of
-from dumpfilter.index.index_file import INDEX_CHANGES
+from dumpfilter.index.index_file import INDEX_CHANGES, take_out
 from dumpfilter.master.identity import keep_uuid
 from dumpfilter.master.writers import writer_of
 from dumpfilter.sql.result import Note
@@ -39,9 +36,9 @@ def purge(
     index is deleted with the file.
 
     Raises SqlError. 1373: the set has no file ``to``. 1375: a server is writing the set, or the set has no index file.
-    1375, too: a file to delete stands outside of the index file's directory, or is no binlog file. 1377: the
-    system refused, for example because of missing permissions. An error before the replacement of the index changes
-    nothing.
+    1375, too: a file to delete stands outside of the index file's directory, or is no binlog file. 1377: the system
+    refused, for example because of missing permissions, or the index file has just changed. An error before the
+    replacement of the index changes nothing.
     """
     index = binlogs.index
     if index is None:
@@ -79,12 +76,12 @@ def purge(
         _check_inside(index, paths)
         keep_uuid(binlogs)
         with INDEX_CHANGES:
-            _take_out(index, set(going))
+            take_out(index, going)
         binlogs.refresh()
         for path in paths:
             gtid_index_of(path).unlink(missing_ok=True)
             path.unlink(missing_ok=True)
-    except (OSError, BinlogError) as error:
+    except (OSError, OutputError, BinlogError) as error:
         raise _failed(error) from error
     return going, notes
 
@@ -156,34 +153,6 @@ def _check_inside(index: Path, paths: Iterable[Path]) -> None:
             raise _prohibited(f"{path.name} is no name of a binlog file; correct the index file {index}")
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
             raise _prohibited(f"{path} is no file; correct the index file {index}")
-
-
-def _take_out(index: Path, going: set[str]) -> None:
-    """Remove binlog files from an index file, by an atomic rename that keeps the index file's owner and mode."""
-    old = index.read_bytes()
-    lines = [line for line in old.splitlines(keepends=True) if _name(line) not in going]
-    beside = index.with_name(index.name + ".purge")
-    with create_new(beside) as file:
-        file.write(b"".join(lines))
-        file.flush()
-        shutil.copymode(index, beside)
-        owner = index.stat()
-        if (owner.st_uid, owner.st_gid) != (os.geteuid(), os.getegid()):
-            os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
-        os.fsync(file.fileno())
-    if index.read_bytes() != old:
-        beside.unlink()
-        raise _prohibited("a server is writing this set: its index has just changed")
-    os.replace(beside, index)
-    directory = os.open(index.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-
-
-def _name(line: bytes) -> str:
-    return Path(line.decode("utf-8", "surrogateescape").strip()).name
 
 
 def _prohibited(why: str) -> SqlError:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
+from collections.abc import Collection
 from pathlib import Path
 
 from dumpfilter.binlog.file_reads import open_regular, read_up_to
-from dumpfilter.errors import BinlogCorrupt, BinlogMissing
+from dumpfilter.binlog.writer import committed, writing
+from dumpfilter.errors import BinlogCorrupt, BinlogMissing, OutputError
 
 MAX_INDEX = 16 << 20
 """The largest index file that is read, bytes. It has room for more than 100,000 names, even with long directories."""
@@ -45,6 +48,31 @@ def read_index_bytes(index: Path) -> bytes:
                 file=str(index),
             )
     return data
+
+
+def take_out(index: Path, names: Collection[str]) -> None:
+    """Remove binlog files from an index file, which keeps its owner and mode. A crash leaves the old or the new file.
+
+    Raises OutputError.
+    """
+    with writing(index):
+        old = index.read_bytes()
+        before = index.stat()
+    lines = old.splitlines(keepends=True)
+    left = [line for line in lines if _name(line) not in names]
+    if left == lines:
+        return
+    with committed(index, beside=index.with_name(f"{index.name}.purge")) as file:
+        file.write(b"".join(left))
+        os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
+        if (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
+            os.fchown(file.fileno(), before.st_uid, before.st_gid)
+        if index.read_bytes() != old:
+            raise OutputError(f"{index}: a server is writing this set: its index has just changed")
+
+
+def _name(line: bytes) -> str:
+    return line.strip().rpartition(b"/")[2].decode("utf-8", "surrogateescape")
 
 
 def parse_index(data: bytes, *, file: str) -> list[str]:

@@ -11,15 +11,15 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dumpfilter.binlog.writer import committed, sync_path, writing
+from dumpfilter.binlog.writer import sync_path, writing
 from dumpfilter.errors import OptionError, OutputError
+from dumpfilter.index.index_file import take_out
 from dumpfilter.split_set.manifest import MANIFEST, BinlogPart, Manifest, NamedBinlog, Place, now
 
 _PLACE = re.compile(r"(?P<file>.+):(?P<position>\d+)")
@@ -150,7 +150,7 @@ def _carry_out(directory: Path, binlog: NamedBinlog) -> list[str]:
         with writing(left):
             left.unlink(missing_ok=True)  # A purge that was killed may have left this temporary file.
     gone = [part.name for part in binlog.parts if part.purged is not None]
-    _take_out(directory / binlog.index, gone)
+    take_out(directory / binlog.index, gone)
     deleted = []
     for name in gone:
         path = directory / name
@@ -161,20 +161,6 @@ def _carry_out(directory: Path, binlog: NamedBinlog) -> list[str]:
     if deleted:
         sync_path(directory)
     return deleted
-
-
-def _take_out(index: Path, gone: Sequence[str]) -> None:
-    """Remove these file names from an index file. One rename replaces the file, so a crash leaves the old or the new
-    file."""
-    names = {os.fsencode(name) for name in gone}
-    with writing(index):
-        lines = index.read_bytes().splitlines(keepends=True)
-        left = [line for line in lines if line.strip().rpartition(b"/")[2] not in names]
-        if left == lines:
-            return
-        with committed(index) as file:
-            file.write(b"".join(left))
-            os.fchmod(file.fileno(), stat.S_IMODE(index.stat().st_mode))
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog import file_reads
-from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogUnreadable
+from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogUnreadable, OutputError
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.index.index_file import MAX_INDEX
+from dumpfilter.index.index_file import MAX_INDEX, take_out
 from tests.support import DATA
 
 RECORDED = DATA / "oracle" / "mysql-row"
@@ -121,3 +121,30 @@ def test_the_next_file_by_number(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("bin.1000000", "bin.1000001")]
     assert BinlogSet(paths).after("bin.999999") == "bin.1000000"
     assert BinlogSet(paths).after("bin.1000001") is None
+
+
+def test_files_are_taken_out_of_an_index(tmp_path: Path) -> None:
+    index = tmp_path / "bin.index"
+    index.write_bytes(b"./bin.000001\n/var/lib/bin.000002\nbin.000003")
+    index.chmod(0o640)
+    take_out(index, {"bin.000001", "bin.000002"})
+    assert (index.read_bytes(), index.stat().st_mode & 0o777) == (b"bin.000003", 0o640)
+
+
+def test_an_index_that_a_server_writes_meanwhile_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = tmp_path / "bin.index"
+    index.write_bytes(b"./bin.000001\n./bin.000002\n")
+    change_mode = os.fchmod
+
+    def meanwhile(handle: int, mode: int) -> None:
+        change_mode(handle, mode)
+        with index.open("ab") as file:
+            file.write(b"./bin.000003\n")
+
+    monkeypatch.setattr("os.fchmod", meanwhile)
+    with pytest.raises(OutputError, match="its index has just changed"):
+        take_out(index, {"bin.000001"})
+    assert index.read_bytes() == b"./bin.000001\n./bin.000002\n./bin.000003\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["bin.index"]
