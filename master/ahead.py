@@ -7,6 +7,7 @@ reached for that server, in a domain that it knows. GTIDs of unknown UUIDs and d
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 import uuid as uuids
 from dataclasses import dataclass, replace
@@ -137,14 +138,15 @@ async def check_place(wanted: Wanted, reader: Reader, server_uuid: str) -> None:
         return
     until = time.monotonic() + LONGEST_WAIT
     source: Logged | None = None
+    reason = "its source has more"
     try:
         source = await asyncio.to_thread(upstream)
+        ahead = await reader.serve(functools.partial(_ahead_of, wanted, source, server_uuid))
     except DumpfilterError as error:
         reason = f"its source cannot be asked: {error}"
     else:
-        reason = "its source has more"
-        if (truly := _ahead_of(wanted, source, server_uuid)) is not None:
-            _refuse(wanted, truly)
+        if ahead is not None:
+            _refuse(wanted, ahead)
             return
     while time.monotonic() < until:
         if await reader.serve(lambda: _ahead(wanted, store, server_uuid, source)) is None:

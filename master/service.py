@@ -290,8 +290,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     async def Dump(self, request: pb.DumpRequest, context: Context) -> AsyncIterator[bytes]:
         """Stream the filtered binlog to a slave in chunks, from the position or GTID set that the slave sent."""
         slave = await self._answer(context, lambda: self.register.get(request.slave_id))
+        wanted = await self._answer(context, lambda: wanted_by(request, self.store))
         try:
-            await check_place(wanted_by(request, self.store), self.reader, self.master_uuid)
+            await check_place(wanted, self.reader, self.master_uuid)
         except DumpfilterError as error:
             await abort(context, error)
         start = await self._answer(context, lambda: start_of(request, self.store))
