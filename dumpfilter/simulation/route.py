@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE
@@ -86,6 +86,10 @@ class Router:
     """The number of each filter."""
     appliers: Appliers = Appliers()
     seed: int = 0
+    _passages: dict[tuple[int, Setting], tuple[Leg, Passage]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+    """The passages so far, by the identity of their legs. All nodes behind a leg share it."""
 
     def routes(self, node: PlannedNode, setting: Setting) -> tuple[Route, ...]:
         """Return the routes of a node's channels for one setting."""
@@ -96,13 +100,20 @@ class Router:
         no_filter = setting.variant in (Variant.NONE, Variant.NONE_COMPRESSED)
         return Route(
             channel.origin,
-            tuple(self._passage(leg, setting) for leg in channel.legs),
+            tuple(self._known_passage(leg, setting) for leg in channel.legs),
             apply,
             self._number(channel.applied) if apply and not no_filter else None,
         )
 
     def _number(self, key: FilterKey) -> int | None:
         return self.numbers[key] if key.is_on else None
+
+    def _known_passage(self, leg: Leg, setting: Setting) -> Passage:
+        found = self._passages.get((id(leg), setting))
+        if found is None:
+            # The leg is kept, so that no other object gets its identity.
+            found = self._passages[id(leg), setting] = (leg, self._passage(leg, setting))
+        return found[1]
 
     def _passage(self, leg: Leg, setting: Setting) -> Passage:
         variant = setting.variant

@@ -45,6 +45,9 @@ from dumpfilter.topology.model import (
 MOST_NODES = 1000
 """The most nodes of a topology. Each one becomes a process."""
 
+MOST_SOURCES = 64
+"""The most nodes on the way from the first source to a node. A simulation computes each way anew."""
+
 LONGEST_NAME = 64
 """The longest name of a node, characters, since a channel has the name of its source."""
 
@@ -67,6 +70,7 @@ def resolve(drafts: Sequence[Draft], name: str = "topology") -> Topology:
     for draft in drafts:
         _check_sources(draft, by_name)
     ordered = _with_masters(_sources_first(drafts))
+    _check_depth(ordered)
     by_name = {draft.name: draft for draft in ordered}
     facts = [_facts(draft) for draft in ordered]
     topology = Topology(tuple(_node(draft, facts, by_name) for draft in ordered), name)
@@ -181,6 +185,18 @@ def _sources_first(drafts: Sequence[Draft]) -> list[Draft]:
     if len(ordered) < len(drafts):
         raise _circle({draft.name: draft for draft in drafts}, {name for name in waiting if waiting[name]})
     return ordered
+
+
+def _check_depth(ordered: Sequence[Draft]) -> None:
+    """Check the length of the way to each node. ``ordered`` has sources before their readers. Raises OptionError."""
+    sources: dict[str, int] = {}
+    for draft in ordered:
+        sources[draft.name] = max((sources[reading.source] + 1 for reading in draft.reads), default=0)
+        if sources[draft.name] > MOST_SOURCES:
+            raise OptionError(
+                f"{draft.where('from')}: {sources[draft.name]} nodes stand before {draft.name} in a chain, and the "
+                f"limit is {MOST_SOURCES}; let nodes read from an earlier one"
+            )
 
 
 def _circle(by_name: Mapping[str, Draft], waiting: set[str]) -> OptionError:

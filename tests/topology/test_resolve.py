@@ -11,7 +11,7 @@ import pytest
 from dumpfilter.errors import OptionError
 from dumpfilter.topology import parse_string, to_string
 from dumpfilter.topology.model import Topology, WorkloadNode
-from dumpfilter.topology.resolve import MOST_NODES
+from dumpfilter.topology.resolve import MOST_NODES, MOST_SOURCES
 from dumpfilter.topology.toml_notation import topology_of_tables
 
 KINDS = {"Server": "S", "Running": "U", "Recording": "R", "Workload": "W", "Master": "M", "Slave": "s"}
@@ -80,11 +80,20 @@ def test_a_workload_has_the_style_of_the_servers_that_read_it(text: str, style: 
     assert workload.style == style
 
 
-def test_a_long_chain_behind_a_server_is_read() -> None:
-    """The search for the servers that wrote the events called itself once for each node of the chain."""
-    names = [f"n{number}" for number in range(MOST_NODES - 2)]
+@pytest.mark.parametrize("nodes", [MOST_SOURCES + 1, 900])
+def test_a_chain_has_a_limit(nodes: int) -> None:
+    """The search for the servers that wrote the events called itself for each node, up to a RecursionError."""
+    names = [f"n{number}" for number in range(nodes - 1)]
+    with pytest.raises(
+        OptionError, match=f"65 nodes stand before .* in a chain, and the limit is {MOST_SOURCES}"
+    ):
+        parse_string(" >> ".join(["db[server=mysql]", *names, "last[server=mysql]"]))
+
+
+def test_a_long_chain_knows_the_family_of_its_events() -> None:
+    names = [f"n{number}" for number in range(MOST_SOURCES - 1)]
     text = " >> ".join(["db[server=mysql]", *names, "last[server=mysql]"])
-    assert len(parse_string(text).nodes) == MOST_NODES
+    assert len(parse_string(text).nodes) == MOST_SOURCES + 1
     with pytest.raises(OptionError, match="cannot replicate from db, which is mysql"):
         parse_string(text.replace("last[server=mysql]", "last[server=mariadb]"))
 
