@@ -97,6 +97,8 @@ def cross(arrived, sizes, told, empty, hop, downs, departed, received):
     all_told = np.int64(0)
     down = 0
     i = 0
+    # The bytes of transaction number i that an outage did not lose. The reader has them, and they are not sent again.
+    kept = np.int64(0)
     opened = np.int64(_NONE)
     look = np.int64(_NONE)
     left = 0
@@ -128,15 +130,17 @@ def cross(arrived, sizes, told, empty, hop, downs, departed, received):
         while j < n:
             if j > i:
                 look = seen(arrived[j], hop.tick, look)
-                if filled >= hop.message or look > made:
+                # A transaction that is larger than a message is sent in several messages, of which the last one counts.
+                if filled >= hop.message or sizes[j] > hop.message or look > made:
                     break
+            size = sizes[j] - kept if j == i else sizes[j]
             overhead = told[j]
             if j == i and made == first_look:
                 overhead += empty[j]
             extra += overhead
             if j == i:
-                overhead += hop.message_overhead
-            end += time_of(sizes[j] + overhead, hop.numerator, hop.denominator) + hop.fixed
+                overhead += hop.message_overhead * pieces(size, hop.message)
+            end += time_of(size + overhead, hop.numerator, hop.denominator) + hop.fixed
             departed[j] = end
             filled += sizes[j]
             j += 1
@@ -147,19 +151,40 @@ def cross(arrived, sizes, told, empty, hop, downs, departed, received):
         if down < len(downs) and arrival > downs[down, _D_START]:
             # The outage loses everything that has not arrived. The dump goes on with this message.
             resent += _sent_until(sizes, i, start, downs[down, _D_START], hop, arrived)
+            if hop.message and j == i + 1:
+                whole = _whole_until(sizes[i] - kept, start, downs[down, _D_START] - delay, hop)
+                kept += whole
+                resent = max(resent - whole, np.int64(0))
             opened = free = downs[down, _D_RESTART]
             down += 1
             look = _NONE
             continue
         for k in range(i, j):
             received[k] = arrival
-        messages += 1
+        messages += pieces(sizes[i] - kept, hop.message) if j == i + 1 else 1
+        kept = np.int64(0)
         all_told += extra
         last = arrival
         free = end
         made_bytes += filled
         i = j
     return messages, resent, all_told
+
+
+@njit(cache=True, nogil=True, inline="always")
+def pieces(size, message):
+    """Return the number of messages in which a transaction is sent."""
+    return max(np.int64(1), size // message) if message else np.int64(1)
+
+
+@njit(cache=True, nogil=True)
+def _whole_until(size, start, stop, hop):
+    """Return the bytes of a large transaction in the whole messages that left from ``start`` to ``stop``."""
+    needed = time_of(size + hop.message_overhead * pieces(size, hop.message), hop.numerator, hop.denominator)
+    if stop <= start or needed == 0:
+        return np.int64(0)
+    sent = np.int64(float(size) * float(stop - start) / float(needed))
+    return min(sent, size - 1) // hop.message * hop.message
 
 
 @njit(cache=True, nogil=True)

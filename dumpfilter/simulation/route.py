@@ -9,16 +9,16 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE
+from dumpfilter.links.line import BITS
 from dumpfilter.links.shape import LinkShape
 from dumpfilter.simulation.hop import MICROSECOND, NANOSECONDS, NEVER, Down, Hop
 from dumpfilter.simulation.plan import Channel, FilterKey, Leg, PlannedNode
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.retries import Retries
+from dumpfilter.stream.pace import BUFFERS, message_size
 
 MESSAGE_OVERHEAD = 110
 """The bytes around the events of a message of gRPC: the frames of HTTP/2, and the fields of a chunk. Measured."""
-BUFFERS = 4 << 20
-"""The bytes that the buffers of a connection hold, bytes: Linux lets a socket's send buffer grow so far."""
 TICK = 20_000_000
 """The interval at which a master of dumpfilter looks for new transactions, nanoseconds."""
 AGAIN = 2_000_000
@@ -149,9 +149,10 @@ class Router:
             hop = replace(hop, tick=TICK)
         if form in (Form.PACKETS, Form.STAND_INS):
             return hop
+        most = leg.chunk_size or DEFAULT_CHUNK_SIZE
         return replace(
             hop,
-            message=leg.chunk_size or DEFAULT_CHUNK_SIZE,
+            message=most if hop.rate is None else message_size(hop.rate / BITS, most),
             message_overhead=MESSAGE_OVERHEAD,
             ahead=BUFFERS,
         )

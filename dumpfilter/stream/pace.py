@@ -10,7 +10,13 @@ from __future__ import annotations
 LEAST = 2 << 10
 """The size below which messages do not become smaller, bytes of events. Their heads have about 110 bytes."""
 
-SECONDS = 0.75
+SECONDS = 0.25
+"""The longest time that a message of more than ``SMALL`` bytes occupies the line, seconds."""
+
+SMALL = 8 << 10
+"""The size up to which messages take ``SMALL_SECONDS``, bytes, because their heads would weigh too much otherwise."""
+
+SMALL_SECONDS = 0.75
 """The longest time that a message of more than ``LEAST`` bytes occupies the line, seconds."""
 
 BLOCKED = 0.005
@@ -33,9 +39,9 @@ def message_size(rate: float, most: int) -> int:
     The size is ``most`` or a power of two, so that slaves with similar lines share their messages.
 
     >>> message_size(1_200, 262_144), message_size(25_000, 262_144), message_size(1e9, 262_144)
-    (2048, 16384, 262144)
+    (2048, 8192, 262144)
     """
-    wanted = max(rate * SECONDS, LEAST)
+    wanted = max(LEAST, min(rate * SMALL_SECONDS, SMALL), rate * SECONDS)
     return most if wanted >= most else 1 << int(wanted).bit_length() - 1
 
 

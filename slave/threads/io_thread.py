@@ -161,6 +161,8 @@ class IoThread:
         """The time at which a master that sends nothing counts as dead."""
         self._line_rate = 0
         """The bytes per second that the line carried during the last registration, at least."""
+        self._stream_rate = 0
+        """The bytes per second that the line carried in the last stream, on average."""
         self._sign: grpc.Future[Any] | None = None
         """The last sign of life. gRPC cancels a call that nobody holds."""
         self._sign_at = 0.0
@@ -435,7 +437,7 @@ class IoThread:
             chunk_size=options.chunk_size,
             heartbeat_period_ms=int(options.heartbeat_period * 1000),
             net_timeout_ms=int(options.net_timeout * 1000),
-            line_rate=self._line_rate,
+            line_rate=max(self._line_rate, self._stream_rate),
         )
         if by_gtid:
             request.gtid_set = info.retrieved
@@ -454,8 +456,10 @@ class IoThread:
         return request
 
     def _receive(self, call: _Dump) -> bool:
+        begun, size = time.monotonic(), 0
         try:
             for chunk in call:
+                size += len(chunk.events)
                 # While the slave writes, it does not listen. That time must not count as the master's silence.
                 self._silent_until = math.inf
                 self.received.add(chunk)
@@ -479,6 +483,7 @@ class IoThread:
             raise
         finally:
             call.cancel()
+            self._stream_rate = _rate(size, time.monotonic() - begun)
 
     def _reason_to_retry(self, error: grpc.RpcError) -> str:
         """Return the reason for a failed gRPC call if another attempt may succeed.

@@ -26,6 +26,7 @@ def receive_times(arrived: Sequence[int], sizes: Sequence[int], hop: Hop) -> lis
     received: dict[int, int] = {}
     departures: list[tuple[int, Fraction]] = []
     free = opened = Fraction(-(1 << 62))
+    kept = 0
     downs = list(hop.downs)
     while queue:
         made = max(Fraction(seen[queue[0]]), opened)
@@ -38,24 +39,44 @@ def receive_times(arrived: Sequence[int], sizes: Sequence[int], hop: Hop) -> lis
         message: list[int] = []
         filled = 0
         for number in queue:
-            if message and (seen[number] > made or filled >= hop.message):
+            if message and (seen[number] > made or filled >= hop.message or sizes[number] > hop.message):
                 break
             message.append(number)
             filled += sizes[number]
         end = start
         left = []
         for place, number in enumerate(message):
-            end += time_of(sizes[number] + (0 if place else hop.message_overhead), hop) + hop.fixed
+            size = sizes[number] if place else sizes[number] - kept
+            end += (
+                time_of(size + (0 if place else hop.message_overhead * _pieces(size, hop)), hop) + hop.fixed
+            )
             left.append((sizes[number], end))
         if downs and end + hop.delay > downs[0].start:
-            opened = free = Fraction(downs.pop(0).restart)
+            down = downs.pop(0)
+            opened = free = Fraction(down.restart)
+            if hop.message and len(message) == 1:
+                kept += _whole(sizes[message[0]] - kept, down.start - hop.delay - int(start), hop)
             continue
+        kept = 0
         for number in message:
             received[number] = int(end + hop.delay)
         departures += left
         queue = queue[len(message) :]
         free = end
     return [received[number] for number in range(len(arrived))]
+
+
+def _pieces(size: int, hop: Hop) -> int:
+    return max(1, size // hop.message) if hop.message else 1
+
+
+def _whole(size: int, time: int, hop: Hop) -> int:
+    """Return the bytes in the whole messages of a transaction that leave in a time, without the last message."""
+    needed = int(time_of(size + hop.message_overhead * _pieces(size, hop), hop))
+    if time <= 0 or not needed:
+        return 0
+    sent = int(float(size) * float(time) / float(needed))
+    return min(sent, size - 1) // hop.message * hop.message
 
 
 def _room(departures: Sequence[tuple[int, Fraction]], ahead: int) -> Fraction:

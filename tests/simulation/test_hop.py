@@ -135,6 +135,19 @@ def test_what_is_under_way_when_a_link_is_cut_is_sent_again() -> None:
     assert crossed.resent == 1000
 
 
+def test_an_outage_loses_one_message_of_a_large_transaction() -> None:
+    hop = Hop(rate=8_000_000, message=1000, downs=(Down(5_500_000, 6_000_000, 7_000_000),))
+    # 1000 bytes take a millisecond. Five messages have arrived before the outage.
+    crossed = cross(np.array([0]), np.array([10_000]), hop)
+    assert crossed.received.tolist() == [12_000_000]
+    assert crossed.resent == 500
+
+
+def test_a_large_transaction_does_not_hold_up_a_small_one() -> None:
+    hop = Hop(rate=8_000_000, message=4000)
+    assert _received([0, 0, 0], [1000, 10_000, 1000], hop) == [1_000_000, 11_000_000, 12_000_000]
+
+
 def test_nothing_comes_over_a_link_that_stays_down() -> None:
     hop = Hop(downs=(Down(5, NEVER, NEVER),))
     received = cross(np.array([0, 10]), np.array([1, 1]), hop).received

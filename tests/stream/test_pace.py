@@ -82,11 +82,11 @@ def test_a_pause_is_not_a_slow_line() -> None:
 
 def test_a_rate_that_the_slave_tells_counts_once() -> None:
     pace = Pace(MOST, 1_000)
-    pace.hear(1_000_000)
+    pace.hear(2_000_000)
     assert pace.size == MOST
     line = Line(16_000, 64 << 10)
     written(line, pace, 4 << 20)
-    pace.hear(1_000_000)
+    pace.hear(2_000_000)
     assert pace.size == message_size(16_000, MOST)
 
 
