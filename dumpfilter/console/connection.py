@@ -74,13 +74,24 @@ T = TypeVar("T")
 
 
 class Limits:
-    """The limits that all connections of a console share."""
+    """The limits that all connections of a console share.
 
-    def __init__(self) -> None:
+    ``threads_of_user`` is the number of statements of one user that run at a time; 0 for no limit.
+    """
+
+    def __init__(self, threads_of_user: int = 0) -> None:
         self.kept = Memory(CONSOLE_MEMORY, "prepared statements and variables of all connections")
         self.results = Memory(RESULT_MEMORY, "results that clients have not read yet")
         self.large = threading.BoundedSemaphore(MOST_LARGE_STATEMENTS)
         self.costs = Costs()
+        self._threads_of_user = threads_of_user
+        self._places: dict[str, asyncio.Semaphore] = {}
+
+    def place(self, user: str) -> contextlib.AbstractAsyncContextManager[None]:
+        """Return the place of a statement of a user. Entering it waits until the user may run one more statement."""
+        if not self._threads_of_user:
+            return contextlib.nullcontext()
+        return self._places.setdefault(user, asyncio.Semaphore(self._threads_of_user))
 
 
 class Doing(NamedTuple):
@@ -308,6 +319,11 @@ class Connection:
         return await self._in_thread(text, functools.partial(execute_statement, self.session, text))
 
     async def _in_thread(self, text: str, call: Callable[[Interrupt], T]) -> T:
+        assert self.session is not None
+        async with self._limits.place(self.session.user):
+            return await self._in_own_thread(text, call)
+
+    async def _in_own_thread(self, text: str, call: Callable[[Interrupt], T]) -> T:
         interrupt = self._interrupt = Interrupt()
         self._killed.clear()
         self.running = text

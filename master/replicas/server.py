@@ -40,7 +40,9 @@ REPLICA_CAPABILITIES = (
 )
 """The capabilities that the port announces. Only MySQL knows compression with zstd."""
 
-_STATEMENT_THREADS = 8
+_STATEMENT_THREADS = 12
+_THREADS_OF_USER = 4
+"""The statements of one user that run at a time, so that no user's statements occupy all threads."""
 _MOST_ASKED = 8
 """The most replicas that are asked for their own filters at once."""
 _MARIADB_PREFIX = "5.5.5-"
@@ -75,7 +77,7 @@ class ReplicaServer:
         self._askers = ThreadPoolExecutor(_MOST_ASKED, "replica-filter")
         self._executor = executor
         self._pool = ThreadPoolExecutor(_STATEMENT_THREADS, "replica-statement")
-        self._limits = Limits()
+        self._limits = Limits(_THREADS_OF_USER)
         self._started = time.monotonic()
         self.filters = filters
         self.port = ClientPort(

@@ -15,6 +15,7 @@ from pymysql._auth import scramble_native_password
 
 from dumpfilter.console import wire
 from dumpfilter.console.compressed_channel import MAX_COMPRESSED_COMMAND
+from dumpfilter.console.connection import LARGE_STATEMENT, MOST_LARGE_STATEMENTS
 from dumpfilter.console.port import MAX_UNAUTHENTICATED
 from dumpfilter.master.replicas.connection import MAX_GTID_REQUEST, MAX_STATEMENT
 from tests.master.replicas.serving import (
@@ -89,6 +90,26 @@ def test_a_long_command_is_refused_before_it_arrives(mysql: Serving, command: in
         )
         replica.connection._next_seq_id = 1  # type: ignore[attr-defined]
         assert number_of(replica) == 1153
+
+
+def test_statements_of_one_user_leave_threads_to_others(mysql: Serving, wait_for: WaitFor) -> None:
+    large = mysql.replicas._limits.large
+    while large.acquire(blocking=False):
+        pass
+    slow = "SET @a = " + "1+" * LARGE_STATEMENT + "1"
+    greedy = [mysql.connect() for _ in range(14)]
+    try:
+        for replica in greedy:
+            replica.command(3, slow.encode())
+        wait_for(lambda: sum(row[-1] is not None for row in mysql.replicas.processes()) >= 4)
+        with mysql.connect("shop") as other:
+            assert other.ask("SELECT @@server_id")
+            assert other.ask("SELECT 1") == [(1,)]
+    finally:
+        for replica in greedy:
+            replica.connection._force_close()  # type: ignore[no-untyped-call]
+        for _ in range(MOST_LARGE_STATEMENTS):
+            large.release()
 
 
 def test_a_wrong_sequence_number_ends_the_connection(mysql: Serving) -> None:
