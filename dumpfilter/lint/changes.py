@@ -11,26 +11,19 @@ from dataclasses import replace
 from typing import TypeVar
 
 from dumpfilter.filter import Decision, Filter, ReplicationFilter, Step, Verdict
+from dumpfilter.filter.world import World
 from dumpfilter.lint.findings import Code
 from dumpfilter.lint.items import Item
 from dumpfilter.lint.knowledge import SetEvent
 from dumpfilter.lint.reasons import cure_of, reason_of, rules_of
 from dumpfilter.statement import Statement, StatementKind
 from dumpfilter.statement.definitions import Thing
-from dumpfilter.statement.world import World
+from dumpfilter.statement.facts import CHANGING_ROWS
 
 C = TypeVar("C")
 
 _NOT_JUDGED = frozenset({StatementKind.ACCOUNT, StatementKind.MAINTENANCE, StatementKind.FLUSH})
 """The kinds of statement that change no data of their tables. Accounts belong to no database."""
-
-_CHANGING_ROWS = frozenset(
-    {
-        *(StatementKind.INSERT, StatementKind.REPLACE, StatementKind.UPDATE, StatementKind.DELETE),
-        StatementKind.LOAD_DATA,
-    }
-)
-"""The kinds of statement that change the tables behind a view. Others change the view itself."""
 
 _BY_CURRENT_DATABASE = frozenset({Step.NO_DO_DB, Step.DO_DB, Step.IGNORE_DB, Step.NO_IGNORE_DB})
 _CURE_OF_VIEWS = "Give a view the same rule as its tables, since rules look at the name of the view"
@@ -50,7 +43,8 @@ def changed_otherwise(rule_filter: ReplicationFilter, event: SetEvent, world: Wo
     place = world.place(statement.current_database)
     for name in (name for names in statement.updated or () for name in names):
         ref = world.ref(Thing.TABLE, name, place)
-        is_view = statement.kind in _CHANGING_ROWS and world.is_view(ref.source)
+        # Statements of other kinds change the view itself.
+        is_view = statement.kind in CHANGING_ROWS and world.is_view(ref.source)
         for _, database, table in [one.source for one in world.behind(ref)] if is_view else [ref.source]:
             if not database:
                 continue

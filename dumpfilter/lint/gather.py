@@ -46,11 +46,8 @@ _MOST_FUNCTIONS = 1000
 
 _NOT_DEFINING = CHANGING_DATA | {StatementKind.MAINTENANCE, StatementKind.FLUSH, StatementKind.SET}
 """The kinds of statement that change no definition. Of other kinds lint looks at each statement."""
-_READING_WORDS = (b"SELECT", b"JOIN", b"USING", b"TABLE")
-"""The words of which a statement has one when it reads a table that it does not change."""
-
-_REPLACING_WORDS = {StatementKind.INSERT: b"DUPLICATE", StatementKind.LOAD_DATA: b"REPLACE"}
-"""The words of statements that add rows, and change those with the same keys."""
+_WORDS = (b"SELECT", b"JOIN", b"USING", b"TABLE", b"DUPLICATE", b"REPLACE")
+"""The words of which a statement has one when it reads a table that it does not change, or replaces rows."""
 
 Progress = Callable[[int], None]
 """A function that is told the number of bytes of each segment that the pass has read."""
@@ -88,11 +85,10 @@ class Gatherer:
 
         The number is that of the changes of stored functions before a statement that may call one.
         """
-        self._has_trigger = False
         self._views: dict[tuple[str, str], list[tuple[str, str]]] = {}
         """The tables behind each view that the set makes."""
-        self._functions: dict[str, bytes] = {}
-        """The stored functions, by name in lower case, with the word to find in texts."""
+        self._functions: set[bytes] = set()
+        """The names of the stored functions in upper case, to find them in texts."""
         self._function_changes = 0
         self._of_table: dict[tuple[str, str], set[int]] = {}
         self._repeated: Counter[int] = Counter()
@@ -143,12 +139,8 @@ class Gatherer:
 
     def _add_statement(self, owner: int, subject: Statement, number: int, texts: _Texts) -> None:
         defines = subject.kind not in _NOT_DEFINING
-        reads = subject.kind in CHANGING_DATA and texts.may_read(number)
-        if self._has_trigger and subject.kind in _REPLACING_WORDS:
-            # Such a statement fires other triggers than the same statement without the word.
-            reads |= texts.has_word(number, _REPLACING_WORDS[subject.kind])
-        calls = bool(self._functions) and subject.kind in CHANGING_DATA
-        calls = calls and texts.has_word(number, *self._functions.values())
+        reads = subject.kind in CHANGING_DATA and texts.has_word(number, *_WORDS)
+        calls = subject.kind in CHANGING_DATA and texts.has_word(number, *self._functions)
         if not (defines or reads or calls) and owner in self._met:
             return
         query = texts.query(number)
@@ -169,16 +161,15 @@ class Gatherer:
             self._keep(owner, event)
 
     def _follow(self, event: SetEvent) -> None:
-        """Note the triggers, views and stored functions of the set."""
+        """Note the views and stored functions of the set."""
         found = event.facts.definition
         if found is None:
             return
-        self._has_trigger |= found.thing is Thing.TRIGGER
         if found.thing is Thing.FUNCTION:
             self._function_changes += 1
             for name in found.names if found.verb is Verb.CREATE else ():
                 if len(self._functions) < _MOST_FUNCTIONS:
-                    self._functions[name.table.lower()] = name.table.upper().encode()
+                    self._functions.add(name.table.upper().encode())
         if event.facts.kind is StatementKind.VIEW and found.body.tables:
             for view in _named(event, found.names):
                 self._views[view] = list(_named(event, found.body.tables))
@@ -247,12 +238,10 @@ class _Texts:
         start = int(self.segment.offset[number]) - self._reader.data_offset
         return self._reader.data[start : start + int(self.segment.size[number])].tobytes()
 
-    def may_read(self, number: int) -> bool:
-        """Tell whether a statement may read a table that it does not change."""
-        return self.has_word(number, *_READING_WORDS)
-
     def has_word(self, number: int, *words: bytes) -> bool:
         """Tell whether a statement has one of the words in its text, in any case."""
+        if not words:
+            return False
         if EventType(int(self.segment.type[number])).kind.compressed:
             query = self.query(number)
             text = b"" if query is None else query.raw.upper()

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from dumpfilter.filter import Decision, ReplicationFilter, RuleKind, Verdict
+from dumpfilter.filter.world import Code as Stored
+from dumpfilter.filter.world import Fault, FaultKind, Use, World
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.lint.changes import changed_otherwise
 from dumpfilter.lint.findings import Code
@@ -19,14 +21,12 @@ from dumpfilter.lint.knowledge import SetEvent, SetKnowledge
 from dumpfilter.lint.reasons import cure_of, database_cure, reason_of, rules_of
 from dumpfilter.statement import Statement, StatementKind, TableName
 from dumpfilter.statement.definitions import Thing, Verb
-from dumpfilter.statement.facts import CHANGING_DATA
+from dumpfilter.statement.facts import CHANGING_DATA, CHANGING_ROWS
 from dumpfilter.statement.mentions import Mentions
-from dumpfilter.statement.world import Code as Stored
-from dumpfilter.statement.world import Fault, FaultKind, Use, World
 
 K, F = StatementKind, FaultKind
 
-_COPYING = CHANGING_DATA - {K.SELECT, K.TRUNCATE_TABLE} | {K.CREATE_TABLE_SELECT}
+_COPYING = CHANGING_ROWS | {K.CREATE_TABLE_SELECT}
 """The kinds of statement whose rows depend on the tables that they read."""
 
 _CURE_OF_READS = "Let the tables that a statement reads pass, too, or use binlog_format=ROW on the source"
@@ -102,13 +102,7 @@ class ReplicaWalk:
         rule_filter = self.rule_filter
         if not rule_filter.rules:
             return
-        self._world: World[Cause] = World(
-            rule_filter.names.family,
-            rewrite_db=rule_filter.rewrite_db,
-            rewrite_table=rule_filter.rewrite_table,
-            rows_pass=lambda database, table: rule_filter.decide_rows(database, table).verdict.passes,
-            lower_case=bool(rule_filter.names.lower_case_table_names),
-        )
+        self._world: World[Cause] = World(rule_filter)
         odd: list[Item] = []
         judged: set[Statement] = set()
         for event in knowledge.events:
@@ -180,10 +174,8 @@ class ReplicaWalk:
     # The faults of the world.
 
     def _item(self, fault: Fault[Cause], event: SetEvent) -> Item:
-        thing, cause = fault.ref.replica[0], fault.cause
-        name = _named(fault)
-        by_thing = _ERRORS if fault.kind is F.MISSING else _ERRORS_OF_LEFT
-        errors = _ERRORS_OF_KEYS.get(fault.kind, by_thing.get(thing, ()))
+        cause, name = fault.cause, _named(fault)
+        errors = _errors(fault)
         if cause is None:
             child = ".".join((fault.through or fault.ref.replica)[1:])
             alone = self.rule_filter.decide_rows(*fault.ref.source[1:])
@@ -288,65 +280,74 @@ def _code_of(fault: Fault[Cause]) -> Code:
     return of_thing.get(thing, Code.MISSING_OBJECT)
 
 
+_PASSES = {
+    F.PARENT: "a statement with a foreign key to the table passes. The replica stops with an error about the key",
+    F.CHILD: "a statement that drops {through}, to which its foreign key refers, passes. The replica stops with error "
+    "3730 (MySQL) or 1451 (MariaDB)",
+    F.STALE: "later events of the table pass. The replica keeps the old table: its rows differ, or it stops, for "
+    "example with error 1677 or 13146 (another type)",
+    F.LEFT: "a later statement that makes {names} again passes. A replica that has the old {thing} stops with error "
+    "{error}",
+}
+_TEMPORARY = (
+    "the statement that {made} the temporary table {names} is dropped, and a later statement of the session "
+)
+
+
 def _what(fault: Fault[Cause], verb: str, event: SetEvent) -> str:
     """Return the text of a fault that a dropped statement causes."""
     thing = fault.ref.replica[0]
-    word = "" if thing is Thing.GRANT else f" {thing.value}"
-    dropped = f"{verb} of {{names}} is dropped"
-    if fault.is_temporary:
-        made = "drops" if fault.kind is F.LEFT else "makes"
-        dropped = f"the statement that {made} the temporary table {{names}} is dropped"
-        if fault.kind is F.LEFT:
-            use = "that makes it again passes. A replica that has the old table stops with error 1050"
-        elif fault.is_sure:
-            use = "that needs the table passes. The replica stops with error 1146"
-        else:
-            use = (
-                "passes. It uses the replica's table of the same name, which is not temporary, and changes or reads "
-                "other rows"
-            )
-        return f"{dropped}, and a later statement of the session {use}"
-    if fault.kind is F.PARENT:
-        use = "a statement with a foreign key to the table passes. The replica stops with an error about the key"
-    elif fault.kind is F.CHILD:
-        parent = ".".join(filter(None, (fault.through or fault.ref.replica)[1:]))
-        use = (
-            f"a statement that drops {parent}, to which its foreign key refers, passes. The replica stops with error "
-            "3730 (MySQL) or 1451 (MariaDB)"
+    found = None if isinstance(event.subject, TableSubject) else event.facts.definition
+    dropped = "{verb} of {names} is dropped, and "
+    if fault.is_temporary and fault.kind is F.LEFT:
+        text = (
+            _TEMPORARY + "that makes it again passes. A replica that has the old table stops with error 1050"
         )
-    elif fault.kind is F.STALE:
-        use = (
-            "later events of the table pass. The replica keeps the old table: its rows differ, or it stops, for "
-            "example with error 1677 or 13146 (another type)"
+    elif fault.is_temporary and fault.is_sure:
+        text = _TEMPORARY + "that needs the table passes. The replica stops with error 1146"
+    elif fault.is_temporary:
+        text = _TEMPORARY + (
+            "passes. It uses the replica's table of the same name, which is not temporary, and changes or reads other "
+            "rows"
         )
-    elif fault.kind is F.LEFT:
-        use = (
-            "a later statement that makes {names} again passes. A replica that has the "
-            f"old{word} stops with error {_ERRORS_OF_LEFT.get(thing, (0,))[0]}"
-        )
+    elif fault.kind in _PASSES:
+        text = dropped + _PASSES[fault.kind]
     elif thing is Thing.DATABASE:
-        dropped = f"{verb} is dropped"
-        use = (
-            "statements that make objects in it, or move tables to it, pass. A replica without the database {names} "
-            "stops with error 1049"
+        text = (
+            "{verb} is dropped, and statements that make objects in it, or move tables to it, pass. A replica without "
+            "the database {names} stops with error 1049"
         )
     elif fault.through is not None:
-        use = (
-            f"a statement that passes runs {'.'.join(fault.through[1:])}, which needs the{word}. The replica can stop "
-            f"with error {_ERRORS[thing][0]}"
+        text = (
+            dropped + "a statement that passes runs {through}, which needs it. The replica can stop ({error})"
         )
     elif thing is not Thing.TABLE:
-        use = f"a statement that needs the{word} passes. The replica stops with error {_ERRORS[thing][0]}"
-    elif isinstance(event.subject, TableSubject):
-        use = "rows of the table pass. The replica stops with error 1146 (no such table)"
-    elif event.facts.definition is not None and event.facts.definition.verb is Verb.DROP:
-        use = "a statement that drops the table passes. The replica stops with error 1051 (unknown table)"
+        text = dropped + "a statement that needs the {thing} passes. The replica stops with error {error}"
+    elif found is None and isinstance(event.subject, TableSubject):
+        text = dropped + "rows of the table pass. The replica stops with error 1146 (no such table)"
+    elif found is not None and found.verb is Verb.DROP:
+        text = (
+            dropped
+            + "a statement that drops the table passes. The replica stops with error 1051 (unknown table)"
+        )
     else:
-        use = (
+        text = dropped + (
             "statements that need the table pass. The replica stops with error 1146 (no such table), or 1049 (no such "
             "database)"
         )
-    return f"{dropped}, and {use}"
+    return text.format(
+        verb=verb,
+        names="{names}",
+        made="drops" if fault.kind is F.LEFT else "makes",
+        thing=thing.value,
+        through=".".join(filter(None, fault.through[1:])) if fault.through else "",
+        error=_errors(fault)[0],
+    )
+
+
+def _errors(fault: Fault[Cause]) -> tuple[int, ...]:
+    by_thing = _ERRORS if fault.kind is F.MISSING else _ERRORS_OF_LEFT
+    return _ERRORS_OF_KEYS.get(fault.kind) or by_thing.get(fault.ref.replica[0], (0,))
 
 
 def _runs_what(code: Stored[Cause], *, runs: bool, passes: bool) -> str:

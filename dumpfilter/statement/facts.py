@@ -13,7 +13,8 @@ from dumpfilter.statement.statement import StatementKind
 
 K = StatementKind
 
-CHANGING_DATA = frozenset({K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.LOAD_DATA, K.SELECT, K.TRUNCATE_TABLE})
+CHANGING_ROWS = frozenset({K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.LOAD_DATA})
+CHANGING_DATA = CHANGING_ROWS | {K.SELECT, K.TRUNCATE_TABLE}
 """The kinds of statement that define no object, and fail where a table or function is missing."""
 
 NO_FOREIGN_KEY_CHECKS = 1 << 26

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
-from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.statement.definitions import Definition, Thing, Verb
 from dumpfilter.statement.facts import StatementFacts
 from dumpfilter.statement.mentions import Change, Mentions
@@ -132,29 +132,17 @@ class World(Generic[C]):
     """The objects of a source and of its replica.
 
     Parameters:
-        family: the family of the replica.
-        rewrite_db: returns the name that a current database has on the replica.
-        rewrite_table: returns the database and name that a table has in the replica's row events.
-        rows_pass: tells whether rows of a table, with its name on the source, pass the filter.
-        lower_case: whether the replica compares the names of databases and tables without case.
+        rules: the replica's filter, which renames objects and drops rows. The caller tells what it decides about
+            statements.
     """
 
-    def __init__(
-        self,
-        family: Family,
-        *,
-        rewrite_db: Callable[[str], str],
-        rewrite_table: Callable[[str, str], tuple[str, str]],
-        rows_pass: Callable[[str, str], bool],
-        lower_case: bool,
-    ) -> None:
-        self._is_idempotent = family == "mariadb"
+    def __init__(self, rules: ReplicationFilter) -> None:
+        self._rules = rules
+        self._is_idempotent = rules.names.family == "mariadb"
         """Whether CREATE TABLE replaces a table, and DROP TABLE passes over a missing one.
 
         A replica of MariaDB does so by default (``slave_ddl_exec_mode=IDEMPOTENT``).
         """
-        self._rewrite_db, self._rewrite_table, self._rows_pass = rewrite_db, rewrite_table, rows_pass
-        self._lower_case = lower_case
         self._objects: dict[Key, Known[C]] = {}
         self._temporary: dict[tuple[int, Key], Known[C]] = {}
         self._code: dict[Key, Code[C]] = {}
@@ -165,7 +153,7 @@ class World(Generic[C]):
 
     def place(self, current: str | None) -> Place:
         """Return the database of names without one in a session with this current database."""
-        return Place(current or "", self._rewrite_db(current) if current else "")
+        return Place(current or "", self._rules.rewrite_db(current) if current else "")
 
     def ref(self, thing: Thing, name: TableName, place: Place) -> Ref:
         """Return the objects that a name means."""
@@ -182,12 +170,12 @@ class World(Generic[C]):
     def rows_ref(self, database: str, table: str) -> Ref:
         """Return the table that rows of a table of the source change on the replica."""
         source = self._key(Thing.TABLE, database, table)
-        return Ref(source, self._key(Thing.TABLE, *self._rewrite_table(database, table)))
+        return Ref(source, self._key(Thing.TABLE, *self._rules.rewrite_table(database, table)))
 
     def _key(self, thing: Thing, database: str, name: str) -> Key:
         if thing in _WITHOUT_CASE:
             name = name.lower()
-        if self._lower_case and thing not in _OF_NO_DATABASE:
+        if self._rules.names.lower_case_table_names and thing not in _OF_NO_DATABASE:
             return thing, database.lower(), name.lower()
         return thing, database, name
 
@@ -266,12 +254,12 @@ class World(Generic[C]):
         while waiting:
             body, chain = waiting.popleft()
             for table in body.tables:
-                view = None if self.is_temporary(table.source, session) else self._code.get(table.source)
+                view = None if self.is_temporary(table.replica, session) else self._code.get(table.source)
                 yield Use(table, None, chain, view is not None)
                 if view is not None:
                     enter(view, replace(view.body, changed=()), chain)
             for name, change in body.changed:
-                for table in () if self.is_temporary(name.source, session) else self.behind(name):
+                for table in () if self.is_temporary(name.replica, session) else self.behind(name):
                     yield Use(table, change, chain)
                     for code in list(self._code.values()):
                         if code.on and code.on.source == table.source and change in code.fired_by:
@@ -291,7 +279,7 @@ class World(Generic[C]):
         if passes:
             yield from self._need(ref)
             for parent in self._parents.get(ref.source, ()):
-                if not self._rows_pass(*parent.source[1:]):
+                if not self._rules.rows_ok(*parent.source[1:]):
                     yield Fault(FaultKind.PARENT_ROWS, parent, None, is_sure=False, through=ref.replica)
         self._objects.setdefault(ref.replica, Known(has=True))
 
@@ -502,7 +490,7 @@ class World(Generic[C]):
         if thing is Thing.TABLE:
             rewritten = self.rows_ref(database, name).replica
         else:
-            rewritten = self._key(thing, self._rewrite_db(database), name)
+            rewritten = self._key(thing, self._rules.rewrite_db(database), name)
         for key in {rewritten, ref.source} - {ref.replica}:
             self._objects.setdefault(key, Known(has=False, cause=cause))
 
@@ -531,7 +519,7 @@ class World(Generic[C]):
         else:
             known = self._objects.get(old.replica) or Known(has=True)
             is_table = old.source[0] is Thing.TABLE
-            if is_table and not self._rows_pass(*old.source[1:]) and self._rows_pass(*new.source[1:]):
+            if is_table and not self._rules.rows_ok(*old.source[1:]) and self._rules.rows_ok(*new.source[1:]):
                 known = Known(has=True, cause=cause, is_stale=True)
             self._objects[old.replica] = Known(has=False)
             self._objects[new.replica] = known
