@@ -46,7 +46,7 @@ _ID_BYTES = 32
 """The random bytes of a slave's id. A client that knows the id can change and end the registration."""
 
 _WAIT_OR_UNREGISTER = (
-    "wait until the master has noticed that its connection is gone (half a minute), or let the master's operator "
+    "wait until the master has noticed that its connection is gone (a minute), or let the master's operator "
     "give UNREGISTER REPLICA on the master's console"
 )
 
