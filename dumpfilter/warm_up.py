@@ -13,7 +13,6 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from dumpfilter.binlog.compressed_sizes import uncompressed_sizes
 from dumpfilter.binlog.compression import encode_transaction_payload
@@ -26,10 +25,9 @@ from dumpfilter.binlog.row_image import row_images
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
 from dumpfilter.binlog.writer import BinlogSetWriter, make_event, rebase_array, with_body
 from dumpfilter.compiler.progress import compilations_told
-from dumpfilter.dump import share_kernels
+from dumpfilter.dump import plan_many
 from dumpfilter.dump.by_transaction import TransactionTally, TransactionTraffic
 from dumpfilter.dump.chunk import ChunkPlan, render
-from dumpfilter.dump.many import plan_many
 from dumpfilter.dump.tallied import merge
 from dumpfilter.dump.tally import Tally
 from dumpfilter.dump.thread import DumpThread
@@ -90,7 +88,6 @@ def warm_up(directory: Path) -> None:
             np.full_like(segment.type, EventType.QUERY_COMPRESSED),
             segment.format_description,
         )
-        _share(segment, reader.data, reader.data_offset)
         RowCounter().count(
             reader.data,
             segment.offset - segment.start,
@@ -124,39 +121,6 @@ def _write_relay_log(directory: Path, plan: ChunkPlan, segment: Segment, reader:
         pass
     last_events(events)
     _ = plan.empty  # joins the runs of GTIDs
-
-
-def _share(segment: Segment, data: npt.NDArray[np.uint8], start: int) -> None:
-    """Find the share of an output that gets all transactions of a segment."""
-    n, n_txn = len(segment.offset), len(segment.txn_subject)
-    txns, whole = np.arange(n_txn), np.zeros(n_txn, np.bool_)
-    share_kernels.gather(
-        (segment.offset, segment.size, segment.role, np.zeros(n, np.int32)),
-        segment.txn_event,
-        np.zeros(n_txn, np.int32),
-        whole,
-        txns,
-        0,
-        whole[:0],
-        False,
-        (
-            np.empty(n, np.int64),
-            np.empty(n, segment.size.dtype),
-            np.empty(n, np.uint8),
-            np.empty(n, np.int32),
-        ),
-        np.empty(n_txn + 1, np.int64),
-        np.empty(n_txn, np.int32),
-    )
-    share_kernels.ends_of(
-        np.empty((0, 4), np.int64),
-        segment.offset,
-        segment.size,
-        segment.txn_event,
-        txns,
-        whole,
-        np.empty((0, 2), np.int64),
-    )
 
 
 def _simulate(traffic: TransactionTraffic) -> None:

@@ -11,9 +11,8 @@ import contextlib
 
 import numpy as np
 
-from dumpfilter.dump import DumpThread
+from dumpfilter.dump import DumpThread, plan_many
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, render_into
-from dumpfilter.dump.many import plan_many
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags

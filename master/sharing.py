@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from dumpfilter.dump.many import plan_many
+from dumpfilter.dump import plan_many
 from dumpfilter.master.advance import DumpPlace, First, Step, step_from
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED, CacheState

@@ -1,8 +1,8 @@
 """The compiled pass of :mod:`dumpfilter.dump.tally`, which finds the condition under which each event is sent.
 
-:func:`dumpfilter.dump.decide.decide` asks one filter about tables and statements. This pass asks no filter. It records
+:mod:`dumpfilter.dump.decision` asks filters about tables and statements. This pass asks no filter. It records
 the tables and statements that the decision would depend on, so that any filter can be applied later. Both passes rely
-on the grammar at the head of :mod:`dumpfilter.dump.decide`. If later events decide whether an event is sent, the pass
+on the grammar at the head of :mod:`dumpfilter.dump.atoms`. If later events decide whether an event is sent, the pass
 buffers the event's size and its place in the statement. The buffers are kept from one segment (at most 4 MiB of events)
 to the next. Each condition is stored once, with a number (:func:`intern`). A unit is a counter for the events with one
 condition, from one origin (server and domain), in one span of time. Conditions and units are found through open hash
@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
-from dumpfilter.compiler.kernels import njit
-from dumpfilter.dump.decide import inlined, kernel
+from dumpfilter.compiler.kernels import inlined, kernel, njit
 
 # A condition is the answer to the question which filters send an event. A condition has one of these kinds.
 ALWAYS = 0

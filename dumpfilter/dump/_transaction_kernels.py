@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
+from dumpfilter.compiler.kernels import kernel
 from dumpfilter.dump import _tally as K
-from dumpfilter.dump.decide import kernel
 
 WORD = 64
 """The number of filters whose bits share a word."""

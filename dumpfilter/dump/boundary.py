@@ -24,14 +24,14 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.context_events import decode_annotate_rows, decode_rows_query
 from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventHeader, EventType, event_name
 from dumpfilter.dump.chunk import ReadAt
-from dumpfilter.dump.decide import FLAG_SEND
 from dumpfilter.dump.statement_text import allows_text
 from dumpfilter.errors import BinlogError, UndecidedEvent
 from dumpfilter.filter.boundary import OnUndecided
-from dumpfilter.filter.flags import FILTER_STOP_F, FILTER_UNDECIDED_F, TableFlags
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_STOP_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, TableSubject
 
+_SEND = np.uint32(FILTER_BINLOG_SEND_F)
 _STOP = np.uint32(FILTER_STOP_F)
 _UNDECIDED = np.uint32(FILTER_UNDECIDED_F)
 _TEXTS = (int(EventType.ROWS_QUERY), int(EventType.ANNOTATE_ROWS))
@@ -140,7 +140,11 @@ class _Seen:
         self._array = self.flags.array()
         self._wanted = (txn_subject != R.SKIP)[self.transaction] & (self.transaction >= first)
         subject = np.maximum(txn_subject, 0)
-        sent = (txn_subject < 0) | (self._array[subject] & FLAG_SEND != 0)
+        sent = (txn_subject < 0) | (self._array[subject] & _SEND != 0)
+        # A transaction of several subjects is dropped if the filters drop all of them.
+        members = np.append(0, np.cumsum(self._array[segment.set_subject] & _SEND != 0))
+        begins, ends = segment.txn_set[:-1], segment.txn_set[1:]
+        sent &= (txn_subject != R.MIXED) | (begins == ends) | (members[ends] > members[begins])
         self._sent = self._wanted & (sent & (txn_subject != R.NOTHING))[self.transaction]
 
     def find_statements(self) -> None:
@@ -149,7 +153,7 @@ class _Seen:
         bits = self._array[self._segment.subject[found]]
         self._stops += found[bits & _STOP != 0].tolist()
         # The compiled decision counts undecided events that it sends.
-        for event in found[(bits & (_UNDECIDED | FLAG_SEND) == _UNDECIDED)].tolist():
+        for event in found[(bits & (_UNDECIDED | _SEND) == _UNDECIDED)].tolist():
             self._count(event)
 
     def find_unknown(self) -> None:

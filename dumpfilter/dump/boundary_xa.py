@@ -18,11 +18,10 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.dump.chunk import ReadAt
-from dumpfilter.dump.decide import FLAG_SEND
 from dumpfilter.dump.payload import open_payload
 from dumpfilter.dump.xa import SentParts
 from dumpfilter.filter.boundary import OnUndecided
-from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.xa import ended_xid
@@ -71,7 +70,7 @@ class DroppedParts:
         sent |= (
             np.isin(kinds, _BY_SUBJECT)
             & (subject >= 0)
-            & (self.flags.array()[np.maximum(subject, 0)] & FLAG_SEND != 0)
+            & (self.flags.array()[np.maximum(subject, 0)] & FILTER_BINLOG_SEND_F != 0)
         )
         carried, self._is_sent = self._is_sent and segment.continues, False
         if segment.open:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog.events import HEADER_LENGTH, STMT_END_F
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.dump import _chunk_kernels as K
-from dumpfilter.dump.decide import ADD_STATEMENT_END, RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
+from dumpfilter.dump import cut as K
+from dumpfilter.dump.cut import ADD_STATEMENT_END, RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
 from dumpfilter.dump.gaps import NO_GAPS, Gaps
 from dumpfilter.filter.hits import Hits
 
@@ -117,6 +118,74 @@ class ChunkPlan:
     def size(self) -> int:
         """The bytes of events that the chunk sends."""
         return self.counts.bytes_sent
+
+
+_HIT_COLUMNS = 2
+_NOTHING_REPLACED: Mapping[int, bytes] = MappingProxyType({})
+_NUMBERS = frozenset({"end", "resume", "resume_bytes", "counts"})
+_ARRAYS = frozenset({"ranges", "completed", "gaps"})
+
+
+class PackedPlan(ChunkPlan):
+    """A chunk plan whose fields are unpacked at the first access to them.
+
+    A master often merges or discards a plan, or sends it much later, so the work is left until then.
+
+    Parameters:
+        file: the name of the binlog file.
+        packed: the array of the slave's share of a segment. All plans of the share hold it.
+        at: the index in ``packed`` at which the plan begins.
+    """
+
+    __slots__ = ("_at", "_packed")
+
+    def __init__(self, file: str, packed: npt.NDArray[np.int64], at: int) -> None:
+        self.file = file
+        self.replaced = _NOTHING_REPLACED
+        self._packed = packed
+        self._at = at
+
+    def __getattr__(self, name: str) -> Any:
+        # Python calls this method for a field that has no value yet.
+        if name in _NUMBERS:
+            self._unpack_numbers()
+        elif name in _ARRAYS:
+            self._unpack_arrays()
+        else:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return object.__getattribute__(self, name)
+
+    def _unpack_numbers(self) -> None:
+        at = self._at
+        self.end, self.resume, self.resume_bytes, *counts = self._packed[at : at + K.H_RANGES].tolist()
+        self.counts = Counts(*counts)
+
+    def _unpack_arrays(self) -> None:
+        packed, at = self._packed, self._at
+        head = at + K.HEAD
+        n_ranges, n_completed, n, n_runs, n_hits = packed[at + K.H_RANGES : head].tolist()
+        completed = head + K.RANGE_COLUMNS * n_ranges
+        offset = completed + K.RUN_COLUMNS * n_completed
+        self.ranges = packed[head:completed].reshape(n_ranges, K.RANGE_COLUMNS)
+        self.completed = packed[completed:offset].reshape(n_completed, K.RUN_COLUMNS)
+        if not n:
+            self.gaps = NO_GAPS
+            return
+        end = offset + n
+        runs_until = end + n
+        hits_until = runs_until + n
+        runs = hits_until + n
+        hits = runs + K.RUN_COLUMNS * n_runs
+        self.gaps = Gaps(
+            packed[offset:end],
+            packed[end:runs_until],
+            packed[runs_until:hits_until],
+            packed[runs:hits].reshape(n_runs, K.RUN_COLUMNS),
+            packed[hits_until:runs],
+            packed[hits : hits + _HIT_COLUMNS * n_hits].reshape(n_hits, _HIT_COLUMNS)
+            if n_hits
+            else NO_GAPS.hits,
+        )
 
 
 class Window(NamedTuple):

@@ -61,7 +61,8 @@ class SegmentOrigins:
         return frozenset(self._segment.txn_server.tolist())
 
     def gtids(self, sources: SourceNumbers) -> list[tuple[SourceKey, int, int]]:
-        """Return each GTID source of the segment with its lowest and its highest transaction number."""
+        """Return each GTID source of the segment with its lowest and its highest transaction number, and the runs of
+        Gap events."""
         if self._gtids is None:
             segment = self._segment
             of_source = segment.txn_source
@@ -70,6 +71,8 @@ class SegmentOrigins:
                 numbers = segment.txn_number[of_source == source]
                 key = sources.key(source, self.family)
                 self._gtids.append((key, int(numbers.min()), int(numbers.max())))
+            for source, first, last in segment.dropped.runs.tolist():
+                self._gtids.append((sources.key(source, self.family), first, last))
         return self._gtids
 
 

@@ -12,20 +12,17 @@ stands before or inside this transaction. Such a gap moves no position.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.dump import _chunk_kernels as K
+from dumpfilter.dump.cut import OF_NEXT
 from dumpfilter.filter.hits import KINDS, Hits
-from dumpfilter.index.segment import DroppedRuns
 
 Integers = npt.NDArray[np.int64]
 
-OF_NEXT = 0
-"""The value in place of a gap's end which says that the gap only has hits of the transaction that follows."""
+__all__ = ["NO_GAPS", "OF_NEXT", "Gaps"]
 
 
 @dataclass(slots=True, eq=False)
@@ -67,7 +64,10 @@ class Gaps:
         """The GTIDs of all gaps together, with neighbouring runs joined."""
         if len(self.runs) < 2:
             return self.runs
-        joined: Integers = K.joined_runs(self.runs)
+        source, first, last = self.runs.T
+        begins = np.append(True, (source[1:] != source[:-1]) | (last[:-1] + 1 != first[1:]))
+        joined: Integers = self.runs[begins]
+        joined[:, 2] = last[np.append(np.flatnonzero(begins)[1:] - 1, len(last) - 1)]
         return joined
 
     def with_ends(self, ends: Integers) -> Gaps:
@@ -108,68 +108,3 @@ def _bounds(until: Integers, first: int, stop: int) -> tuple[int, int]:
 _NONE: Integers = np.empty(0, np.int64)
 NO_GAPS = Gaps(_NONE, _NONE, _NONE, np.empty((0, 3), np.int64), _NONE, np.empty((0, 2), np.int64))
 """The gaps of a chunk in which the master drops nothing."""
-
-
-def gap_at(offset: int, end: int) -> Gaps:
-    """Return one gap without GTIDs and hits, which moves the slave's position to ``end``."""
-    return Gaps(
-        np.array([offset]),
-        np.array([end]),
-        np.zeros(1, np.int64),
-        NO_GAPS.runs,
-        np.zeros(1, np.int64),
-        NO_GAPS.hits,
-    )
-
-
-def find_gaps(
-    transactions: Sequence[int] | npt.NDArray[np.int64],
-    tail_offset: npt.NDArray[np.int64],
-    tail_end: npt.NDArray[np.int64],
-    first: int,
-    start: npt.NDArray[np.int64],
-    sent_before: npt.NDArray[np.int64],
-    sources: npt.NDArray[np.int32],
-    numbers: npt.NDArray[np.int64],
-    is_kept: npt.NDArray[np.bool_],
-    dropped: DroppedRuns,
-    hits: Integers,
-) -> tuple[Gaps, Integers]:
-    """Return the gaps of consecutive chunks, and for each chunk the index after its last gap.
-
-    Parameters:
-        transactions: for each chunk, the number of the first transaction that does not end in the chunk or before.
-        tail_offset, tail_end: for each chunk, the place after its last complete transaction, as bytes of the chunk's
-            events and as a position in the binlog file.
-        first: the number of the first transaction of the first chunk.
-        start: the position in the binlog file at which each transaction begins.
-        sent_before: for each transaction, the bytes of its chunk's events that come before the transaction.
-        sources, numbers: each transaction's GTID; a negative source for none.
-        is_kept: whether any event of each transaction is sent.
-        dropped: the GTIDs that the Gap events of a relay log tell.
-        hits: the hits of dropped events, of shape (k, 3): transaction, column of ``KINDS``, count, by transaction.
-    """
-    # Columns of one row are contiguous and those of several are not. The kernel is compiled for one layout alone.
-    until = np.ascontiguousarray(transactions, np.int64)
-    tail_offset, tail_end = np.ascontiguousarray(tail_offset), np.ascontiguousarray(tail_end)
-    last = int(until[-1]) if len(until) else first
-    most = 2 * (last - first) + len(until)
-    places = np.empty((most, 4), np.int64)
-    runs = np.empty((max(last - first, 0) + len(dropped.runs), 3), np.int64)
-    counts = np.empty((min(len(hits), most * len(KINDS)), 2), np.int64)
-    chunk_gaps = np.empty(len(until), np.int64)
-    n, n_runs, n_hits = K.find_gaps(
-        K.ChunkTails(until, tail_offset, tail_end),
-        first,
-        K.GapTransactions(start, sent_before, sources, numbers, is_kept),
-        dropped,
-        hits,
-        len(KINDS),
-        K.GapOutput(places, runs, counts, chunk_gaps),
-    )
-    # Each part is a copy, so that the large arrays are freed.
-    columns = places[:n].T.copy()
-    return (
-        Gaps(columns[0], columns[1], columns[2], runs[:n_runs].copy(), columns[3], counts[:n_hits].copy()),
-        chunk_gaps,
-    )

@@ -26,12 +26,11 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.writer import with_body
 from dumpfilter.dump.boundary import BoundaryPass
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
-from dumpfilter.dump.decide import RANGE_OFFSET, RANGE_SIZE
-from dumpfilter.dump.hits import HitCounter
-from dumpfilter.dump.walker import SegmentWalker, collapse
+from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_SIZE
+from dumpfilter.dump.decision import NO_HITS, Asked, columns_of, decide
 from dumpfilter.errors import BinlogUnsupported, UndecidedEvent
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.filter.hits import KINDS, Hits
+from dumpfilter.filter.hits import COLUMN, Hits
 from dumpfilter.index.segment import Segment
 
 _USUAL_LEVEL = 3
@@ -84,14 +83,21 @@ class FilteredPayloads:
     """The number of times that dropped inner events would have used each filter rule, by the number of the
     Transaction_payload event."""
 
+    def hit_rows(self, segment: Segment) -> npt.NDArray[np.int64]:
+        """Return the hits as rows with the columns ``HIT_...`` of :mod:`dumpfilter.dump.cut`."""
+        rows = [
+            (segment.transaction_of(event), COLUMN[kind], count)
+            for event, hits in sorted(self.hits.items())
+            for kind, count in hits.items()
+        ]
+        return np.array(rows, np.int64) if rows else NO_HITS
+
 
 class PayloadFilter:
     """Decides with one filter which events inside of compressed transactions are sent. The filter must have rules."""
 
     def __init__(self, flags: TableFlags) -> None:
         self.flags = flags
-        self._walker = SegmentWalker(WHOLE_SEGMENT)
-        self._hits = HitCounter()
         self._boundary = BoundaryPass(flags, inside=True) if flags.boundary else None
 
     def apply(
@@ -148,29 +154,21 @@ class PayloadFilter:
             event = event or read(int(segment.offset[number]), size)
             return open_payload(event, fd)
 
-        txn_subject, role, withheld = self._at_boundary(segment, number, opened)
-        decided = self._walker.decide(inner, txn_subject, self.flags, role=role)
-        (chunk,) = decided.chunks
-        undecided = int(chunk["undecided"]) + withheld
-        hits: Hits = Counter()
-        if self.flags.has_hits:
-            for _, kind, count in self._hits.find(
-                inner, inner.txn_subject, decided, self._walker, self.flags, {}
-            ).tolist():
-                hits[KINDS[kind]] += count
-        if not chunk["bytes"]:
+        role, withheld = self._at_boundary(segment, number, opened)
+        plan = self._plan(inner, role)
+        undecided = plan.counts.events_undecided + withheld
+        hits = plan.hits
+        if not plan.size:
             return KeptPayload(0, undecided, hits=hits)
-        if chunk["bytes"] == inner.end:
+        if plan.size == inner.end:
             return KeptPayload(size, undecided, hits=hits)
-        no_runs = np.empty((0, 3), np.int64)
-        plan = ChunkPlan(segment.file, decided.ranges, inner.end, 0, 0, no_runs)
         with _turn(inner.end):
             kept = render(plan, opened(), 0, _no_file, inner.format_description)
             closed = close_payload(kept, event, fd)
         if closed is None and self._boundary is None:
             # No smaller form of the event was found. The slave's own filter drops the inner events, so the slave gets
             # the whole transaction. Each event that the slave must drop is counted.
-            return KeptPayload(size, undecided + len(inner.role) - int(chunk["events"]))
+            return KeptPayload(size, undecided + plan.counts.events_dropped)
         if closed is None:
             # The slave must not see what an imposed filter drops, even if the rest needs more bytes.
             closed = smallest_payload(kept, event, fd)
@@ -184,22 +182,32 @@ class PayloadFilter:
         """
         assert self._boundary is None
         inner = segment.payloads[number]
-        decided = self._walker.decide(inner, collapse(inner, inner.txn_subject, self.flags), self.flags)
-        starts: npt.NDArray[np.int64] = np.sort(decided.ranges[:, RANGE_OFFSET])
-        ends: npt.NDArray[np.int64] = np.sort(decided.ranges[:, RANGE_OFFSET] + decided.ranges[:, RANGE_SIZE])
+        ranges = self._plan(inner, inner.role).ranges
+        starts: npt.NDArray[np.int64] = np.sort(ranges[:, RANGE_OFFSET])
+        ends: npt.NDArray[np.int64] = np.sort(ranges[:, RANGE_OFFSET] + ranges[:, RANGE_SIZE])
         begun = np.searchsorted(starts, inner.offset, "right")
         kept: npt.NDArray[np.bool_] = begun > np.searchsorted(ends, inner.offset, "right")
         return kept
 
+    def _plan(self, inner: Segment, role: npt.NDArray[np.uint8]) -> ChunkPlan:
+        """Return the plan of the events inside of a compressed transaction, decided with some roles."""
+        columns = columns_of(inner)
+        if role is not inner.role:
+            # Events with other roles are decided one by one.
+            mixed = np.full_like(inner.txn_subject, R.MIXED)
+            columns = columns._replace(role=role, txn_subject=mixed, txn_set=np.zeros_like(inner.txn_set))
+        (decided,) = decide(inner.file, columns, [Asked(self.flags, 0, WHOLE_SEGMENT, inner.start, 0)])
+        (plan,) = decided.plans
+        return plan
+
     def _at_boundary(
         self, segment: Segment, number: int, opened: Callable[[], bytes]
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8], int]:
-        """Return a compressed transaction's subject, its events' roles, and the number of undecided events among those
-        that imposed filters withhold."""
+    ) -> tuple[npt.NDArray[np.uint8], int]:
+        """Return the roles of a compressed transaction's events, and the number of undecided events among those that
+        imposed filters withhold."""
         inner = segment.payloads[number]
-        txn_subject = collapse(inner, inner.txn_subject, self.flags)
         if self._boundary is None:
-            return txn_subject, inner.role, 0
+            return inner.role, 0
         data = b""
 
         def read_inside(offset: int, length: int) -> bytes:
@@ -208,12 +216,12 @@ class PayloadFilter:
             return data[offset : offset + length]
 
         try:
-            withheld = self._boundary.apply(inner, txn_subject, 0, read_inside, _no_context)
+            withheld = self._boundary.apply(inner, inner.txn_subject, 0, read_inside, _no_context)
         except UndecidedEvent as error:
             outside = UndecidedEvent(error.what, file=segment.file, position=int(segment.offset[number]))
             outside.transaction = segment.transaction_of(number)
             raise outside from None
-        return withheld.txn_subject, withheld.role, len(withheld.undecided)
+        return withheld.role, len(withheld.undecided)
 
 
 def _no_context(offset: int) -> None:

@@ -6,6 +6,7 @@ every statement in the binlog's order.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -107,7 +108,7 @@ class _VerdictFlags(TableFlags):
         super().__init__(rules, Subjects())
         self._flags[:3] = (FILTER_BINLOG_SEND_F, 0, FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
 
-    @property
+    @functools.cached_property
     def is_on(self) -> bool:
         return True
 

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.dump import plan_many
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt
-from dumpfilter.dump.decide import RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
-from dumpfilter.dump.many import plan_many
+from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
 from dumpfilter.dump.payload import PayloadFilter
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.errors import DumpfilterError

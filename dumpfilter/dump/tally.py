@@ -4,7 +4,7 @@ A :class:`Tally` reads the segments that a :class:`~dumpfilter.dump.thread.DumpT
 under the condition under which a filter sends the event, for example "table 5 is sent". The result
 (:class:`~dumpfilter.dump.tallied.Tallied`) is small, and each filter is applied to the result.
 
-The conditions follow from the grammar at the head of :mod:`dumpfilter.dump.decide`. They do not tell the new size of a
+The conditions follow from the grammar at the head of :mod:`dumpfilter.dump.atoms`. They do not tell the new size of a
 compressed transaction of which a part is dropped. The tally therefore cuts such transactions with the dump thread's own
 code, once for each group of filters with equal verdicts.
 """

@@ -3,8 +3,13 @@
 A :class:`DumpThread` takes the segments of one binlog set in order (a segment is at most 4 MiB of events). It plans
 chunks, the messages of the stream. A plan says which byte ranges of the file a slave gets, where the slave may resume,
 and which GTIDs the slave has then. :func:`~dumpfilter.dump.chunk.render` turns a plan into bytes.
-:func:`~dumpfilter.dump.many.plan_many` plans one segment for many threads at once. The gRPC service,
-the split job and the filtering of files all use these two.
+:func:`plan_many` plans one segment for many threads at once. Threads of which nothing but the table flags decides are
+decided together, 64 at a time. A thread has columns of its own if anything else decides:
+
+- a transaction that began in an earlier segment, or a compressed transaction
+- an imposed filter
+- transactions that the slave has or ignores
+- the end of an XA transaction that an earlier filter chose
 """
 
 from __future__ import annotations
@@ -14,26 +19,23 @@ from copy import copy
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump import _chunk_kernels as K
 from dumpfilter.dump.boundary import BoundaryPass
 from dumpfilter.dump.boundary_xa import DroppedParts
-from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, ReadAt
-from dumpfilter.dump.decide import FLAG_SEND, RANGE_OFFSET, RANGE_PATCH, REPLACED, rows_of
+from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, ReadAt
+from dumpfilter.dump.cut import H_UNDECIDED, RANGE_OFFSET, RANGE_PATCH, REPLACED
+from dumpfilter.dump.decision import Asked, Carry, Decided, Waiting, columns_of, decide, with_carry
 from dumpfilter.dump.exclusion import Exclusion, SegmentOrigins
-from dumpfilter.dump.gaps import find_gaps
-from dumpfilter.dump.hits import NO_HITS, HitCounter
 from dumpfilter.dump.payload import FilteredPayloads, PayloadFilter
-from dumpfilter.dump.walker import Decided, SegmentWalker, collapse
 from dumpfilter.dump.xa import XaEnds
-from dumpfilter.errors import PositionError, UndecidedEvent
-from dumpfilter.filter.flags import TableFlags
+from dumpfilter.errors import DumpfilterError, PositionError, UndecidedEvent
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.index.segment import DroppedRuns, Segment
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subjects
 
 
 class _FilterChange(NamedTuple):
@@ -75,16 +77,19 @@ class DumpThread:
         self._change: _FilterChange | None = None
         self._sources = sources
         self._exclusion = Exclusion(sources, exclude)
-        self._walker = SegmentWalker(chunk_size)
+        self.chunk_size = chunk_size
+        """The bytes of events after which a chunk ends."""
+        self._carry: Carry | None = None
+        """The state of the transaction that goes on in the next segment; None between two transactions. Nobody changes
+        the arrays, so forks share them."""
         self._xa_ends = XaEnds(other_filters_before=other_filters_before)
-        self._hits = HitCounter()
         self._payloads: PayloadFilter | None = None
         self._boundary: BoundaryPass | None = None
         self._dropped_parts: DroppedParts | None = None
         self._read: ReadAt = _no_file
         self._relay_rotate: int | None = None
-        self._resume = 0
-        self._buffered_events = self._buffered_bytes = 0
+        self.resume = 0
+        """The last transaction boundary at or before :attr:`position`."""
         self.filter_version = filter_version
         """The version number of the filter that decided the last segment. The number grows with each change of
         filter."""
@@ -94,7 +99,7 @@ class DumpThread:
     @property
     def in_transaction(self) -> bool:
         """Whether the last segment ended inside a transaction, so that the filter cannot change yet."""
-        return self._walker.in_transaction
+        return self._carry is not None
 
     def fork(self) -> DumpThread:
         """Return an independent thread at the same place.
@@ -103,9 +108,7 @@ class DumpThread:
         at the same time.
         """
         fork = copy(self)
-        fork._walker = self._walker.fork()
         fork._xa_ends = self._xa_ends.fork()
-        fork._hits = self._hits.fork()
         # A payload filter remembers nothing between two segments.
         fork._payloads = None
         fork._boundary = None if self._boundary is None else self._boundary.fork()
@@ -115,7 +118,7 @@ class DumpThread:
     def with_chunk_size(self, chunk_size: int) -> DumpThread:
         """Return a fork whose chunks end after ``chunk_size`` bytes of events."""
         fork = self.fork()
-        fork._walker.chunk_size = chunk_size
+        fork.chunk_size = chunk_size
         return fork
 
     def leaving_out(self, exclusion: Exclusion | None, origin: OriginFilter | None) -> DumpThread:
@@ -138,7 +141,7 @@ class DumpThread:
         Threads with equal keys give equal plans for equal segments of one file. The key does not name the file. Slaves
         have different keys if they name different GTID sets or server ids.
         """
-        if self.in_transaction or self._buffered_events or not self._hits.is_empty:
+        if self.in_transaction:
             return None
         parts = self._dropped_parts
         return (
@@ -147,12 +150,12 @@ class DumpThread:
             self._exclusion.key,
             self._change,
             self.filter_version,
-            self._walker.chunk_size,
+            self.chunk_size,
             self._xa_ends.key,
             # Boundary filters that the slave no longer has do not decide about later segments.
             parts.key if parts is not None and parts.flags is self._flags else None,
             self._relay_rotate,
-            self._resume,
+            self.resume,
             self.position,
         )
 
@@ -179,7 +182,7 @@ class DumpThread:
         self._read = read
         self._relay_rotate = relay_rotate
         self.position = position
-        self._resume = position
+        self.resume = position
 
     def plan(self, segment: Segment) -> list[ChunkPlan]:
         """Decide a segment and return the plans of its chunks, from :attr:`position` on.
@@ -190,49 +193,10 @@ class DumpThread:
         Raises PositionError if the position is not a transaction boundary of the segment, and UndecidedEvent if an
         imposed filter stops the dump in the first transaction.
         """
-        first = self._first_transaction(segment)
-        try:
-            return self._plan(segment, first)
-        except UndecidedEvent as error:
-            if error.transaction <= first:
-                raise
-            return self._plan(segment.before(error.transaction), first)
-
-    def _plan(self, segment: Segment, first: int) -> list[ChunkPlan]:
-        self._take_up_change()
-        txn_subject, txn_source, dropped, executed = self._exclusion.apply(segment, self._origin)
-        if self._relay_rotate == segment.start:
-            txn_subject = txn_subject.copy()
-            txn_subject[0] = R.SKIP
-        txn_collapsed = collapse(segment, txn_subject, self._flags)
-        txn_collapsed = self._xa_ends.decide(segment, txn_collapsed, first, self._sends)
-        role = segment.role
-        undecided: list[tuple[int, int]] = []
-        if self._flags.boundary:
-            if self._boundary is None or self._boundary.flags is not self._flags:
-                self._boundary, self._dropped_parts = BoundaryPass(self._flags), DroppedParts(self._flags)
-            role, txn_collapsed, undecided = self._boundary.apply(
-                segment, txn_collapsed, first, self._read, self._walker.forget
-            )
-        payloads = FilteredPayloads(role, segment.size)
-        if segment.payloads and self._flags.is_on:
-            if self._payloads is None or self._payloads.flags is not self._flags:
-                self._payloads = PayloadFilter(self._flags)
-            payloads = self._payloads.apply(segment, txn_collapsed, first, self._read, role=role)
-        payloads.undecided.extend(undecided)
-        if self._dropped_parts is not None and self._flags.boundary:
-            txn_collapsed = self._dropped_parts.decide(
-                segment, payloads.role, txn_collapsed, first, self._read
-            )
-        decided = self._walker.decide(
-            segment, txn_collapsed, self._flags, first=first, role=payloads.role, size=payloads.size
-        )
-        self._xa_ends.note(segment, first, self._sends)
-        hits = NO_HITS
-        if self._flags.has_hits:
-            hits = self._hits.find(segment, txn_subject, decided, self._walker, self._flags, payloads.hits)
-        executed_counts = None if executed is None else _executed(segment, executed, decided)
-        return self._plans(segment, decided, payloads, txn_source, dropped, hits, executed_counts)
+        (planned,) = plan_many([self], segment)
+        if isinstance(planned, DumpfilterError):
+            raise planned
+        return planned
 
     def _take_up_change(self) -> None:
         if self._change is not None and not self.in_transaction:
@@ -244,21 +208,8 @@ class DumpThread:
         """The verdicts of the filter in force."""
         return self._flags
 
-    @property
-    def chunk_size(self) -> int:
-        """The bytes of events after which a chunk ends."""
-        return self._walker.chunk_size
-
-    @property
-    def resume(self) -> int:
-        """The last transaction boundary at or before :attr:`position`."""
-        return self._resume
-
-    def decides_by_flags(self, segment: Segment, origins: SegmentOrigins) -> bool:
-        """Take up a change of filter, and tell whether nothing but :attr:`flags` decides about a segment.
-
-        The segment must begin and end between two transactions. Other segments need :meth:`plan`.
-        """
+    def _decides_by_flags(self, segment: Segment, origins: SegmentOrigins) -> bool:
+        """Take up a change of filter, and tell whether nothing but :attr:`flags` decides about a segment."""
         if self.in_transaction:
             return False
         self._take_up_change()
@@ -270,14 +221,79 @@ class DumpThread:
             or self._exclusion.concerns(origins, self._origin)
         )
 
-    def advance(self, segment: Segment, first: int, position: int, resume: int) -> None:
-        """Go on after a segment that was decided from transaction number ``first`` on, by :attr:`flags` alone.
+    @property
+    def _is_plain(self) -> bool:
+        """Whether nothing but the filter decides about commits without XA, if no segment is compressed or cut."""
+        return (
+            self._carry is None
+            and self._change is None
+            and not self._flags.boundary
+            and self._exclusion.key is None
+            and (self._origin is None or not self._origin.is_on)
+            and self.position != self._relay_rotate
+        )
 
-        The thread goes on at ``position``. The last boundary at or before this place is ``resume``.
-        """
+    def _plan_alone(self, segment: Segment, first: int) -> list[ChunkPlan]:
+        try:
+            return self._plan_own(segment, first)
+        except UndecidedEvent as error:
+            if error.transaction <= first:
+                raise
+            return self._plan_own(segment.before(error.transaction), first)
+
+    def _plan_own(self, segment: Segment, first: int) -> list[ChunkPlan]:
+        """Plan a segment with columns of the thread's own."""
+        self._take_up_change()
+        txn_subject, txn_source, dropped, has = self._exclusion.apply(segment, self._origin)
+        if self._relay_rotate == segment.start:
+            txn_subject = txn_subject.copy()
+            txn_subject[0] = R.SKIP
+        txn_subject = self._xa_ends.decide(segment, txn_subject, first, self._sends)
+        role = segment.role
+        undecided: list[tuple[int, int]] = []
+        if self._flags.boundary:
+            if self._boundary is None or self._boundary.flags is not self._flags:
+                self._boundary, self._dropped_parts = BoundaryPass(self._flags), DroppedParts(self._flags)
+            role, txn_subject, undecided = self._boundary.apply(
+                segment, txn_subject, first, self._read, self._forget
+            )
+        payloads = FilteredPayloads(role, segment.size)
+        if segment.payloads and self._flags.is_on:
+            if self._payloads is None or self._payloads.flags is not self._flags:
+                self._payloads = PayloadFilter(self._flags)
+            payloads = self._payloads.apply(segment, txn_subject, first, self._read, role=role)
+        payloads.undecided.extend(undecided)
+        if self._dropped_parts is not None and self._flags.boundary:
+            txn_subject = self._dropped_parts.decide(segment, payloads.role, txn_subject, first, self._read)
+        columns = columns_of(segment)._replace(
+            txn_subject=txn_subject, txn_source=txn_source, dropped=dropped, hits=payloads.hit_rows(segment)
+        )
+        if has is not None:
+            columns = columns._replace(has=has)
+        if payloads.role is not segment.role:
+            # Events with other roles or sizes are decided one by one.
+            columns = columns._replace(
+                role=payloads.role, size=payloads.size, txn_set=np.zeros_like(segment.txn_set)
+            )
+        if self._carry is not None:
+            columns = with_carry(columns, self._carry)
+        (decided,) = decide(segment.file, columns, [self._asked(first)])
+        _add_payloads(decided, payloads)
+        self._go_on(segment, first, decided)
+        return decided.plans
+
+    def _forget(self, offset: int) -> None:
+        if self._carry is not None:
+            self._carry = self._carry.hiding(offset)
+
+    def _asked(self, first: int) -> Asked:
+        assert self.position is not None
+        return Asked(self._flags, first, self.chunk_size, self.position, self.resume)
+
+    def _go_on(self, segment: Segment, first: int, decided: Decided) -> None:
         if segment.prepared or segment.earlier_ends:
             self._xa_ends.note(segment, first, self._sends)
-        self.position, self._resume = position, resume
+        self.position, self.resume, self._carry = decided.position, decided.resume, decided.carry
 
     def _first_transaction(self, segment: Segment) -> int:
         assert self.position is not None
@@ -290,146 +306,108 @@ class DumpThread:
         return 0
 
     def _sends(self, subject: int) -> bool:
-        return not self._flags.is_on or subject < 0 or bool(self._flags.array()[subject] & FLAG_SEND)
-
-    def _plans(
-        self,
-        segment: Segment,
-        decided: Decided,
-        payloads: FilteredPayloads,
-        txn_source: npt.NDArray[np.int32],
-        dropped: DroppedRuns,
-        hits: npt.NDArray[np.int64],
-        executed: Sequence[Counts] | None,
-    ) -> list[ChunkPlan]:
-        n_txn, chunks = len(txn_source), decided.chunks
-        completed = np.empty((n_txn + len(dropped.runs), 3), np.int64)
-        K.summarize_chunks(
-            chunks, decided.first, txn_source, segment.txn_number, decided.is_kept, dropped, completed
+        return (
+            not self._flags.is_on or subject < 0 or bool(self._flags.array()[subject] & FILTER_BINLOG_SEND_F)
         )
-        start = segment.offset[segment.txn_event[:n_txn]]
-        sent_before = np.empty(n_txn, np.int64)
-        K.sent_before(chunks, decided.ranges, decided.first, start, sent_before)
-        gaps, gaps_until = find_gaps(
-            chunks["transactions"],
-            chunks["resume_bytes"],
-            chunks["resume"],
-            decided.first,
-            start,
-            sent_before,
-            txn_source,
-            segment.txn_number,
-            decided.is_kept,
-            dropped,
-            hits,
-        )
-        for offset, n_undecided in payloads.undecided:
-            chunks["undecided"][np.searchsorted(chunks["end"], offset, "right")] += n_undecided
-        # Each plan keeps a view of this array, so unused rows are cut off to free their memory.
-        completed = completed[: chunks["completed"][-1]].copy()
-        assert self.position is not None
-        position, resume = self.position, self._resume
-        completed_before = gaps_before = 0
-        # A chunk also counts the events that were read before it and buffered, because it sends or drops them.
-        buffered_events_before, buffered_bytes_before = self._buffered_events, self._buffered_bytes
-        plans: list[ChunkPlan] = []
-        # Unpacking all fields at once is much faster than reading the fields of a named tuple one by one.
-        for (
-            first_range,
-            range_after,
-            end,
-            boundary,
-            resume_bytes,
-            _,
-            bytes_sent,
-            events_sent,
-            events_read,
-            undecided,
-            buffered_events,
-            buffered_bytes,
-            completed_after,
-            transactions_read,
-            transactions_dropped,
-        ), gaps_after in zip(rows_of(chunks), gaps_until.tolist(), strict=True):
-            ranges = decided.ranges[first_range:range_after].copy()
-            bytes_read = end - position
-            newly_buffered_events = buffered_events - buffered_events_before
-            newly_buffered_bytes = buffered_bytes - buffered_bytes_before
-            counts = Counts(
-                events_read=events_read,
-                events_sent=events_sent,
-                events_dropped=events_read - events_sent - newly_buffered_events,
-                bytes_read=bytes_read,
-                bytes_sent=bytes_sent,
-                bytes_dropped=bytes_read - bytes_sent - newly_buffered_bytes,
-                events_undecided=undecided,
-                transactions_read=transactions_read,
-                transactions_dropped=transactions_dropped,
-            )
-            if executed is not None:
-                counts.add(executed[len(plans)])
-            if boundary >= 0:
-                resume = boundary
-            plans.append(
-                ChunkPlan(
-                    segment.file,
-                    ranges,
-                    end,
-                    resume,
-                    resume_bytes,
-                    completed[completed_before:completed_after],
-                    gaps.part(gaps_before, gaps_after),
-                    counts,
-                    _within(payloads.replaced, ranges),
-                )
-            )
-            position = end
-            completed_before, gaps_before = completed_after, gaps_after
-            buffered_events_before, buffered_bytes_before = buffered_events, buffered_bytes
-        self.position, self._resume = position, resume
-        self._buffered_events, self._buffered_bytes = buffered_events_before, buffered_bytes_before
-        return plans
 
 
-def _executed(segment: Segment, executed: npt.NDArray[np.bool_], decided: Decided) -> list[Counts]:
-    """Return for each chunk what to add to its counts, so that transactions that the slave already has do not count.
+def _add_payloads(decided: Decided, payloads: FilteredPayloads) -> None:
+    """Add what is known of compressed transactions and of withheld events to the plans of a segment."""
+    if payloads.replaced:
+        for plan in decided.plans:
+            ranges = plan.ranges
+            offsets = ranges[ranges[:, RANGE_PATCH] == REPLACED, RANGE_OFFSET]
+            plan.replaced = {at: payloads.replaced[at] for at in offsets.tolist()}
+    ends = decided.packed[decided.starts]
+    for offset, n in payloads.undecided:
+        decided.packed[decided.starts[int(np.searchsorted(ends, offset, "right"))] + H_UNDECIDED] += n
 
-    A dump by GTID begins at the begin of a file, and passes over these transactions. Each new connection of a slave
-    would otherwise count them again as read and dropped. ``executed`` marks them.
+
+Planned = list[ChunkPlan] | DumpfilterError
+"""The plans of one slave's chunks, or the error that ends the slave's dump."""
+
+
+def plan_many(threads: Sequence[DumpThread], segment: Segment) -> list[Planned]:
+    """Return for each dump thread what ``thread.plan(segment)`` would give, or the error that it would raise.
+
+    Threads that plan alike get the same list of the same plans, so that a caller can encode each plan once.
     """
-    chunks, n = decided.chunks, len(decided.chunks)
-    has = executed.copy()
-    has[: decided.first] = False
-    events = np.flatnonzero(np.repeat(has, np.diff(segment.txn_event)))
-    of_event = np.searchsorted(chunks["end"], segment.offset[events], "right")
-    # A transaction counts in the segment in which it ends.
-    ended = np.flatnonzero(has[: chunks["transactions"][-1]])
-    transactions = np.bincount(np.searchsorted(chunks["transactions"], ended, "right"), minlength=n)
-    number = np.bincount(of_event, minlength=n)
-    size = np.bincount(of_event, weights=segment.size[events], minlength=n).astype(np.int64)
-    return [
-        Counts(
-            events_read=-n_events,
-            events_dropped=-n_events,
-            bytes_read=-nbytes,
-            bytes_dropped=-nbytes,
-            transactions_read=-n_transactions,
-            transactions_dropped=-n_transactions,
+    planned: list[Planned] = [[]] * len(threads)
+    equals: dict[Asked, list[int]] = {}
+    inside: dict[int | None, int] = {segment.start: 0}
+    origins = SegmentOrigins(segment)
+    for number, thread in enumerate(threads):
+        try:
+            first = inside.get(thread.position)
+            if first is None or segment.continues:
+                first = inside[thread.position] = thread._first_transaction(segment)
+            if thread._decides_by_flags(segment, origins):
+                equals.setdefault(thread._asked(first), []).append(number)
+            else:
+                planned[number] = thread._plan_alone(segment, first)
+        except DumpfilterError as error:
+            planned[number] = error
+    if not equals:
+        return planned
+    together = decide(segment.file, columns_of(segment), list(equals))
+    for (asked, numbers), decided in zip(equals.items(), together, strict=True):
+        for number in numbers:
+            planned[number] = decided.plans
+            threads[number]._go_on(segment, asked.first, decided)
+    return planned
+
+
+class Followers:
+    """Dump threads that wait at the end of one binlog set, and plan each commit there together.
+
+    This is the entry for a live path: :meth:`plan` takes a commit as soon as its events are in memory. Only threads of
+    which nothing but the filter decides about ordinary commits take the short way. They stand at one place.
+    """
+
+    def __init__(self, threads: Sequence[DumpThread], subjects: Subjects) -> None:
+        self._threads = list(threads)
+        self._subjects = subjects
+        self._numbers: dict[TableFlags, list[int]] = {}
+        self._others: list[int] = []
+        for number, thread in enumerate(threads):
+            if thread._is_plain and thread.chunk_size == threads[0].chunk_size:
+                self._numbers.setdefault(thread.flags, []).append(number)
+            else:
+                self._others.append(number)
+        chunk_size = threads[0].chunk_size if threads else DEFAULT_CHUNK_SIZE
+        self._waiting = Waiting(list(self._numbers), subjects, chunk_size)
+
+    def plan(self, segment: Segment) -> list[Planned]:
+        """Return for each thread what ``thread.plan(segment)`` would give, or the error that it would raise."""
+        threads = self._threads
+        is_ordinary = not (
+            segment.open
+            or segment.continues
+            or segment.payloads
+            or segment.xa_ends
+            or segment.earlier_ends
+            or segment.prepared
         )
-        for n_events, nbytes, n_transactions in zip(
-            number.tolist(), size.tolist(), transactions.tolist(), strict=True
-        )
-    ]
+        if not is_ordinary or not self._numbers:
+            return plan_many(threads, segment)
+        planned: list[Planned] = [[]] * len(threads)
+        if self._others:
+            others = plan_many([threads[number] for number in self._others], segment)
+            for number, found in zip(self._others, others, strict=True):
+                planned[number] = found
+        first = threads[next(iter(self._numbers.values()))[0]]
+        together = self._waiting.decide(segment, first.resume)
+        for numbers, decided in zip(self._numbers.values(), together, strict=True):
+            for number in numbers:
+                thread = threads[number]
+                assert thread.position == segment.start
+                planned[number] = decided.plans
+                thread.position, thread.resume = decided.position, decided.resume
+        return planned
 
 
 def _no_file(offset: int, length: int) -> bytes:
     raise AssertionError("start_file() gives the file to read")
-
-
-def _within(replaced: dict[int, bytes], ranges: npt.NDArray[np.int64]) -> dict[int, bytes]:
-    if not replaced:
-        return {}
-    return {at: replaced[at] for at in ranges[ranges[:, RANGE_PATCH] == REPLACED, RANGE_OFFSET].tolist()}
 
 
 def check_start(segment: Segment, position: int) -> int:

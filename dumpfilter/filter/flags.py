@@ -86,7 +86,7 @@ class TableFlags:
         """Whether any table or statement that the master drops matches a rule. Only the master can count these matches,
         because the slave never sees the events."""
 
-    @property
+    @functools.cached_property
     def is_on(self) -> bool:
         """Whether any rule could drop an event: the slave's, the master operator's, or ``--binlog-*-db``."""
         return self._all.is_on or (self.write_filter is not None and self.write_filter.is_on)
@@ -96,7 +96,7 @@ class TableFlags:
         """Whether only the slave's own filter decides, without imposed filters and without ``--binlog-*-db`` rules."""
         return self._all is self.filter and not (self.write_filter is not None and self.write_filter.is_on)
 
-    @property
+    @functools.cached_property
     def on_undecided(self) -> OnUndecided:
         """The fate of an event about which no filter can decide, such as an event of an unknown type.
 

@@ -8,8 +8,7 @@ from functools import lru_cache
 
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump import ChunkPlan, DumpThread
-from dumpfilter.dump.many import plan_many
+from dumpfilter.dump import ChunkPlan, DumpThread, plan_many
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter

@@ -20,7 +20,7 @@ from dumpfilter.dump.by_transaction import (
     join,
     ratios_of,
 )
-from dumpfilter.dump.decide import RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
+from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
 from dumpfilter.filter import Filter, ReplicationFilter, Rule
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter

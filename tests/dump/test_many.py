@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from dumpfilter.binlog.gtid_sources import empty_set
-from dumpfilter.dump.many import plan_many
+from dumpfilter.dump import Followers, plan_many
 from dumpfilter.errors import PositionError
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
@@ -113,3 +113,36 @@ def test_equal_threads_share_plans() -> None:
         assert plans[0] is plans[1] is plans[2] is not plans[3]
         assert values(plans[0]) == values(plans[3])
     assert len({thread.position for thread in threads}) == 1
+
+
+@pytest.mark.parametrize("segment_size", [1, 300, 1 << 16])
+def test_followers_plan_each_commit_as_their_threads_would(segment_size: int) -> None:
+    """Threads that wait for commits together plan as alone: equal filters, no rules, GTIDs, a foreign server, a change
+    of filter."""
+    file = scanned(
+        _transactions(
+            [("shop", "rows")],
+            [("logs", "rows"), ("shop", "rows")],
+            [("hr", "statement")],
+            [("logs", "rows")],
+        ),
+        segment_size,
+    )
+    shop = TableFlags(DO_SHOP, file.subjects)
+    had = empty_set("mysql")
+    had.add_range((b"\0" * 16, ""), 2, 2)
+    threads = [
+        file.thread(shop),
+        file.thread(TableFlags(Filter([]), file.subjects)),
+        file.thread(shop, exclude=had),
+        file.thread(shop),
+        file.thread(TableFlags(DO_SHOP, file.subjects), chunk_size=1),
+        file.thread(shop, origin=OriginFilter(frozenset({11}))),
+    ]
+    alone = [thread.fork() for thread in threads]
+    followers = Followers(threads, file.subjects)
+    for segment in file.segments:
+        found = followers.plan(segment)
+        expected = [thread.plan(segment) for thread in alone]
+        assert [values(one) for one in found] == [values(one) for one in expected]
+        assert [(one.key, one.position) for one in threads] == [(one.key, one.position) for one in alone]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.dump import _chunk_kernels, _many_kernels
+from dumpfilter.dump import cut
 from dumpfilter.master.preparation import load_compiled_code
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.packets import _empties_kernels, _framing_kernels
@@ -17,7 +17,7 @@ from tests.support import DATA
 ROW = DATA / "oracle" / "mysql-row"
 
 
-KERNELS = ((_many_kernels, "plan_slaves"), (_chunk_kernels, "gather"), (_shape, "shape"))
+KERNELS = ((cut, "plan"), (cut, "gather"), (_shape, "shape"))
 FOR_REPLICAS = (
     (_framing_kernels, "frame"),
     (_empties_kernels, "find_dropped"),

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dumpfilter.dump import ChunkPlan, DumpThread, render
+from dumpfilter.dump import ChunkPlan, DumpThread, plan_many, render
 from dumpfilter.dump.chunk import Window
-from dumpfilter.dump.many import plan_many
 from dumpfilter.packets.empties import Empties, find_empties, with_empties
 from tests.dump.plans import ScannedFile
 
