@@ -284,6 +284,8 @@ class Connection:
                     self._stream.begin_answer()
                 await self._send_error(failed)
                 if failed.number == server_errors.ER_NET_PACKET_TOO_LARGE.number:
+                    if self.session is not None:
+                        self._limits.costs.charge_refusal(self.session.user)
                     # The rest of the too large packet is still in the stream, so the next command cannot be found.
                     await self._stream.discard()
                     return

@@ -16,6 +16,8 @@ BURST_SECONDS = 1.0
 """The processor time that a user may take at once, before the user's commands wait."""
 _SECONDS_PER_BYTE = 2e-8
 """The processor time that receiving a command takes, seconds a byte. It counts before the command arrives."""
+_REFUSAL_SECONDS = 0.02
+"""The processor time of a refused command: what still arrives is discarded, and a new login follows, seconds."""
 
 
 class _Account:
@@ -66,6 +68,10 @@ class Costs:
                 account.add(time.thread_time() - begun)
 
         return run
+
+    def charge_refusal(self, user: str) -> None:
+        """Count a command that was refused by its length. The connection ends, so that the user must log in again."""
+        self._of(user).add(_REFUSAL_SECONDS)
 
     def owed(self, user: str) -> float:
         """Return the processor time that a user owes now, seconds."""

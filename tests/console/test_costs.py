@@ -80,6 +80,15 @@ def test_all_connections_of_a_user_together_have_one_share(clock: Clock) -> None
     assert done <= SHARE * (clock.now - begun) + BURST_SECONDS + 8 * 0.1
 
 
+def test_refused_commands_count(clock: Clock) -> None:
+    counted = Costs()
+    for _ in range(200):
+        counted.charge_refusal("greedy")
+    before = clock.now
+    asyncio.run(counted.admit("greedy", 1))
+    assert clock.now > before
+
+
 def test_a_debt_falls_with_time(clock: Clock) -> None:
     counted = Costs()
     counted.counted("user", clock.work(100.0))()
