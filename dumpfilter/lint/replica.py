@@ -196,8 +196,12 @@ class ReplicaWalk:
             reason = reason_of(cause.decision, cause.statement)
             what = f"{_what(fault, cause.verb, event)}. The statement is dropped because {reason}"
             cure = cure_of(self.rule_filter, cause.decision)
+            found = cause.event.facts.definition
             if code is Code.MISSING_DATABASE:
                 cure = database_cure(self.rule_filter, cause.decision, name)
+            elif code is Code.MISSING_TABLE and found is not None and found.renames:
+                ignored = f"--{RuleKind.IGNORE_TABLE.option}={name}"
+                cure = f"Add {ignored}, so that the moved table is dropped, too, or let both names of the table pass"
         elif fault.kind is F.STALE:
             rules = few(self.rule_filter.rules)
             what = (

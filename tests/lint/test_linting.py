@@ -274,6 +274,14 @@ def test_each_trap_has_its_warning(code: str, events: tuple[str, ...], wrong: st
     assert code not in codes(known, *right.split())
 
 
+def test_the_cure_of_a_moved_table_names_the_rule() -> None:
+    known = knowledge(*MAKE, "shop: RENAME TABLE a TO hr.a", "rows of hr.a", "rows of hr.t")
+    rules = ["--replicate-wild-ignore-table=shop.%"]
+    (warning,) = (one for one in lint(Filter.from_options(rules), known) if one.code is Code.MISSING_TABLE)
+    assert warning.cure.startswith("Add --replicate-ignore-table=hr.a, ")
+    assert codes(known, "wild-ignore-table=shop.%", "ignore-table=hr.a") == []
+
+
 @pytest.mark.parametrize(
     ("events", "rules"),
     [

@@ -46,10 +46,25 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_replicas_stop_where_lint_says_so(seed: int, pair: Pair, tmp_path: Path) -> None:
-    record(pair, seed, tmp_path, sets=4, most=30)
+    assert record(pair, seed, tmp_path, sets=4, most=30)
     verdicts = list(expected(tmp_path))
     assert not [one for one in verdicts if one[1] in WRONG]
     assert not any(end.errno for end, _, _ in verdicts if end.suggested)
+
+
+@pytest.mark.parametrize("moved", ["RENAME TABLE shop.a TO hr.a", "ALTER TABLE shop.a RENAME TO hr.a"])
+def test_the_cure_of_a_moved_table(moved: str, pair: Pair) -> None:
+    pair.run_statements([*MAKE, "INSERT INTO shop.a VALUES (1)", moved, "INSERT INTO hr.a VALUES (2)"])
+    known = gather(BinlogSet.open([pair.binlog]))
+    rules = ["--replicate-wild-ignore-table=shop.%"]
+    cured = [*rules, "--replicate-ignore-table=hr.a"]
+    names = NameRules(pair.family)
+    (warning,) = (one for one in lint(Filter.from_options(rules, names=names), known) if one.errors)
+    assert warning.code is Code.MISSING_TABLE
+    assert f"Add {cured[1]}, " in warning.cure
+    assert pair.end(rules).errno in warning.errors
+    assert not [one for one in lint(Filter.from_options(cured, names=names), known) if one.errors]
+    assert pair.end(cured).errno == 0
 
 
 @pytest.mark.parametrize("needs", NEEDS_A_DATABASE)
