@@ -178,7 +178,7 @@ def suggested_sets(binlogs: Sequence[Path]) -> list[list[str]]:
 def record(pair: Pair, seed: int, directory: Path, *, sets: int, most: int) -> list[End]:
     """Record a workload in a directory, with the ends of replicas that have random and suggested rules.
 
-    Nothing is recorded of a workload at which a replica without rules stops, which a fault of the source can cause:
+    Nothing is recorded of a workload at which a replica without rules stops. A fault of the source can cause this.
     MariaDB logs DROP TABLE IF EXISTS for a CREATE OR REPLACE that a foreign key has stopped before the drop.
     """
     done = pair.run(seed, most)
