@@ -178,6 +178,8 @@ class Dump:
         self._is_private = False
         """Whether the dump thread leaves out this slave's own transactions, because a filter waits for its use."""
         self._sent_at = 0.0
+        self.quiet_seconds: float | None = None
+        """The silence after which the dump yields one empty message before the next heartbeat is due. None: never."""
         self.taken_over = False
         """Whether the dump ended because a newer dump of the same slave began, or the slave was unregistered."""
 
@@ -278,14 +280,17 @@ class Dump:
                 self._register.finish(self._slave)
                 yield self._encoding.end_of_log(place)
                 return
-            if self._heartbeat_in <= 0:
+            if self._due_in(self._heartbeat_period) <= 0:
                 self._register.progress(self._slave, place.file, place.position, None)
                 yield self._encoding.heartbeat(place)
                 self._sent_at = time.monotonic()
+            elif self.quiet_seconds is not None and self._due_in(self.quiet_seconds) <= 0:
+                self.quiet_seconds = None
+                yield b""
 
-    @property
-    def _heartbeat_in(self) -> float:
-        return self._sent_at + self._heartbeat_period - time.monotonic()
+    def _due_in(self, seconds: float) -> float:
+        """Return the time until the last message is ``seconds`` old."""
+        return self._sent_at + seconds - time.monotonic()
 
     async def _enter(self, file: str, position: int, told: int | None = None) -> DumpPlace:
         """Return the place at which the dump begins to read a binlog file.
@@ -320,7 +325,10 @@ class Dump:
                 step = await self._reader.call(lambda: step_from(self._store, place))
         else:
             is_over = self._is_drained or self._store.ended() is not None
-            patience = 0 if is_over else max(self._heartbeat_in, 0)
+            silence = self._heartbeat_period
+            if self.quiet_seconds is not None:
+                silence = min(silence, self.quiet_seconds)
+            patience = 0 if is_over else max(self._due_in(silence), 0)
             step = await self._reader.step(place, patience, self._signal)
         return await self._without_own(place, step)
 

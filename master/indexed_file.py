@@ -28,7 +28,7 @@ from dumpfilter.master.relay_track import RelayTrack
 from dumpfilter.master.segment_cache import SegmentCache
 
 _MERGE_BELOW = 256 << 10
-"""The size below which the last segment of a growing file is scanned again together with new transactions, bytes.
+"""The size below which a last segment of a growing file may be scanned again together with new transactions, bytes.
 
 Without this rule, a server that writes one transaction at a time would make a tiny segment of each transaction.
 """
@@ -258,15 +258,16 @@ class IndexedFile:
     def _scan_next(self) -> bool:
         """Scan the next events of the file into a segment, and return whether there were any.
 
-        A small last segment is scanned again together with the new events, and replaced.
+        Small last segments are scanned again together with the new events, and replaced.
         """
         self._check_scanned()
         reader = self._reader
+        merged = self._mergeable()
         last = self._places[-1] if self._places else None
-        if last is not None and not (last.open or last.continues) and last.end - last.start < _MERGE_BELOW:
-            if self.file.size == last.end:
-                return False
-            reader.rewind(last.start, last.prepared)
+        if last is not None and self.file.size == last.end:
+            return False
+        if merged:
+            reader.rewind(merged[0].start, merged[0].prepared)
         try:
             prepared = reader.prepared
             segment = reader.next()
@@ -281,12 +282,13 @@ class IndexedFile:
             raise
         if segment is None:
             return False
-        if last is not None and segment.start == last.start:
-            self._places.pop()
-            self._cache.remove((self.number, last.start))
-            # The events of the replaced segment count once.
-            self.bytes_scanned -= last.end - last.start
-            self.events_scanned -= last.events
+        if merged and segment.start == merged[0].start:
+            del self._places[-len(merged) :]
+            for place in merged:
+                self._cache.remove((self.number, place.start))
+                # The events of a replaced segment count once.
+                self.bytes_scanned -= place.end - place.start
+                self.events_scanned -= place.events
         events = len(segment.offset)
         self.bytes_scanned += segment.end - segment.start
         self.events_scanned += events
@@ -297,6 +299,23 @@ class IndexedFile:
         self._tail = bytes(reader.data[: segment.end - segment.start][-_TAIL:])
         self._cache.add((self.number, segment.start), segment)
         return True
+
+    def _mergeable(self) -> list[_Place]:
+        """Return the last small segments that the next scan reads again together with the new events.
+
+        A segment is merged when at least as many bytes follow it. So each byte is scanned a logarithmic number of times
+        while a file grows by single transactions, and few small segments are left.
+        """
+        new = self.file.size - self.scanned_to
+        first = len(self._places)
+        while first:
+            place = self._places[first - 1]
+            length = place.end - place.start
+            if place.open or place.continues or length > new or length >= _MERGE_BELOW:
+                break
+            new += length
+            first -= 1
+        return self._places[first:]
 
     def _load(self, number: int) -> Segment:
         """Return a segment from the cache, or scan its part of the file again."""

@@ -11,6 +11,7 @@ place, from which the step can be made again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
@@ -19,6 +20,7 @@ from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from dumpfilter.dump import plan_many
+from dumpfilter.errors import DumpfilterError
 from dumpfilter.master.advance import DumpPlace, First, Step, step_from
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED, CacheState
@@ -53,6 +55,9 @@ _ANSWERED_IN_A_TURN = 128
 _PLANNED_AT_ONCE = 2
 """The most groups of places that are planned at the same time."""
 
+
+_PLANNED_IN_THE_LOOP = 64
+"""The most places at the end of the binlog that are planned in the loop itself when little was written."""
 
 _Found = Step | Exception | None
 """The answer to a request: the step, the error that stops the dump, or None without a step."""
@@ -153,6 +158,8 @@ class SharedReader:
         self._planning = 0
         self._waiting: dict[_Request, None] = {}
         """The requests whose places are at the end of the binlog."""
+        self._end: tuple[IndexedFile, int, int] | None = None
+        """The file and position at which the binlog ended when it had a generation, the third member."""
         self._answers: deque[tuple[asyncio.Future[_Found], _Found]] = deque()
         """The dumps that must still be given their steps."""
         self._answering = False
@@ -228,9 +235,13 @@ class SharedReader:
     def _request(self, place: DumpPlace) -> _Request:
         request = self._requests.get(place)
         if request is None:
-            self._made_steps += 1
             request = self._requests[place] = _Request(place)
-            self._enqueue([request])
+            if self._is_end(place):
+                self._waiting[request] = None
+                self.store.watcher.watch(True)
+            else:
+                self._made_steps += 1
+                self._enqueue([request])
         else:
             self._joined += 1
         return request
@@ -245,7 +256,26 @@ class SharedReader:
     def _enqueue(self, requests: Sequence[_Request]) -> None:
         with self._queue_lock:
             self._queue.extend(requests)
-        self._begin_planning()
+        if self._is_little(requests):
+            # The dumps that ask have begun to wait for the answer by then.
+            self._loop.call_soon(self._plan_here)
+        else:
+            self._begin_planning()
+
+    def _is_little(self, requests: Sequence[_Request]) -> bool:
+        """Tell whether few dumps ask for what a writer in this process has just written."""
+        if not (self.store.watcher.is_told and 0 < len(requests) <= _PLANNED_IN_THE_LOOP):
+            return False
+        place = requests[0].place
+        with contextlib.suppress(DumpfilterError):
+            return place.source.file.size - place.position <= _SMALL
+        return False
+
+    def _plan_here(self) -> None:
+        """Plan what the queue has in this turn of the loop, which takes less time than handing it to a worker."""
+        while self._queue:
+            self._planning += 1
+            self._planned(*self._plan_group())
 
     def _begin_planning(self) -> None:
         while self._queue and self._planning < _PLANNED_AT_ONCE:
@@ -259,10 +289,14 @@ class SharedReader:
 
     def _plan(self) -> None:
         """Plan a group of requests whose places lie in one segment. Runs in a worker."""
+        planned = self._plan_group()
+        self._later(lambda: self._planned(*planned))
+
+    def _plan_group(self) -> tuple[list[tuple[_Request, _Found]], int]:
+        """Return the answers to a group of requests, and the generation of the binlog before it was read."""
         generation = self.store.watcher.generation
         group, firsts = self._group()
-        answers = [(request, self._found(request.place, firsts.get(request))) for request in group]
-        self._later(lambda: self._planned(answers, generation))
+        return [(request, self._found(request.place, firsts.get(request))) for request in group], generation
 
     def _found(self, place: DumpPlace, first: First | None) -> _Found:
         try:
@@ -338,13 +372,25 @@ class SharedReader:
                 continue
             del self._requests[place]
             if isinstance(found, Step):
-                found.after = self.known(found.after)
+                found.after = after = self.known(found.after)
                 self._steps.add(place, found)
+                self._note_end(after, generation)
             self._answers.extend((one, found) for one in (*request.patient, *request.impatient))
         self.store.watcher.watch(bool(self._waiting))
         self._enqueue(again)
         if not self._answering:
             self._answer_some()
+
+    def _note_end(self, place: DumpPlace, generation: int) -> None:
+        """Remember a place at which the binlog of a generation ends. A request there waits, and is not planned."""
+        # The next planning meets the error of a file that cannot be read.
+        with contextlib.suppress(DumpfilterError):
+            source = place.source
+            if self.store.binlogs.after(source.name) is None and place.position == source.file.size:
+                self._end = source, place.position, generation
+
+    def _is_end(self, place: DumpPlace) -> bool:
+        return self._end == (place.source, place.position, self.store.watcher.generation)
 
     def _answer_some(self) -> None:
         """Answer some dumps now, and the others in later turns of the loop, so that other calls come between."""
@@ -378,7 +424,7 @@ class SharedReader:
         if isinstance(wanted, PlacedPlan):
             if wanted not in self._messages:
                 self._making_of(wanted, chunk_size)
-        elif wanted not in self._steps and wanted not in self._requests:
+        elif wanted not in self._steps and wanted not in self._requests and not self._is_end(wanted):
             self._request(wanted)
 
     def _making_of(self, piece: PlacedPlan, chunk_size: int) -> asyncio.Future[Sequence[bytes]]:

@@ -63,6 +63,8 @@ class SourceThread:
     def __init__(self, source: FollowedSource, *, retry_seconds: float = _RETRY_SECONDS) -> None:
         self._store = BinlogDirectory(source.directory, sync=source.sync)
         self._has_files = threading.Event()
+        self.on_written: Callable[[], None] = lambda: None
+        """The function that the thread calls when the store has grown."""
         self._is_new = not self._store.names
         self._retry_seconds = retry_seconds
         self._keeps_waiting = source.keeps_waiting
@@ -77,12 +79,17 @@ class SourceThread:
             FollowOptions(
                 stop_never=True, retries=0, wait_for_first=not self._is_new, longest_wait=_LONGEST_WAIT
             ),
-            on_progress=self._has_files.set,
+            on_progress=self._tell,
             on_connect=self._forget_error,
         )
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="source", daemon=True)
         self._thread.start()
+
+    def _tell(self) -> None:
+        if not self._has_files.is_set():
+            self._has_files.set()
+        self.on_written()
 
     @property
     def is_connected(self) -> bool:

@@ -1,4 +1,4 @@
-"""One thread that watches whether a binlog set grows, for all dumps that wait for new events."""
+"""The watch over a binlog set that grows, for all dumps that wait for new events."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ POLL_INTERVAL = 0.02
 
 
 class Watcher:
-    """A thread that tells a listener when the binlog set has grown.
+    """The means to learn that the binlog set has grown. :attr:`listener` is called after each growth.
 
-    The thread calls ``look`` every 20 ms and compares the results. ``look`` returns a value that changes when the set
-    grows, such as file sizes. Polling works on every file system, unlike inotify. It costs two stat calls in 20 ms, and
-    nothing while no dump waits. The thread calls ``listener`` after each growth.
+    A receiver in this process calls the function of :meth:`follow_writer` after each write. For a set that another
+    process writes, a thread calls ``look`` every 20 ms, and compares the results. ``look`` returns a value that changes
+    when the set grows, such as file sizes. Polling works on every file system, unlike inotify. It costs two stat calls
+    in 20 ms, and nothing while no dump waits.
     """
 
     def __init__(self, look: Callable[[], object]) -> None:
@@ -24,12 +25,29 @@ class Watcher:
         self._is_wanted = False
         self._closed = False
         self._thread: threading.Thread | None = None
+        self.is_told = False
+        """Whether a writer in this process tells of growth, so that nothing is polled."""
+        self._listened = 0
+        """The generation at the last call of the listener."""
         self.listener: Callable[[], None] = lambda: None
         self.generation = 0
         """A number that increases whenever the binlog set has grown. It increases before the listener is called."""
 
+    def follow_writer(self) -> Callable[[], None]:
+        """Return the function that a writer in this process calls after each write, from any thread."""
+        self.is_told = True
+        return self._grown
+
+    def _grown(self) -> None:
+        with self._changed:
+            self.generation += 1
+            if self.is_told and not self._is_wanted:
+                return
+            self._listened = self.generation
+        self.listener()
+
     def watch(self, wanted: bool) -> None:
-        """Begin to look at the files, or stop looking until a dump waits again.
+        """Begin to watch, or stop watching until a dump waits again.
 
         Growth while nobody watched is told when the watcher looks again.
         """
@@ -37,10 +55,14 @@ class Watcher:
             return
         with self._changed:
             self._is_wanted = wanted
-            if wanted and self._thread is None and not self._closed:
+            is_late = self.is_told and wanted and self._listened != self.generation
+            self._listened = self.generation
+            if wanted and self._thread is None and not (self._closed or self.is_told):
                 self._thread = threading.Thread(target=self._run, name="binlog-watcher", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
+        if is_late:
+            self.listener()
 
     def close(self) -> None:
         """End the watching thread."""
@@ -62,8 +84,7 @@ class Watcher:
                 seen = str(error)
             if seen != self._seen:
                 self._seen = seen
-                self.generation += 1
-                self.listener()
+                self._grown()
             # The pause after growth lets transactions that are committed together be sent together.
             with self._changed:
                 self._changed.wait_for(lambda: self._closed, POLL_INTERVAL)

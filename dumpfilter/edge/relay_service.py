@@ -57,6 +57,11 @@ class RelayService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # generat
             async for message in messages:
                 yield message
 
+    async def Alive(self, request: pb.AliveRequest, context: Context) -> pb.AliveResponse:
+        """Answer a slave's sign of life."""
+        service = await self._now(context)
+        return await service.Alive(request, context)
+
     async def ListSlaves(self, request: pb.ListSlavesRequest, context: Context) -> pb.ListSlavesResponse:
         """Return the registered slaves that the client may know."""
         service = await self._now(context)

@@ -41,6 +41,9 @@ FIRST_POSITION = 4
 _SYNC_SECONDS = 1.0
 """The interval of :attr:`Sync.INTERVAL`, seconds."""
 
+_TELL_SECONDS = 0.02
+"""The longest time between two calls of ``on_progress`` while the source sends without a pause, seconds."""
+
 _POSITION_LOST = 1236
 """The number of the error with which a source refuses a file and position."""
 
@@ -75,7 +78,7 @@ class Reception:
         facts: the answers of the source to the first questions.
         store: the directory, which has recognized the source.
         progress: the state to keep up to date.
-        on_progress: called after each write.
+        on_progress: called after writes, when nothing more has arrived, or from time to time while much arrives.
     """
 
     def __init__(
@@ -100,6 +103,9 @@ class Reception:
         self._controls = 0
         self._controls_since = self._synced_at
         self._requested = ("", FIRST_POSITION)
+        self._is_told = True
+        """Whether ``on_progress`` was called after the last write."""
+        self._told_at = self._synced_at
 
     def run(self, first: str, last: str, *, blocking: bool) -> None:
         """Receive until the source ends the dump, or until the file ``last`` is whole.
@@ -107,6 +113,12 @@ class Reception:
         ``first`` is the file at which an empty store begins; empty for the source's oldest file. With ``blocking`` the
         dump has no end but ``last``.
         """
+        try:
+            self._receive(first, last, blocking=blocking)
+        finally:
+            self._tell_progress()
+
+    def _receive(self, first: str, last: str, *, blocking: bool) -> None:
         opened = self._store.resume()
         if last and opened is not None and _is_past(opened, last):
             return
@@ -138,20 +150,25 @@ class Reception:
             if self._store.policy is Sync.TRANSACTION:
                 self._sync()
 
+    def _tell_progress(self) -> None:
+        """Call ``on_progress`` if something was written since the last call."""
+        if not self._is_told:
+            self._is_told, self._told_at = True, time.monotonic()
+            self._on_progress()
+
     def _wait(self, stream: socket.socket) -> None:
-        """Wait until the source sends something, while events that are due to be on the disk are brought there."""
+        """Wait until the source sends something. Meanwhile tell of progress, and sync events that are due."""
+        readable = select.poll()
+        readable.register(stream, select.POLLIN)
+        has_more = (isinstance(stream, ssl.SSLSocket) and stream.pending()) or readable.poll(0)
+        if not has_more or time.monotonic() - self._told_at > _TELL_SECONDS:
+            self._tell_progress()
         file = self._store.file
         if self._store.policy is not Sync.INTERVAL or file is None or file.is_synced:
             return
         left = self._synced_at + _SYNC_SECONDS - time.monotonic()
-        if left > 0:
-            if isinstance(stream, ssl.SSLSocket) and stream.pending():
-                return
-            readable = select.poll()
-            readable.register(stream, select.POLLIN)
-            if readable.poll(left * 1000):
-                return
-        self._sync()
+        if left <= 0 or not (has_more or readable.poll(left * 1000)):
+            self._sync()
 
     def _where(self) -> tuple[str, int]:
         """Return the file and the position of the next event of the stream."""
@@ -230,7 +247,7 @@ class Reception:
             # An event that the store has already is no progress, or a source could have it asked for without end.
             progress.bytes += size
             progress.events_at = time.time()
-        self._on_progress()
+        self._is_told = False
 
     def _control(self, payload: bytes, deframer: Deframer, last: str, *, blocking: bool) -> bool:
         """Take a packet that holds no ordinary event, and tell whether more is to come."""

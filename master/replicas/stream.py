@@ -30,6 +30,9 @@ _INLINE = 4 << 20
 class Messages(Protocol):
     """A dump whose messages are events, one directly after another."""
 
+    quiet_seconds: float | None
+    """The silence after which the dump yields an empty message."""
+
     @property
     def reached(self) -> Reached:
         """The place up to which the message that was yielded last covers the binlog."""
@@ -97,36 +100,19 @@ class ReplicaStream:
     async def run(self) -> None:
         """Send the dump to its end. Raises ClientGone when the replica leaves, and DumpfilterError if that fails."""
         async with contextlib.aclosing(self._dump.messages()) as messages:
-            following = _task(messages)
-            try:
-                while True:
-                    await self._wait_for(following)
-                    message = await following
-                    if message is None:
-                        return
-                    reached = self._dump.reached
-                    following = _task(messages)
-                    await self._send(message, reached)
-            finally:
-                following.cancel()
-                await asyncio.gather(following, return_exceptions=True)
-
-    async def _wait_for(self, following: asyncio.Future[bytes | None]) -> None:
-        """Wait for the next message, and tell the replica its right position when it is due."""
-        if self._is_wrong and time.monotonic() - self._told_at >= BUSY_SECONDS:
-            await self._tell_position()
-        if not following.done():
-            # Another coroutine may finish the message at once.
-            await asyncio.sleep(0)
-        if following.done():
-            return
-        if self._is_wrong:
-            await asyncio.wait((following,), timeout=IDLE_SECONDS)
-            if not following.done() and self._is_wrong:
-                await self._tell_position()
-        self.is_waiting = not following.done()
-        await asyncio.wait((following,))
-        self.is_waiting = False
+            while True:
+                self.is_waiting = True
+                message = await anext(messages, None)
+                self.is_waiting = False
+                if message is None:
+                    return
+                await self._send(message, self._dump.reached)
+                if not self._is_wrong:
+                    self._dump.quiet_seconds = None
+                elif time.monotonic() - self._told_at >= BUSY_SECONDS:
+                    await self._tell_position()
+                else:
+                    self._dump.quiet_seconds = IDLE_SECONDS
 
     @property
     def _is_wrong(self) -> bool:
@@ -145,8 +131,11 @@ class ReplicaStream:
             await self._send_events(self._beginning(message, reached))
         elif message:
             await self._send_new(message)
-        elif before == self._place and self._options.heartbeats:
-            await self._send_heartbeat()
+        elif before == self._place:
+            if self._is_wrong:
+                await self._tell_position()
+            elif self._options.heartbeats:
+                await self._send_heartbeat()
 
     def _beginning(self, message: bytes, reached: Reached) -> bytes:
         """Return the events that say where the dump begins in a file."""
@@ -207,15 +196,6 @@ def _description(announcement: bytes) -> FormatDescription:
     at = EventHeader.unpack(announcement).size
     size = EventHeader.unpack(announcement, at).size
     return FormatDescription.parse(announcement[at : at + size])
-
-
-def _task(messages: AsyncGenerator[bytes]) -> asyncio.Task[bytes | None]:
-    """Begin to wait for the next message. The task's result is None after the last message."""
-
-    async def following() -> bytes | None:
-        return await anext(messages, None)
-
-    return asyncio.create_task(following())
 
 
 def state_text(family: Family, *, is_waiting: bool) -> str:

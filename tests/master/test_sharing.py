@@ -172,8 +172,8 @@ def test_equal_slaves_share_every_step_and_message(own_ids: bool) -> None:
 
     steps, messages = run(follow())
     files = len(BinlogStore(source).binlogs.names)
-    # A file of the recording is one segment. The last place has no step.
-    assert steps == 2 * files
+    # A file of the recording is one segment. The last place has no step, and is known to be the end.
+    assert steps == 2 * files - 1
     assert messages <= files
 
 
