@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from dumpfilter.dump import plan_many
@@ -136,6 +136,14 @@ class _Request:
         return bool(self.patient or self.impatient)
 
 
+class _End(NamedTuple):
+    """The end of the binlog when it had a generation."""
+
+    source: IndexedFile
+    position: int
+    generation: int
+
+
 class SharedReader:
     """The reader of all dumps of one master. All methods but :meth:`close` belong to the asyncio loop's thread."""
 
@@ -158,8 +166,8 @@ class SharedReader:
         self._planning = 0
         self._waiting: dict[_Request, None] = {}
         """The requests whose places are at the end of the binlog."""
-        self._end: tuple[IndexedFile, int, int] | None = None
-        """The file and position at which the binlog ended when it had a generation, the third member."""
+        self._end: _End | None = None
+        """The last known end of the binlog. A request for a step from there waits for growth, and is not planned."""
         self._answers: deque[tuple[asyncio.Future[_Found], _Found]] = deque()
         """The dumps that must still be given their steps."""
         self._answering = False
@@ -292,11 +300,26 @@ class SharedReader:
         planned = self._plan_group()
         self._later(lambda: self._planned(*planned))
 
-    def _plan_group(self) -> tuple[list[tuple[_Request, _Found]], int]:
-        """Return the answers to a group of requests, and the generation of the binlog before it was read."""
+    def _plan_group(self) -> tuple[list[tuple[_Request, _Found]], int, _End | None]:
+        """Return the answers to a group of requests, the generation of the binlog before it was read, and its end.
+
+        The end is None unless a step leads to it.
+        """
         generation = self.store.watcher.generation
         group, firsts = self._group()
-        return [(request, self._found(request.place, firsts.get(request))) for request in group], generation
+        answers = [(request, self._found(request.place, firsts.get(request))) for request in group]
+        found = next((found for _, found in answers if isinstance(found, Step)), None)
+        if found is None or not self._ends_at(found.after):
+            return answers, generation, None
+        return answers, generation, _End(found.after.source, found.after.position, generation)
+
+    def _ends_at(self, place: DumpPlace) -> bool:
+        """Tell whether the binlog has nothing after a place, neither events nor another file."""
+        # The next planning meets the error of a file that cannot be read.
+        with contextlib.suppress(DumpfilterError):
+            source = place.source
+            return place.position == source.file.size and self.store.file_after(source.name) is None
+        return False
 
     def _found(self, place: DumpPlace, first: First | None) -> _Found:
         try:
@@ -355,8 +378,9 @@ class SharedReader:
         self._messages.add(piece, messages)
         return messages
 
-    def _planned(self, answers: Sequence[tuple[_Request, _Found]], generation: int) -> None:
+    def _planned(self, answers: Sequence[tuple[_Request, _Found]], generation: int, end: _End | None) -> None:
         self._planning -= 1
+        self._end = end or self._end
         again = []
         for request, found in answers:
             place = request.place
@@ -372,22 +396,13 @@ class SharedReader:
                 continue
             del self._requests[place]
             if isinstance(found, Step):
-                found.after = after = self.known(found.after)
+                found.after = self.known(found.after)
                 self._steps.add(place, found)
-                self._note_end(after, generation)
             self._answers.extend((one, found) for one in (*request.patient, *request.impatient))
         self.store.watcher.watch(bool(self._waiting))
         self._enqueue(again)
         if not self._answering:
             self._answer_some()
-
-    def _note_end(self, place: DumpPlace, generation: int) -> None:
-        """Remember a place at which the binlog of a generation ends. A request there waits, and is not planned."""
-        # The next planning meets the error of a file that cannot be read.
-        with contextlib.suppress(DumpfilterError):
-            source = place.source
-            if self.store.binlogs.after(source.name) is None and place.position == source.file.size:
-                self._end = source, place.position, generation
 
     def _is_end(self, place: DumpPlace) -> bool:
         return self._end == (place.source, place.position, self.store.watcher.generation)

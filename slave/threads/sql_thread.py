@@ -339,6 +339,7 @@ class SqlThread:
             if self._pending:
                 applier.hits.update(self._pending)
                 self._pending.clear()
+            self._report_hits()
             # The thread collects the changes in a plain dictionary. Thousands of transactions pass between two saves,
             # and making an object RelayLogInfo for each of them would cost time.
             with self._showing:

@@ -37,12 +37,12 @@ def told(*arguments: str | Path) -> dict[str, Any]:
 def test_from_the_binlogs(name: str, tmp_path: Path) -> None:
     """The page, the terminal, JSON, Parquet, ``explain`` and ``suggest`` agree about one slave."""
     binlogs, slave = DATA / name / "bin.index", ("--slave", f"web:{RULE}")
-    done = run("bandwidth", binlogs, *slave, "--output", tmp_path)
+    done = run("bandwidth", binlogs, "--for", "slaves", *slave, "--output", tmp_path)
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "results.json").read_text())
     (web,) = results["slaves"]
     whole, sent = web["no_filter"], web["master_side"]
-    assert told("bandwidth", binlogs, *slave, "--output", tmp_path) == results
+    assert told("bandwidth", binlogs, "--for", "slaves", *slave, "--output", tmp_path) == results
     totals = results["totals"]
     assert (totals["bytes"]["no_filter"], totals["bytes"]["filter"]) == (whole["bytes"], sent["bytes"])
     assert totals["saved"]["filter"] == whole["bytes"] - sent["bytes"]
