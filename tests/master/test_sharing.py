@@ -304,3 +304,37 @@ def test_places_that_nobody_holds_are_forgotten() -> None:
                 await asyncio.sleep(0.001)
 
     run(follow())
+
+
+def test_a_rotation_is_followed_without_another_commit(tmp_path: Path) -> None:
+    """A writer in this process tells once that a file has ended and that the next one has events."""
+    recording = ORACLE / "mysql-row"
+    whole = {name: (recording / name).read_bytes() for name in ("bin.000001", "bin.000002")}
+    (tmp_path / "bin.index").write_text("./bin.000001\n")
+    first = tmp_path / "bin.000001"
+    first.write_bytes(whole["bin.000001"][: boundaries()[4]])
+
+    async def follow() -> None:
+        async with shared(tmp_path) as reader:
+            tell = reader.store.watcher.follow_writer()
+            stream = Wanted(1).dump(reader, Register(reader.store.subjects), once=False)[0].messages()
+
+            async def until(file: str, position: int) -> None:
+                while True:
+                    chunk = pb.Chunk.FromString(await anext(stream))
+                    if (chunk.file, chunk.end_position) == (file, position):
+                        return
+
+            await until("bin.000001", boundaries()[4])
+            following = asyncio.ensure_future(until("bin.000002", len(whole["bin.000002"])))
+            while not reader._waiting:
+                await asyncio.sleep(0.001)
+            first.write_bytes(whole["bin.000001"])
+            (tmp_path / "bin.000002").write_bytes(whole["bin.000002"])
+            (tmp_path / "bin.index").write_text("./bin.000001\n./bin.000002\n")
+            tell()
+            async with asyncio.timeout(60):
+                await following
+            await stream.aclose()
+
+    run(follow())
