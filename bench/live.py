@@ -141,6 +141,10 @@ def measure(source: RealServer, replicas: Replicas | None, spent: Callable[[], f
     cost = Cost()
     with load(source, rate):
         time.sleep(_WARM_SECONDS)
+        if replicas is not None:
+            replicas.applied(
+                *beat(source)
+            )  # They have caught up with what was committed before they were attached.
         before, count, deadline = spent(), commits(source), time.monotonic() + _MEASURED_SECONDS
         while time.monotonic() < deadline:
             gtids, committed = beat(source)
