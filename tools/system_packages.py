@@ -80,6 +80,8 @@ def needs(part: str) -> list[Need]:
                 "install Google's package google-chrome-stable, since this system has no Debian package of Chromium",
             ),
             Need("libatomic, for the Node.js of Playwright", ("libatomic1",), _libatomic_missing),
+            Need("openssl", ("openssl",), lambda: _absent("openssl")),
+            Need("systemd-analyze", ("systemd",), lambda: _absent("systemd-analyze")),
         ]
     return found
 
