@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import socket
 import struct
+import termios
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -137,8 +139,15 @@ class End(BufferedProtocol):
         return True
 
     def unsent(self) -> int:
-        """Return the number of delivered bytes that wait for room in the socket."""
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+        """Return the number of delivered bytes that the peer's system has not acknowledged yet.
+
+        They wait in asyncio's buffer or in the system's (``SIOCOUTQ`` of ``tcp(7)``). A reset would discard both.
+        """
+        if self._transport is None:
+            return 0
+        sock = self._transport.get_extra_info("socket")
+        (queued,) = struct.unpack("i", fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4)))
+        return self._transport.get_write_buffer_size() + int(queued)
 
     def set_receive_buffer(self, size: int) -> None:
         """Bound the bytes that the system accepts for this socket before they are read."""

@@ -159,21 +159,40 @@ def test_a_cut_drops_the_bytes_under_way(links: LinkProcess, source: Source) -> 
 
 
 @pytest.mark.parametrize("shape", [LinkShape(), LinkShape(20_000_000, 0.001)], ids=["plain", "shaped"])
-def test_a_planned_cut_lets_exactly_its_bytes_pass(links: LinkProcess, shape: LinkShape) -> None:
-    source = Source(b"0123456789" * 1000)
+def test_a_planned_cut_lets_exactly_its_bytes_pass(
+    links: LinkProcess, source: Source, shape: LinkShape
+) -> None:
     name = f"planned-{shape}"
+    sent = b"0123456789" * 1000
     port = links.open(name, source.port, shape)
     links.cut_after(name, 4321)
     found = b""
-    with suppress(ConnectionResetError), connect(port) as connection:
+    # The target speaks first: a reset that comes before connect() has returned would be connect()'s error.
+    with connect(port) as connection, suppress(ConnectionResetError):
+        connection.sendall(sent)
         while data := connection.recv(10_000):
             found += data
-    assert found == (b"0123456789" * 1000)[:4321], (links.counters()[name], links.history()[name])
+    assert found == sent[:4321], (links.counters()[name], links.history()[name])
     assert links.counters()[name].down == 4321
     wait_for(lambda: links.counters()[name].state == "cut")
     links.heal(name)
     with connect(port) as connection:
-        assert len(received(connection, 10_000)) == 10_000
+        assert echoed(connection, sent) == sent
+
+
+def test_a_planned_cut_waits_for_a_target_that_reads_late(links: LinkProcess) -> None:
+    source = Source(bytes(80_000))
+    port = links.open("late-target", source.port)
+    links.cut_after("late-target", 60_000)
+    found = 0
+    with socket.socket() as connection, suppress(ConnectionResetError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", port))
+        wait_for(lambda: links.counters()["late-target"].down == 60_000)
+        while data := connection.recv(4096):
+            found += len(data)
+    assert found == 60_000
+    wait_for(lambda: links.counters()["late-target"].state == "cut")
     source.close()
 
 
