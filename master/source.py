@@ -17,7 +17,6 @@ from dumpfilter.binlog.gtid import MariadbGtid, MariadbGtidSet, MysqlGtidSet
 from dumpfilter.errors import BinlogError, DumpfilterError, SourcePurged, SourceReplaced, SourceStreamDamaged
 from dumpfilter.master.logged import Logged
 from dumpfilter.printable import printable
-from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.follow import Follower, FollowOptions
 from dumpfilter.receiver.login import SourceConnection
 from dumpfilter.receiver.store import BinlogDirectory, Sync
@@ -116,7 +115,7 @@ class SourceThread:
         """Ask the source for the GTIDs that it has logged, over a connection of its own. Raises DumpfilterError."""
         url = self.follower.url
         with self._asking:
-            connection = SourceConnection(url, find_credentials(url))
+            connection = SourceConnection(url)
             try:
                 facts = ask_facts(connection)
                 if self._store.source is not None:

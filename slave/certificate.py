@@ -9,7 +9,8 @@ from pathlib import Path
 
 import structlog
 
-from dumpfilter.security.tls import CA_OPTION, ServerTls, TlsFileError, TlsFiles, load_tls, make_key_pair
+from dumpfilter.security.client_tls import CA_OPTION, TlsFileError
+from dumpfilter.security.tls import ServerTls, TlsFiles, load_tls, make_key_pair
 from dumpfilter.slave.state import durable
 
 CERTIFICATE = "tls-cert.pem"

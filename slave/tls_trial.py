@@ -25,7 +25,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
 from dumpfilter.errors import TlsError
-from dumpfilter.security.tls import GRPC_KEYS, ssl_reason, suits_grpc
+from dumpfilter.security.client_tls import ssl_reason
+from dumpfilter.security.tls import GRPC_KEYS, suits_grpc
 from dumpfilter.slave.source_tls import SourceTls, Verification
 
 _PLAIN_TRIAL_SECONDS = 2.0

@@ -69,7 +69,7 @@ def sql_command(
     from dumpfilter.console.client import ConsoleLogin, StatementFailed, run_statements
     from dumpfilter.console.rendering import render, render_within
     from dumpfilter.console.script import script_statements
-    from dumpfilter.security.tls import client_context
+    from dumpfilter.security.client_tls import client_context
 
     addresses = {"--slave": slave, "--console": console}
     given = [(option, address) for option, address in addresses.items() if address]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 
 from dumpfilter.errors import OptionError
-from dumpfilter.options.my_cnf import FileOption, read_options_file
+from dumpfilter.options.my_cnf import read_options_file
 from dumpfilter.options.small_file import read_small_file
-from dumpfilter.receiver.tls import TlsMode, TlsOptions
 from dumpfilter.receiver.url import SourceUrl
+from dumpfilter.security.client_tls import ClientTls, TlsMode
+from dumpfilter.security.guarded_client import Login
 
 PASSWORD_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"
 SECTIONS = ("client", "dumpfilter-source")
@@ -23,59 +23,56 @@ _ON = ("", "1", "on", "true")
 """The values with which an option file turns an option on. The name alone does so, too."""
 
 
-@dataclass(frozen=True)
-class Credentials:
-    """The user, password and TLS options for a login at a source."""
-
-    user: str
-    password: str = field(repr=False)
-    tls: TlsOptions = field(default_factory=TlsOptions)
-
-
-def find_credentials(url: SourceUrl, environment: Mapping[str, str] | None = None) -> Credentials:
-    """Return the credentials for a source. What the address says wins over the option file.
+def find_credentials(url: SourceUrl, environment: Mapping[str, str] | None = None) -> Login:
+    """Return the login for a source. What the address says wins over the option file.
 
     The option file is ``~/.my.cnf`` if the address names none. Raises OptionError for a file that cannot be read.
     """
     environment = os.environ if environment is None else environment
-    places = url.credentials
     options: dict[str, str] = {}
-    defaults = places.defaults_file or Path(_DEFAULT_FILE).expanduser()
-    if places.defaults_file is not None or defaults.is_file():
-        options |= _options(read_options_file(defaults), SECTIONS)
-    if places.password_file is not None:
-        password = _first_line(places.password_file)
-    elif PASSWORD_VARIABLE in environment:
-        password = environment[PASSWORD_VARIABLE]
+    defaults = url.defaults_file or Path(_DEFAULT_FILE).expanduser()
+    if url.defaults_file is not None or defaults.is_file():
+        found = [option for option in read_options_file(defaults) if option.section in SECTIONS]
+        found.sort(key=lambda option: SECTIONS.index(option.section))
+        options = {option.name.replace("_", "-"): option.value or "" for option in found}
+    if url.password_file is not None:
+        password = _first_line(url.password_file)
     else:
-        password = options.get("password", "")
-    user = url.user or options.get("user", "") or getpass.getuser()
-    return Credentials(user, password, url.tls.or_else(_tls(options)))
-
-
-def _options(found: Iterable[FileOption], sections: tuple[str, ...]) -> dict[str, str]:
-    """Return the values of options in the named sections; a later section and a later option wins."""
-    ordered = sorted(
-        (option for option in found if option.section in sections),
-        key=lambda option: sections.index(option.section),
-    )
-    return {option.name.replace("_", "-"): option.value or "" for option in ordered}
-
-
-def _tls(options: Mapping[str, str]) -> TlsOptions:
-    mode = options.get("ssl-mode", "").lower().replace("_", "-")
+        password = environment.get(PASSWORD_VARIABLE, options.get("password", ""))
 
     def path(name: str) -> Path | None:
         return Path(options[name]).expanduser() if options.get(name) else None
 
-    return TlsOptions(
-        TlsMode(mode) if mode in set(TlsMode) else None,
-        path("ssl-ca"),
-        path("ssl-cert"),
-        path("ssl-key"),
-        path("server-public-key-path"),
-        options.get("get-server-public-key", "0").lower() in _ON,
+    ca = url.ca or path("ssl-ca")
+    return Login(
+        host=url.host,
+        port=url.port,
+        socket=url.socket,
+        user=url.user or options.get("user", "") or getpass.getuser(),
+        password=password,
+        tls=ClientTls(
+            url.tls or _mode(options.get("ssl-mode", ""), is_local=url.is_local, has_ca=ca is not None),
+            ca,
+            url.cert or path("ssl-cert"),
+            url.key or path("ssl-key"),
+        ),
+        public_key=_public_key(url, url.public_key or path("server-public-key-path")),
+        asks_for_key=url.asks_for_key or options.get("get-server-public-key", "0").lower() in _ON,
     )
+
+
+def _mode(text: str, *, is_local: bool, has_ca: bool) -> TlsMode:
+    """Return the mode of an option file, or the default.
+
+    The default verifies the identity with a CA, and otherwise requires TLS from other machines and prefers it on this
+    machine.
+    """
+    try:
+        return TlsMode(text)
+    except ValueError:
+        if has_ca:
+            return TlsMode.VERIFY_IDENTITY
+        return TlsMode.PREFERRED if is_local else TlsMode.REQUIRED
 
 
 def _first_line(path: Path) -> str:
@@ -85,3 +82,26 @@ def _first_line(path: Path) -> str:
         reason = getattr(error, "strerror", None) or str(error)
         raise OptionError(f"{path}: the password cannot be read: {reason}") from None
     return lines[0] if lines else ""
+
+
+def _public_key(url: SourceUrl, path: Path | None) -> bytes:
+    """Return the server's public key, empty without a file. Raises OptionError for a file that has none."""
+    if path is None:
+        return b""
+    # The imports take longer than a command that reads files has.
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    try:
+        pem = read_small_file(path)
+        if not isinstance(load_pem_public_key(pem), RSAPublicKey):
+            raise ValueError("the key is no RSA key")
+    except OSError as error:
+        raise OptionError(f"{url}: source-public-key={path}: cannot be read: {error.strerror}") from None
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise OptionError(
+            f"{url}: source-public-key={path}: holds no RSA public key in PEM ({error}); copy public_key.pem from the "
+            "server's data directory"
+        ) from None
+    return pem

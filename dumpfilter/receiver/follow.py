@@ -17,7 +17,6 @@ from dumpfilter.receiver.login import SourceConnection
 from dumpfilter.receiver.reception import Progress, Reception
 from dumpfilter.receiver.store import BinlogDirectory, is_binlog_name
 from dumpfilter.receiver.stream import SourceFacts, ask_facts
-from dumpfilter.receiver.tls import impostor_gets
 from dumpfilter.receiver.url import SourceUrl
 
 log = structlog.get_logger("dumpfilter.receiver")
@@ -134,8 +133,7 @@ class Follower:
         if self.url.socket or self._has_warned:
             return
         self._has_warned = True
-        tls = find_credentials(self.url).tls
-        gets = impostor_gets(tls, tls.resolved(is_local=self.url.is_local))
+        gets = find_credentials(self.url).impostor_gets()
         if gets:
             log.warning(
                 "source not verified",
@@ -159,8 +157,7 @@ class Follower:
 
     def _receive(self) -> None:
         """Receive over one connection."""
-        # The files are read at each connection, so that a changed password is used without a restart.
-        connection = SourceConnection(self.url, find_credentials(self.url))
+        connection = SourceConnection(self.url)
         self._connection = connection
         try:
             if self._stopped.is_set():

@@ -11,19 +11,25 @@ from typing import Any
 import pymysql
 from pymysql.constants import COMMAND
 
-from dumpfilter.errors import ConnectionLost, DumpfilterError, SourceRefused, SourceStreamDamaged, TlsError
+from dumpfilter.errors import (
+    ConnectionLost,
+    DumpfilterError,
+    OptionError,
+    SourceRefused,
+    SourceStreamDamaged,
+    TlsError,
+)
 from dumpfilter.packets.other_protocols import speaks_no_mysql
 from dumpfilter.printable import printable
-from dumpfilter.receiver.credentials import Credentials
-from dumpfilter.receiver.tls import TlsMode, context_of
+from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.url import SourceUrl
+from dumpfilter.security.client_tls import ssl_reason
 from dumpfilter.security.guarded_client import (
     ClearPasswordRefused,
     GuardedConnection,
     PasswordKept,
     TooManyBytes,
 )
-from dumpfilter.security.tls import ssl_reason
 
 CONNECT_SECONDS = 10.0
 """The longest wait for a connection, and for each answer before the dump, seconds."""
@@ -69,33 +75,16 @@ class SourceConnection:
     Raises ConnectionLost, TlsError, SourceRefused or SourceStreamDamaged. Each names the address.
     """
 
-    def __init__(self, url: SourceUrl, credentials: Credentials) -> None:
+    def __init__(self, url: SourceUrl) -> None:
         self.url = url
-        self._user = credentials.user
-        mode = credentials.tls.resolved(is_local=url.is_local)
-        context = context_of(credentials.tls, mode, str(url))
-        arguments: dict[str, Any] = {
-            "user": credentials.user,
-            "password": credentials.password,
-            "host": url.host,
-            "port": url.port,
-            "unix_socket": url.socket or None,
-            "charset": "utf8mb4",
-            "autocommit": None,
-            "connect_timeout": CONNECT_SECONDS,
-            "read_timeout": CONNECT_SECONDS,
-            "write_timeout": CONNECT_SECONDS,
-            "defer_connect": True,
-            "most_bytes": _MOST_ANSWERED,
-            "trusted_key": credentials.tls.read_public_key(str(url)),
-            "asks_for_key": credentials.tls.asks_for_key,
-        }
-        if mode in (TlsMode.DISABLED, TlsMode.PREFERRED) or url.socket:
-            arguments["ssl_disabled"] = mode is TlsMode.DISABLED or bool(url.socket)
-        else:
-            arguments["ssl"] = context
+        # The files are read at each connection, so that a changed password is used without a restart.
+        login = find_credentials(url)
+        self._user = login.user
         self._is_logged_in = False
-        self._client = GuardedConnection(**arguments)
+        try:
+            self._client = GuardedConnection(login, most_bytes=_MOST_ANSWERED, seconds=CONNECT_SECONDS)
+        except OptionError as error:
+            raise OptionError(f"{url}: {error}") from None
         try:
             self._client.connect()
         except Exception as error:

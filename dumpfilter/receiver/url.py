@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dumpfilter.errors import OptionError
-from dumpfilter.receiver.tls import TlsMode, TlsOptions
+from dumpfilter.security.client_tls import TlsMode
 
 SCHEMES = ("mysql", "mariadb")
 """The schemes of addresses. They mean the same, because the server itself says of which family it is."""
@@ -17,13 +19,7 @@ DEFAULT_PORT = 3306
 DEFAULT_HEARTBEAT = 10.0
 _MOST_SERVER_ID = 0xFFFFFFFF
 
-
-@dataclass(frozen=True)
-class CredentialFiles:
-    """The places that an address names for user and password."""
-
-    password_file: Path | None = None
-    defaults_file: Path | None = None
+_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True)
@@ -36,8 +32,16 @@ class SourceUrl:
     """The user; empty if an option file is to name the user."""
     socket: str = ""
     """The path of a Unix socket; empty for a TCP connection."""
-    tls: TlsOptions = field(default_factory=TlsOptions)
-    credentials: CredentialFiles = field(default_factory=CredentialFiles)
+    tls: TlsMode | None = None
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    public_key: Path | None = None
+    """The file with the server's public key, for a password without TLS."""
+    asks_for_key: bool = False
+    """Whether the password may go to whoever sends a public key, on a connection without TLS."""
+    password_file: Path | None = None
+    defaults_file: Path | None = None
     server_id: int = 0
     """The server id to register with; 0 for a random high one."""
     heartbeat: float = DEFAULT_HEARTBEAT
@@ -107,8 +111,8 @@ def parse_source_url(text: str) -> SourceUrl:
 
 
 def _with_options(shown: str, host: str, port: int, user: str, query: str) -> SourceUrl:
-    values: dict[str, str] = {}
-    for name, value in parse_qsl(query, keep_blank_values=True):
+    values: dict[str, Any] = {}
+    for name, text in parse_qsl(query, keep_blank_values=True):
         name = name.replace("_", "-")
         if name == "password":
             raise OptionError(
@@ -117,87 +121,73 @@ def _with_options(shown: str, host: str, port: int, user: str, query: str) -> So
             )
         if name not in _OPTIONS:
             raise OptionError(f"{shown}: unknown option {name!r}; there are {', '.join(sorted(_OPTIONS))}")
-        if name in values:
+        field, read = _OPTIONS[name]
+        if field in values:
             raise OptionError(f"{shown}: the option {name} is given twice")
-        if not value:
+        if not text:
             raise OptionError(f"{shown}: the option {name} needs a value")
-        values[name] = value
-    socket = values.get("socket", "")
-    if not host and not socket:
+        try:
+            values[field] = read(text)
+        except OptionError as error:
+            raise OptionError(f"{shown}: {name}={text}: {error}") from None
+    if not host and "socket" not in values:
         raise OptionError(f"{shown}: the host is missing, as in mysql://repl@db1:3306/")
-    return SourceUrl(
-        host=host or "localhost",
-        port=port,
-        user=user,
-        socket=socket,
-        tls=_tls(shown, values),
-        credentials=CredentialFiles(
-            _path(values.get("password-file")),
-            _path(values.get("defaults-file")),
-        ),
-        server_id=int(_number(shown, "server-id", values, 0, _MOST_SERVER_ID)),
-        heartbeat=_number(shown, "heartbeat", values, 0.05, 3600, DEFAULT_HEARTBEAT),
-        first=values.get("from", ""),
-        last=values.get("to", ""),
-    )
+    url = SourceUrl(host or "localhost", port, user, **values)
+    if bool(url.cert) != bool(url.key):
+        raise OptionError(f"{shown}: cert and key need each other: give both, or none")
+    if url.tls is TlsMode.DISABLED and (url.ca or url.cert):
+        raise OptionError(f"{shown}: tls=disabled contradicts ca, cert and key: leave out one or the others")
+    if url.ca and url.tls in (TlsMode.PREFERRED, TlsMode.REQUIRED):
+        raise OptionError(
+            f"{shown}: tls={url.tls} does not verify the certificate, so ca has no use; say tls=verify-ca or "
+            "tls=verify-identity"
+        )
+    return url
 
 
-_OPTIONS = frozenset(
-    (
-        "tls",
-        "ca",
-        "cert",
-        "key",
-        "source-public-key",
-        "get-source-public-key",
-        "password-file",
-        "defaults-file",
-        "socket",
-        "server-id",
-        "heartbeat",
-        "from",
-        "to",
-    )
-)
+def _path(text: str) -> Path:
+    return Path(text).expanduser()
 
 
-def _path(text: str | None) -> Path | None:
-    return None if text is None else Path(text).expanduser()
-
-
-def _tls(shown: str, values: dict[str, str]) -> TlsOptions:
-    mode = values.get("tls", "").lower().replace("_", "-")
-    if mode and mode not in set(TlsMode):
-        raise OptionError(f"{shown}: tls={mode}: there are {', '.join(TlsMode)}")
-    options = TlsOptions(
-        TlsMode(mode) if mode else None,
-        _path(values.get("ca")),
-        _path(values.get("cert")),
-        _path(values.get("key")),
-        _path(values.get("source-public-key")),
-        _switch(shown, "get-source-public-key", values),
-    )
-    options.check(shown)
-    return options
-
-
-def _switch(shown: str, name: str, values: dict[str, str]) -> bool:
-    text = values.get(name, "no").lower()
-    if text not in ("yes", "no"):
-        raise OptionError(f"{shown}: {name}={text}: yes or no is meant")
-    return text == "yes"
-
-
-def _number(
-    shown: str, name: str, values: dict[str, str], least: float, most: float, default: float = 0
-) -> float:
-    text = values.get(name)
-    if text is None:
-        return default
+def _mode(text: str) -> TlsMode:
     try:
-        found = float(text) if isinstance(default, float) else int(text)
+        return TlsMode(text)
     except ValueError:
-        found = -1
-    if not least <= found <= most:
-        raise OptionError(f"{shown}: {name}={text}: a number from {least:g} to {most:g} is meant")
-    return found
+        raise OptionError(f"there are {', '.join(TlsMode)}") from None
+
+
+def _switch(text: str) -> bool:
+    if text.lower() not in ("yes", "no"):
+        raise OptionError("yes or no is meant")
+    return text.lower() == "yes"
+
+
+def _number(kind: type[_Number], least: float, most: float) -> Callable[[str], _Number]:
+    def read(text: str) -> _Number:
+        try:
+            found = kind(text)
+        except ValueError:
+            found = kind(-1)
+        if not least <= found <= most:
+            raise OptionError(f"a number from {least:g} to {most:g} is meant")
+        return found
+
+    return read
+
+
+_OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
+    "tls": ("tls", _mode),
+    "ca": ("ca", _path),
+    "cert": ("cert", _path),
+    "key": ("key", _path),
+    "source-public-key": ("public_key", _path),
+    "get-source-public-key": ("asks_for_key", _switch),
+    "password-file": ("password_file", _path),
+    "defaults-file": ("defaults_file", _path),
+    "socket": ("socket", str),
+    "server-id": ("server_id", _number(int, 0, _MOST_SERVER_ID)),
+    "heartbeat": ("heartbeat", _number(float, 0.05, 3600)),
+    "from": ("first", str),
+    "to": ("last", str),
+}
+"""The field of :class:`SourceUrl` and the parser of each query option. A parser raises OptionError with the reason."""

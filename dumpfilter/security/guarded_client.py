@@ -7,13 +7,41 @@ at the address would get the password. The client uses a server's key only if it
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
 
+from dumpfilter.security.client_tls import ClientTls, TlsMode
+
 REQUIRES_SECURE_CONNECTION = 2061
 """The number of MySQL's client for a login that needs TLS or a key (``CR_AUTH_PLUGIN_ERR``)."""
+
+
+@dataclass(frozen=True)
+class Login:
+    """The address of a server, the user and the password, and the protection of the password on its way."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    tls: ClientTls = field(default_factory=ClientTls)
+    socket: str = ""
+    """The path of a Unix socket; empty for a TCP connection."""
+    public_key: bytes = b""
+    """The server's public key as PEM, for a password without TLS. Empty for none."""
+    asks_for_key: bool = False
+    """Whether the password may go to whoever sends a public key, on a connection without TLS."""
+
+    def impostor_gets(self) -> str:
+        """Return what an impostor in the server's place would get, or an empty text if a certificate is verified."""
+        if self.tls.mode.verifies:
+            return ""
+        if self.tls.mode is TlsMode.DISABLED and not self.asks_for_key:
+            return "a proof of the password, from which weak passwords can be guessed"
+        return "the password"
 
 
 class PasswordKept(pymysql.err.OperationalError):  # type: ignore[misc]  # PyMySQL has no types
@@ -47,19 +75,40 @@ class _NoClearPassword:
 class GuardedConnection(Connection):  # type: ignore[misc]
     """PyMySQL's connection with a bound on the bytes that are read, and with the rule for public keys.
 
-    ``most_bytes`` is the limit of the bytes that the server may send. ``trusted_key`` is the server's public key as
-    PEM, empty for none. With ``asks_for_key`` the client uses the key that the server sends.
+    The constructor does not connect. Raises OptionError for a file that the login names and that cannot be used.
+
+    Parameters:
+        login: the server's address, the user and the password.
+        most_bytes: the limit of the bytes that the server may send.
+        seconds: the timeout of the connection, and of each answer.
     """
 
-    def __init__(
-        self, *, most_bytes: int, trusted_key: bytes = b"", asks_for_key: bool = False, **options: Any
-    ) -> None:
+    def __init__(self, login: Login, *, most_bytes: int, seconds: float) -> None:
         self._limit = self._left = most_bytes
-        self._trusted_key = trusted_key
-        self._asks_for_key = asks_for_key
+        self._trusted_key = login.public_key
+        self._asks_for_key = login.asks_for_key
         self._sent_key: bytes | None = None
         refused = dict.fromkeys(("mysql_clear_password", "mysql_old_password", "dialog"), _NoClearPassword)
-        super().__init__(auth_plugin_map=refused, local_infile=False, program_name="dumpfilter", **options)
+        context = login.tls.context()
+        is_optional = login.tls.mode is TlsMode.PREFERRED or bool(login.socket)
+        super().__init__(
+            host=login.host,
+            port=login.port,
+            unix_socket=login.socket or None,
+            user=login.user,
+            password=login.password,
+            ssl=None if is_optional else context,
+            ssl_disabled=context is None or bool(login.socket),
+            charset="utf8mb4",
+            autocommit=None,
+            connect_timeout=seconds,
+            read_timeout=seconds,
+            write_timeout=seconds,
+            defer_connect=True,
+            auth_plugin_map=refused,
+            local_infile=False,
+            program_name="dumpfilter",
+        )
 
     @property
     def server_public_key(self) -> bytes | None:

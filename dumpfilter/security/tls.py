@@ -20,10 +20,17 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, PublicKeyAlgorithmOID
 
 from dumpfilter.errors import OptionError
+from dumpfilter.security.client_tls import (
+    CA_OPTION,
+    NO_CERTIFICATE,
+    TlsFileError,
+    read_tls_file,
+    ssl_reason,
+    trust,
+)
 
 CERTIFICATE_OPTION = "--tls-cert"
 KEY_OPTION = "--tls-key"
-CA_OPTION = "--tls-ca"
 
 GRPC_KEYS = "give an RSA key, or an EC key on the curve P-256 or P-384"
 """The cure for a key that gRPC cannot use."""
@@ -34,16 +41,6 @@ _CLOCK_SKEW = datetime.timedelta(days=1)
 
 Clients whose clocks are slow accept the certificate, too.
 """
-
-
-class TlsFileError(OptionError):
-    """An error about a certificate or key file that a server cannot use. The text names the option and the file."""
-
-    def __init__(self, option: str, path: Path, what: str, cure: str = "") -> None:
-        self.option = option
-        self.path = path
-        self.what = what
-        super().__init__(f"{option}={path}: {what}" + (f": {cure}" if cure else ""))
 
 
 @dataclass(frozen=True)
@@ -107,10 +104,10 @@ def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
     if files.certificate is None or files.key is None:
         given, missing = (KEY_OPTION, CERTIFICATE_OPTION) if files.key else (CERTIFICATE_OPTION, KEY_OPTION)
         raise OptionError(f"{given} needs {missing}: give both, or none and a certificate is made")
-    certificates = _read(CERTIFICATE_OPTION, files.certificate)
+    certificates = read_tls_file(CERTIFICATE_OPTION, files.certificate)
     leaf = _certificates(CERTIFICATE_OPTION, files.certificate, certificates)[0]
     _check_period(files.certificate, leaf)
-    key = _read(KEY_OPTION, files.key)
+    key = read_tls_file(KEY_OPTION, files.key)
     if _public(_private_key(files.key, key)) != _public(leaf):
         raise TlsFileError(
             KEY_OPTION, files.key, f"is not the key of {files.certificate}, whose first certificate counts"
@@ -131,7 +128,7 @@ def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
         ) from None
     ca = None
     if files.ca is not None:
-        ca = _trust(context, files.ca)
+        ca = trust(context, files.ca, CA_OPTION)
         # Like MySQL and MariaDB, the server accepts clients without a certificate.
         context.verify_mode = ssl.CERT_OPTIONAL
     return ServerTls(
@@ -167,16 +164,6 @@ def temporary_tls(host: str, ca: Path | None = None) -> ServerTls:
         files.certificate.write_bytes(made.certificate)
         files.key.write_bytes(made.key)
         return load_tls(files)
-
-
-def client_context(ca: Path) -> ssl.SSLContext:
-    """Return the TLS context of a client that accepts servers' certificates signed by the CA in the file ``ca``.
-
-    The file may also be the server's own certificate. The certificate must name the server's host. Raises OptionError.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    _trust(context, ca)
-    return context
 
 
 def make_key_pair(host: str) -> KeyPair:
@@ -222,36 +209,14 @@ def _names(host: str) -> Iterator[x509.GeneralName]:
                 yield x509.IPAddress(address)
 
 
-def _read(option: str, path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise TlsFileError(option, path, f"cannot be read: {error.strerror or error}") from None
-
-
-_NO_CERTIFICATE = "holds no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----"
-
-
 def _certificates(option: str, path: Path, data: bytes) -> list[x509.Certificate]:
     try:
         found = x509.load_pem_x509_certificates(data)
         # The key of a certificate is parsed here, so that an unknown kind of key is an error about this file.
         found[0].public_key()
     except (ValueError, UnsupportedAlgorithm):
-        raise TlsFileError(option, path, _NO_CERTIFICATE) from None
+        raise TlsFileError(option, path, NO_CERTIFICATE) from None
     return found
-
-
-def _trust(context: ssl.SSLContext, ca: Path) -> bytes:
-    # Only OpenSSL parses the CA file, because bundles of CAs hold certificates that stricter parsers warn about.
-    data = _read(CA_OPTION, ca)
-    if b"-----BEGIN CERTIFICATE-----" not in data:
-        raise TlsFileError(CA_OPTION, ca, _NO_CERTIFICATE)
-    try:
-        context.load_verify_locations(cadata=data.decode("ascii", "replace"))
-    except ssl.SSLError as error:
-        raise TlsFileError(CA_OPTION, ca, f"OpenSSL: {ssl_reason(error)}") from None
-    return data
 
 
 def _check_period(path: Path, certificate: x509.Certificate) -> None:
@@ -292,8 +257,3 @@ def _public(of: PrivateKeyTypes | x509.Certificate) -> bytes:
     return of.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-
-
-def ssl_reason(error: ssl.SSLError) -> str:
-    """Return the reason of an OpenSSL error in small letters, such as ``wrong version number``."""
-    return (error.reason or str(error)).replace("_", " ").lower()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import ssl
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,11 +15,12 @@ from pymysql.cursors import Cursor, DictCursor
 from dumpfilter.binlog.format import Family, NameRules, name_collation_of
 from dumpfilter.errors import DumpfilterError, OptionError
 from dumpfilter.filter import Filter, RuleKind
-from dumpfilter.master.replica_entry import ConnectBack, ConnectTls, ReplicaPeer
+from dumpfilter.master.replica_entry import ConnectBack, ReplicaPeer
 from dumpfilter.master.replicas.shown_rules import read_rules
 from dumpfilter.options.small_file import read_small_file
 from dumpfilter.printable import printable
-from dumpfilter.security.guarded_client import GuardedConnection, PasswordKept
+from dumpfilter.security.client_tls import ClientTls, TlsFileError, TlsMode
+from dumpfilter.security.guarded_client import GuardedConnection, Login, PasswordKept
 
 MOST_BYTES = 4 << 20
 """The most bytes that the master reads from a replica on one connection. A filter of 10,000 rules takes less."""
@@ -68,7 +68,7 @@ def read_own_filter(connect: ConnectBack, peer: ReplicaPeer) -> OwnFilter:
     try:
         with _connection(connect, host, port) as connection, connection.cursor(DictCursor) as cursor:
             return _read(cursor, connect, peer, where)
-    except (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError) as error:
+    except (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError, TlsFileError) as error:
         raise FilterUnreadable(
             f"cannot read the filter of {where}: {_reason(error)}: {_cure(error, connect)}",
             momentary=not _is_denied(error) and not isinstance(error, PasswordKept),
@@ -85,21 +85,13 @@ _MALFORMED = (ValueError, LookupError, AssertionError, TypeError, AttributeError
 """The errors that PyMySQL raises when a server's packets are malformed."""
 
 
-def _connection(connect: ConnectBack, host: str, port: int) -> pymysql.connections.Connection:
-    return GuardedConnection(
-        most_bytes=MOST_BYTES,
-        host=host,
-        port=port,
-        user=connect.user,
-        password=_password(connect),
-        ssl=_context(connect),
-        ssl_disabled=connect.tls is ConnectTls.DISABLED,
-        connect_timeout=connect.timeout,
-        read_timeout=connect.timeout,
-        write_timeout=connect.timeout,
-        charset="utf8mb4",
-        read_default_file=None,
+def _connection(connect: ConnectBack, host: str, port: int) -> GuardedConnection:
+    login = Login(
+        host, port, connect.user, _password(connect), ClientTls(TlsMode(connect.tls), connect.tls_ca)
     )
+    connection = GuardedConnection(login, most_bytes=MOST_BYTES, seconds=connect.timeout)
+    connection.connect()
+    return connection
 
 
 def _password(connect: ConnectBack) -> str:
@@ -107,18 +99,6 @@ def _password(connect: ConnectBack) -> str:
     if connect.password_file is not None:
         return read_small_file(connect.password_file).decode().rstrip("\r\n")
     return os.environ[connect.password_env or ""]
-
-
-def _context(connect: ConnectBack) -> ssl.SSLContext | None:
-    if connect.tls is ConnectTls.DISABLED:
-        return None
-    context = ssl.create_default_context(cafile=connect.tls_ca)
-    # The certificates that MySQL makes for itself lack extensions that Python's strict check wants.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    context.check_hostname = connect.tls is ConnectTls.VERIFY_IDENTITY
-    if connect.tls is ConnectTls.REQUIRED:
-        context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def _read(cursor: Cursor, connect: ConnectBack, peer: ReplicaPeer, where: str) -> OwnFilter:

@@ -18,8 +18,8 @@ import grpc
 import pymysql
 import pytest
 
+from dumpfilter.security.client_tls import client_context
 from dumpfilter.security.passwords import Sha2Crypt, native_hash
-from dumpfilter.security.tls import client_context
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from tests.certificates import Authority

@@ -8,8 +8,8 @@ import pytest
 
 from dumpfilter.errors import OptionError
 from dumpfilter.receiver.credentials import find_credentials
-from dumpfilter.receiver.tls import TlsMode
 from dumpfilter.receiver.url import parse_source_url
+from dumpfilter.security.client_tls import TlsMode
 
 
 @pytest.fixture(autouse=True)
@@ -53,3 +53,17 @@ def test_the_section_of_dumpfilter_wins(home: Path) -> None:
 def test_a_missing_file_is_an_error(options: str, why: str) -> None:
     with pytest.raises(OptionError, match=why):
         find_credentials(parse_source_url(f"mysql://u@h/?{options}"))
+
+
+@pytest.mark.parametrize(
+    ("url", "mode"),
+    [
+        ("mysql://127.0.0.1/", TlsMode.PREFERRED),
+        ("mysql://h/", TlsMode.REQUIRED),
+        ("mysql://127.0.0.1/?ca=/ca.pem", TlsMode.VERIFY_IDENTITY),
+        ("mysql://h/?ca=/ca.pem&tls=verify-ca", TlsMode.VERIFY_CA),
+        ("mysql://h/?tls=DISABLED", TlsMode.DISABLED),
+    ],
+)
+def test_the_tls_mode_that_holds(url: str, mode: TlsMode) -> None:
+    assert find_credentials(parse_source_url(url)).tls.mode is mode

@@ -155,12 +155,13 @@ def test_a_key_file_that_cannot_be_used_is_named(
 
 def test_an_option_file_gives_the_key_as_for_mysqls_programs(tmp_path: Path) -> None:
     file = tmp_path / "my.cnf"
-    file.write_text("[client]\nget-server-public-key\nserver-public-key-path=/k.pem\n")
-    tls = find_credentials(parse_source_url(f"mysql://u@h/?defaults-file={file}")).tls
-    assert (tls.asks_for_key, tls.public_key) == (True, Path("/k.pem"))
+    (tmp_path / "k.pem").write_bytes(RsaExchange().public_key())
+    file.write_text(f"[client]\nget-server-public-key\nserver-public-key-path={tmp_path / 'k.pem'}\n")
+    tls = find_credentials(parse_source_url(f"mysql://u@h/?defaults-file={file}"))
+    assert (tls.asks_for_key, tls.public_key) == (True, (tmp_path / "k.pem").read_bytes())
     file.write_text("[client]\n")
-    tls = find_credentials(parse_source_url(f"mysql://u@h/?defaults-file={file}")).tls
-    assert (tls.asks_for_key, tls.public_key) == (False, None)
+    tls = find_credentials(parse_source_url(f"mysql://u@h/?defaults-file={file}"))
+    assert (tls.asks_for_key, tls.public_key) == (False, b"")
     with pytest.raises(OptionError, match="get-source-public-key=maybe: yes or no"):
         parse_source_url("mysql://u@h/?get-source-public-key=maybe")
 

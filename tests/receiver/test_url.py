@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.errors import OptionError
-from dumpfilter.receiver.tls import TlsMode
 from dumpfilter.receiver.url import is_source_url, parse_source_url
+from dumpfilter.security.client_tls import TlsMode
 
 
 def test_an_address_says_what_it_says() -> None:
@@ -17,7 +17,7 @@ def test_an_address_says_what_it_says() -> None:
     )
     assert (url.user, url.host, url.port, url.server_id) == ("re@pl", "db1", 3307, 77)
     assert (url.heartbeat, url.first, url.last) == (2.5, "b.000002", "b.000003")
-    assert (url.tls.mode, url.tls.ca) == (TlsMode.VERIFY_CA, Path("/c.pem"))
+    assert (url.tls, url.ca) == (TlsMode.VERIFY_CA, Path("/c.pem"))
 
 
 @pytest.mark.parametrize(

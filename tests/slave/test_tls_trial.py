@@ -18,8 +18,9 @@ from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.security.client_tls import TlsFileError
 from dumpfilter.security.reloading import ReloadingTls
-from dumpfilter.security.tls import TlsFileError, TlsFiles
+from dumpfilter.security.tls import TlsFiles
 from dumpfilter.slave.source_tls import SourceTls
 from dumpfilter.slave.threads.connection import open_channel
 from dumpfilter.slave.threads.master_options import MasterOptions

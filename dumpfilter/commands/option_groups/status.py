@@ -100,7 +100,7 @@ class AskedOptions(OptionGroup):
     def console_login(self) -> ConsoleLogin | None:
         """Return the login at the console of the master or slave, or None if none is asked. Raises OptionError."""
         from dumpfilter.console.client import ConsoleLogin
-        from dumpfilter.security.tls import client_context
+        from dumpfilter.security.client_tls import client_context
 
         option, address = ("--slave", self.slave) if self.slave else ("--console", self.console)
         if not address:
