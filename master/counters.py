@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
+from pydantic import NonNegativeInt
+
 from dumpfilter.dump import Counts
 
 MOST_REMEMBERED = 10_000
@@ -34,15 +36,15 @@ class SlaveCounts:
     """The counts of one slave, with what tells people which slave it is. Times are Unix times, seconds."""
 
     key: SlaveKey
-    server_id: int = 0
+    server_id: NonNegativeInt = 0
     host: str = ""
-    dumps: int = 0
+    dumps: NonNegativeInt = 0
     """The number of dumps that the slave has begun."""
     first_seen_at: float = field(default_factory=time.time)
     last_seen_at: float = field(default_factory=time.time)
     counts: Counts = field(default_factory=Counts)
     file: str = ""
-    position: int = 0
+    position: NonNegativeInt = 0
     """The binlog file and position that the slave's dumps have reached."""
     peer: str = ""
     """The address from which the slave registered last, as gRPC spells it."""

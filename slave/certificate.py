@@ -9,9 +9,9 @@ from pathlib import Path
 
 import structlog
 
+from dumpfilter.files import replace
 from dumpfilter.security.client_tls import CA_OPTION, TlsFileError
 from dumpfilter.security.tls import ServerTls, TlsFiles, load_tls, make_key_pair
-from dumpfilter.slave.state import durable
 
 CERTIFICATE = "tls-cert.pem"
 KEY = "tls-key.pem"
@@ -36,6 +36,6 @@ def kept_tls(directory: Path, host: str, ca: Path | None) -> ServerTls:
         if (directory / CERTIFICATE).exists():
             log.warning("the slave makes a new certificate", file=str(unusable.path), reason=unusable.what)
     made = make_key_pair(host)
-    durable.replace(directory / KEY, made.key, synced=True, mode=0o600)
-    durable.replace(directory / CERTIFICATE, made.certificate, synced=True, mode=0o644)
+    replace(directory / KEY, made.key, mode=0o600)
+    replace(directory / CERTIFICATE, made.certificate, mode=0o644)
     return load_tls(files)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
+from dumpfilter import files
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError, RelayLogDamaged, StateCorrupt
 from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, Rule, make_filter
@@ -26,14 +27,12 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import FilterOn
 from dumpfilter.filter.trusted import TrustedRows
 from dumpfilter.slave.measurements import ChannelMeasurements
-from dumpfilter.slave.state import durable, imposed_info
+from dumpfilter.slave.state import imposed_info, lock_directory
 from dumpfilter.slave.state.counters_info import ChannelCounters
-from dumpfilter.slave.state.durable import DirectoryLock
+from dumpfilter.slave.state.identity import registration_secret, server_uuid
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, file_number, place_order, read_head
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
-from dumpfilter.slave.state.secret import registration_secret
-from dumpfilter.slave.state.server_uuid import server_uuid
 from dumpfilter.slave.threads.io_thread import IoThread
 from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.progress import Progress
@@ -136,7 +135,7 @@ class Channel:
         self._on_relay_end = on_relay_end
         self._imposed: tuple[pb.ImposedFilter, ...] = ()
         self._master_server_id = 0
-        self._lock = DirectoryLock(options.relay_dir) if lock else None
+        self._lock = lock_directory(options.relay_dir) if lock else None
         # A statement such as START REPLICA holds this lock, so that two statements never change the channel at once.
         self._busy = threading.RLock()
         self._io_worker = Worker(f"{self.name or 'default'}-io", self._io_ended)
@@ -468,7 +467,7 @@ class Channel:
             self._applied_file.save(
                 RelayLogInfo(executed=here.executed, target=self._target.state()), synced=True
             )
-            durable.remove(self._options.relay_dir / imposed_info.NAME)
+            files.remove(self._options.relay_dir / imposed_info.NAME)
             self._imposed = ()
             self._receiver.close()
             self._open()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from time import time as unix_time
 
+from dumpfilter import files
 from dumpfilter.metrics.definition import histogram
 from dumpfilter.metrics.latency import DELAY_BUCKETS, WORK_BUCKETS, Latency
 
@@ -63,3 +64,4 @@ class ChannelMeasurements:
 
 SYNC_TIME = Latency(SYNC)
 """The recorder of synchronizations, which all channels of the process share, as they share the disk."""
+files.SYNC_OBSERVERS.append(SYNC_TIME.observe)

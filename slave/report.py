@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from dumpfilter import files
 from dumpfilter.printable import for_terminal
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.slave import Configured
-from dumpfilter.slave.state import durable
 from dumpfilter.slave.status import imposed_rules
 
 Report = dict[str, Any]
@@ -49,7 +49,7 @@ def write_reports(channels: Sequence[Configured], form: Literal["json", "table"]
         sys.stdout.write(for_terminal(text) if sys.stdout.isatty() else text)
         sys.stdout.flush()
     else:
-        durable.replace(path, text.encode(), synced=False)
+        files.replace(path, text.encode(), synced=False)
 
 
 def _as_json(reports: Mapping[str, Report]) -> str:

@@ -18,16 +18,16 @@ from urllib.parse import quote
 
 import structlog
 
+from dumpfilter import files
 from dumpfilter.errors import OutputError, StateCorrupt
 from dumpfilter.filter.channels import ChannelFilters, UnknownChannel, fold_channel
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import FilterClause, FilterOn
 from dumpfilter.slave.channel import Channel, ChannelOptions, check, check_server_id
-from dumpfilter.slave.state import durable, source_info
-from dumpfilter.slave.state.durable import DirectoryLock
+from dumpfilter.slave.state import lock_directory, source_info
+from dumpfilter.slave.state.identity import server_uuid
 from dumpfilter.slave.state.relay_log import RelayPosition
-from dumpfilter.slave.state.server_uuid import server_uuid
-from dumpfilter.slave.state.source_info import SourceInfo
+from dumpfilter.slave.state.source_info import SourceInfo, source_info_file
 from dumpfilter.slave.targets import DEFAULT_TARGET, make_target
 from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.sql.commands import Threads
@@ -137,7 +137,7 @@ class Slave:
         self.lock = threading.RLock()
         """The lock that protects the list of channels. The console holds the lock while it executes a statement, so
         that two clients cannot change channels at the same time."""
-        self._lock = DirectoryLock(options.relay_dir)
+        self._lock = lock_directory(options.relay_dir)
         self._infos: dict[str, SourceInfo] = {}
         self._configured: dict[str, Configured] = {}
         self._closing = threading.Event()
@@ -146,7 +146,7 @@ class Slave:
         try:
             self.uuid = server_uuid(options.relay_dir)
             for directory in (options.relay_dir, *sorted((options.relay_dir / CHANNELS).glob("*/"))):
-                info = source_info.load(directory)
+                info = source_info_file(directory).load()
                 if info is not None:
                     self._infos[info.channel] = info
         except BaseException:
@@ -228,7 +228,7 @@ class Slave:
                     self.filters.remove_channel(name)
                 raise
             configured = self._configured[name]
-            source_info.save(configured.directory, info)
+            source_info_file(configured.directory).save(info)
             configured.info = info
             configured.channel.reconfigure(self._channel_options(info), afresh=afresh)
 
@@ -268,7 +268,7 @@ class Slave:
                 shutil.rmtree(configured.directory, ignore_errors=True)
             else:
                 for file in (source_info.NAME, "master.info", "relay-log.info", "relay-bin.index"):
-                    durable.remove(configured.directory / file)
+                    files.remove(configured.directory / file)
 
     def wait(self) -> None:
         """Wait until the threads of all channels have ended.
@@ -358,7 +358,7 @@ class Slave:
             on_connect=lambda stub, answer: watching.on_connect(name, stub, answer),
             on_relay_end=lambda position: watching.on_relay_end(name, position),
         )
-        source_info.save(directory, info)
+        source_info_file(directory).save(info)
         self._configured[name] = Configured(info, channel, directory)
 
     def _directory(self, name: str) -> Path:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +15,7 @@ from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, MAGIC, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.errors import BinlogCorrupt, OutputError
+from dumpfilter.files import committed, create, rename, sync, writing
 
 
 def make_event(
@@ -128,7 +127,7 @@ class BinlogSetWriter:
         if fd.ends_in_checksum:
             head[-CHECKSUM_LENGTH:] = zlib.crc32(head[:-CHECKSUM_LENGTH]).to_bytes(CHECKSUM_LENGTH, "little")
         with writing(self._beside):
-            self._file = create_new(self._beside)
+            self._file = open(create(self._beside, 0o666), "wb")  # noqa: SIM115 - closed by end()
             self._file.write(MAGIC + head)
         self._position = 4 + len(head)
 
@@ -171,12 +170,12 @@ class BinlogSetWriter:
         final = self.directory / self.names[-1]
         with writing(final):
             self._file.flush()
-            os.fsync(self._file.fileno())
+            sync(self._beside, self._file.fileno())
             self._file.close()
             self._file = None
             if not self._done:
                 self.index.unlink(missing_ok=True)
-            os.replace(self._beside, final)
+            rename(self._beside, final)
         self._done.append(final)
 
     def close(self) -> None:
@@ -214,56 +213,3 @@ class BinlogSetWriter:
         for path in [*begun, *self._done]:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
-
-
-def create_new(path: Path, mode: int = 0o666) -> BinaryIO:
-    """Create a file for writing, in place of a file that a killed process left under this name.
-
-    A symbolic link under the name is removed, so that nothing is written to the file that the link names.
-    """
-    path.unlink(missing_ok=True)
-    return open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode))
-
-
-@contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Raise an OutputError that names ``path`` when the block of the ``with`` statement raises an OSError."""
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
-
-
-@contextlib.contextmanager
-def committed(
-    path: Path, *, beside: Path | None = None, synced: bool = True, mode: int = 0o666
-) -> Iterator[BinaryIO]:
-    """Yield a file that takes the place of ``path`` at the end of the ``with`` statement, or leave ``path`` as it was.
-
-    Until then the file has the name ``beside``, by default that of ``path`` with ``.new``. Writers of one path at the
-    same time need names of their own. With ``synced`` the file survives a power failure. Raises OutputError.
-    """
-    beside = beside or path.with_name(f"{path.name}.new")
-    with writing(path):
-        try:
-            with create_new(beside, mode) as file:
-                yield file
-                file.flush()
-                if synced:
-                    os.fsync(file.fileno())
-            os.replace(beside, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                beside.unlink()
-            raise
-        if synced:
-            sync_path(path.parent)
-
-
-def sync_path(path: Path) -> None:
-    """Force a file's data, or the renames in a directory, to disk (fsync)."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

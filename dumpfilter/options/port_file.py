@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from dumpfilter.errors import OutputError
+from dumpfilter import files
 
 
 def write_port(path: Path, port: int) -> None:
@@ -13,9 +12,4 @@ def write_port(path: Path, port: int) -> None:
 
     The file appears in one step, so that a waiting script never reads half a number. Raises OutputError.
     """
-    beside = path.with_name(path.name + ".tmp")
-    try:
-        beside.write_text(f"{port}\n")
-        os.replace(beside, path)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    files.replace(path, f"{port}\n".encode(), synced=False, mode=0o666)

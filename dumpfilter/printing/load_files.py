@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from dumpfilter.binlog.context_events import LoadBlock
-from dumpfilter.binlog.writer import writing
 from dumpfilter.errors import BinlogCorrupt, OutputError
+from dumpfilter.files import writing
 
 
 class LoadFiles:

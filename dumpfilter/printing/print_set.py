@@ -17,7 +17,6 @@ from rich.console import Console
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
-from dumpfilter.binlog.writer import writing
 from dumpfilter.byte_bar import byte_bar
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.event_stream import kept_events
@@ -25,6 +24,7 @@ from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.dump.selection import Range, on_boundaries
 from dumpfilter.dump.with_tables_info import with_tables_info
 from dumpfilter.errors import OptionError
+from dumpfilter.files import writing
 from dumpfilter.filter import Rule, RuleKind, make_rule
 from dumpfilter.filter.clever import CleverFilter
 from dumpfilter.filter.factory import FilterOptions

@@ -23,8 +23,8 @@ from dumpfilter.binlog.events import (
 from dumpfilter.binlog.file_reads import open_regular, read_into, read_up_to
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.reader import read_format_description
-from dumpfilter.binlog.writer import writing
 from dumpfilter.errors import DumpfilterError, SourceReplaced
+from dumpfilter.files import writing
 from dumpfilter.receiver._deframe_kernels import LEAST_WITH_CHECKSUM, LEAST_WITHOUT_CHECKSUM, walk
 
 _BLOCK = 4 << 20

@@ -20,7 +20,6 @@ import structlog
 
 from dumpfilter.binlog.file_reads import open_regular
 from dumpfilter.binlog.format import Family, FormatDescription
-from dumpfilter.binlog.writer import committed, writing
 from dumpfilter.errors import (
     BinlogMissing,
     DirectoryBusy,
@@ -29,6 +28,7 @@ from dumpfilter.errors import (
     SourceStreamDamaged,
     StateCorrupt,
 )
+from dumpfilter.files import committed, writing
 from dumpfilter.index.index_file import INDEX_CHANGES, read_index
 from dumpfilter.printable import printable
 from dumpfilter.receiver.binlog_file import OpenFile

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dumpfilter.binlog.writer import sync_path, writing
 from dumpfilter.errors import OutputError
+from dumpfilter.files import sync_path, writing
 from dumpfilter.printable import printable
 
 RESULTS = "results.json"

@@ -20,8 +20,8 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from dumpfilter.binlog.format import NameCollation
-from dumpfilter.binlog.writer import committed
 from dumpfilter.errors import OutputError
+from dumpfilter.files import committed
 
 MANIFEST = "manifest.json"
 

@@ -14,10 +14,11 @@ from dumpfilter.console.client import ConsoleLogin
 from dumpfilter.errors import OptionError, StateCorrupt
 from dumpfilter.slave.lag import relay_lag
 from dumpfilter.slave.slave import CHANNELS
-from dumpfilter.slave.state import counters_info, master_info, relay_log_info, source_info, state_file
-from dumpfilter.slave.state.counters_info import CountersInfo
-from dumpfilter.slave.state.master_info import MasterInfo
-from dumpfilter.slave.state.relay_log_info import RelayLogInfo
+from dumpfilter.slave.state import LOCK, master_info, source_info
+from dumpfilter.slave.state.counters_info import CountersInfo, counters_file
+from dumpfilter.slave.state.master_info import MasterInfoFile
+from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
+from dumpfilter.slave.state.source_info import source_info_file
 from dumpfilter.status.console import ask, number, text
 from dumpfilter.status.model import ChannelStatus, SlaveStatus
 
@@ -118,15 +119,12 @@ def relay_directory_status(directory: Path) -> SlaveStatus:
 def _channel(directory: Path, *, named: bool) -> ChannelStatus:
     status = ChannelStatus(channel=directory.name if named else "")
     try:
-        source = source_info.load(directory)
+        source = source_info_file(directory).load()
         if source is not None:
             status.channel, status.source, status.filter_on = source.channel, source.address, source.filter_on
-        applied = (
-            state_file.load(directory / relay_log_info.NAME, relay_log_info.NAME, RelayLogInfo)
-            or RelayLogInfo()
-        )
-        received = state_file.load(directory / master_info.NAME, master_info.NAME, MasterInfo) or MasterInfo()
-        counted = counters_info.load(directory) or CountersInfo()
+        applied = RelayLogInfoFile(directory).load()
+        received = MasterInfoFile(directory).peek()
+        counted = counters_file(directory).load() or CountersInfo()
     except StateCorrupt as error:
         status.unusable = str(error)
         return status
@@ -157,7 +155,7 @@ def _uuid(directory: Path) -> str:
 def _process(directory: Path) -> int | None:
     """Return the number of the process that has locked the relay directory, or None. 0 stands for an unknown number."""
     try:
-        lock = os.open(directory / "slave.lock", os.O_RDONLY | os.O_CLOEXEC)
+        lock = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:

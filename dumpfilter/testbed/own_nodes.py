@@ -19,10 +19,9 @@ from dumpfilter.filter.rules import FilterSemantics, RuleKind, parse_option
 from dumpfilter.security.listening import PORT_TAKEN
 from dumpfilter.servers import free_port
 from dumpfilter.slave.slave import CHANNELS
-from dumpfilter.slave.state import counters_info, master_info, relay_log_info, state_file
-from dumpfilter.slave.state.counters_info import CountersInfo
-from dumpfilter.slave.state.master_info import MasterInfo
-from dumpfilter.slave.state.relay_log_info import RelayLogInfo
+from dumpfilter.slave.state.counters_info import CountersInfo, counters_file
+from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
+from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
 from dumpfilter.testbed.binlogs import WatchedSet, lag_behind
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
 from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground, write_secret
@@ -374,15 +373,10 @@ class Slave(OwnNode):
 
     def applied(self, feed: Feed) -> RelayLogInfo:
         """Return how far a channel has applied, with the state of its target."""
-        directory = self.relay_directory(feed)
-        return (
-            state_file.load(directory / relay_log_info.NAME, relay_log_info.NAME, RelayLogInfo)
-            or RelayLogInfo()
-        )
+        return RelayLogInfoFile(self.relay_directory(feed)).load()
 
     def _received(self, feed: Feed) -> MasterInfo:
-        directory = self.relay_directory(feed)
-        return state_file.load(directory / master_info.NAME, master_info.NAME, MasterInfo) or MasterInfo()
+        return MasterInfoFile(self.relay_directory(feed)).peek()
 
     def applied_place(self, feed: Feed) -> Place:
         """Return the place in the origin's binlog up to which a channel has applied it."""
@@ -396,7 +390,7 @@ class Slave(OwnNode):
         # The applier's place is read first. It would otherwise lie after the received place.
         applied = self.applied(feed)
         received = self._received(feed)
-        counted = counters_info.load(self.relay_directory(feed)) or CountersInfo()
+        counted = counters_file(self.relay_directory(feed)).load() or CountersInfo()
         place = Place(applied.source_file, applied.source_position)
         origin = feed.origin.watched
         return ChannelState(

@@ -3,8 +3,31 @@
 Each module describes one file, and the order of writes that keeps the file usable after a crash.
 """
 
+from __future__ import annotations
+
+from pathlib import Path
+
+from dumpfilter.files import DirectoryLock
+from dumpfilter.state_file import Format
+
+LOCK = "slave.lock"
+"""The file in a relay directory by which a slave locks the directory."""
+
 AFRESH = "to start afresh, remove the relay directory"
 """The last words of error texts about unusable state files, which tell the user the remedy.
 
 The remedy is safe, because the slave can fetch everything in its relay directory from the master again.
 """
+
+FORMAT = Format(2, "relay directory", AFRESH)
+"""The format of the state files that this release writes and reads."""
+
+
+def lock_directory(directory: Path, *, patience: float = 1.0) -> DirectoryLock:
+    """Lock a relay directory, so that two slaves never share one. Raises DirectoryBusy after ``patience`` seconds."""
+    return DirectoryLock(
+        directory / LOCK,
+        f"{directory}: another slave works here (process {{process}}): stop that process, or give this slave "
+        "a relay directory of its own",
+        patience=patience,
+    )

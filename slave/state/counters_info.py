@@ -6,7 +6,6 @@ damaged file is set aside with a warning, and the channel counts from zero.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from pathlib import Path
@@ -14,9 +13,11 @@ from pathlib import Path
 import structlog
 from pydantic import Field, NonNegativeInt
 
-from dumpfilter.errors import OutputError, StateCorrupt
+from dumpfilter import files
+from dumpfilter.errors import OutputError
 from dumpfilter.filter.hits import Hits
-from dumpfilter.slave.state import durable, state_file
+from dumpfilter.slave.state import FORMAT
+from dumpfilter.state_file import State, StateFile
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 log = structlog.get_logger("dumpfilter.slave")
@@ -27,7 +28,7 @@ _LONGEST_ERROR = 2000
 """The length at which the text of an error is cut, characters."""
 
 
-class CountersInfo(state_file.State):
+class CountersInfo(State):
     """The content of ``counters.info``. Times are Unix times in seconds, 0 for never."""
 
     since: float = 0.0
@@ -58,11 +59,11 @@ class ChannelCounters:
     """The counts of one channel. Any thread can add to them, and :meth:`save` writes them to ``counters.info``."""
 
     def __init__(self, directory: Path) -> None:
-        self._path = directory / NAME
+        self._file = counters_file(directory)
         self._lock = threading.Lock()
         self._saving = threading.Lock()
         self._failing = False
-        info = _load(self._path)
+        info = self._file.load_or_set_aside(self._warn)
         self._values = info.model_dump() if info is not None else CountersInfo(since=time.time()).model_dump()
         self._values["counts"] = {field.name: 0 for field in pb.Counts.DESCRIPTOR.fields} | self._values[
             "counts"
@@ -125,7 +126,7 @@ class ChannelCounters:
                     return
                 self._is_changed = False
             try:
-                state_file.save(self._path, NAME, self.info, synced=True)
+                self._file.save(self.info)
             except OutputError as error:
                 self._is_changed = True
                 if not self._failing:
@@ -138,32 +139,24 @@ class ChannelCounters:
             else:
                 self._failing = False
 
+    def _warn(self, reason: str, aside: str) -> None:
+        log.warning(
+            "counters cannot be used",
+            file=str(self._file.path),
+            reason=reason,
+            hint=f"the channel counts from zero; the file is kept as {aside}",
+        )
+
     def remove(self) -> None:
         """Remove the file, because the channel is removed. Raises OutputError."""
         with self._saving, self._lock:
             self._is_changed = False
-            durable.remove(self._path)
+            files.remove(self._file.path)
 
 
-def load(directory: Path) -> CountersInfo | None:
-    """Read ``counters.info`` in a channel's directory. Return None without the file. Raises StateCorrupt."""
-    return state_file.load(directory / NAME, NAME, CountersInfo)
-
-
-def _load(path: Path) -> CountersInfo | None:
-    try:
-        return load(path.parent)
-    except StateCorrupt as error:
-        aside = path.with_name(f"{NAME}.unusable")
-        with contextlib.suppress(OSError):
-            path.replace(aside)
-        log.warning(
-            "counters cannot be used",
-            file=str(path),
-            reason=str(error).removeprefix(f"{path}: ").partition(";")[0],
-            hint=f"the channel counts from zero; the file is kept as {aside.name}",
-        )
-        return None
+def counters_file(directory: Path) -> StateFile[CountersInfo]:
+    """Return the file ``counters.info`` of a channel's directory."""
+    return StateFile(directory / NAME, CountersInfo, FORMAT)
 
 
 def _utf8(text: str) -> str:

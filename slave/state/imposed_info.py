@@ -14,13 +14,14 @@ from google.protobuf.message import DecodeError
 from pydantic import Field
 
 from dumpfilter.errors import StateCorrupt
-from dumpfilter.slave.state import AFRESH, state_file
+from dumpfilter.slave.state import AFRESH, FORMAT
+from dumpfilter.state_file import State, StateFile
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 NAME = "imposed.info"
 
 
-class ImposedInfo(state_file.State):
+class ImposedInfo(State):
     """The content of the state file ``imposed.info``: the filters that the master imposes on this slave."""
 
     filters: list[str] = Field(default_factory=list)
@@ -32,7 +33,7 @@ def load(directory: Path) -> tuple[pb.ImposedFilter, ...]:
 
     Without a file the result is empty. Raises StateCorrupt when the file is unusable.
     """
-    info = state_file.load(directory / NAME, NAME, ImposedInfo) or ImposedInfo()
+    info = _file(directory).load() or ImposedInfo()
     try:
         return tuple(pb.ImposedFilter.FromString(base64.b64decode(one)) for one in info.filters)
     except (DecodeError, ValueError) as error:
@@ -42,4 +43,8 @@ def load(directory: Path) -> tuple[pb.ImposedFilter, ...]:
 def save(directory: Path, imposed: Sequence[pb.ImposedFilter]) -> None:
     """Write the imposed filters to ``imposed.info``, in place of the earlier ones. Raises OutputError."""
     filters = [base64.b64encode(one.SerializeToString()).decode() for one in imposed]
-    state_file.save(directory / NAME, NAME, ImposedInfo(filters=filters), synced=True)
+    _file(directory).save(ImposedInfo(filters=filters))
+
+
+def _file(directory: Path) -> StateFile[ImposedInfo]:
+    return StateFile(directory / NAME, ImposedInfo, FORMAT)

@@ -13,13 +13,14 @@ from pydantic import NonNegativeInt
 
 from dumpfilter.binlog.format import NameCollation
 from dumpfilter.errors import StateCorrupt
-from dumpfilter.slave.state import AFRESH, state_file
+from dumpfilter.slave.state import AFRESH, FORMAT
 from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition
+from dumpfilter.state_file import State, StateFile
 
 NAME = "master.info"
 
 
-class MasterInfo(state_file.State):
+class MasterInfo(State):
     """The content of ``master.info``: the I/O thread's resume point, and the filter that selected the events.
 
     Before the slave has received anything, file names are empty and numbers are 0. Members are named as in SHOW
@@ -83,7 +84,7 @@ class MasterInfo(state_file.State):
         return RelayPosition(self.relay_file, self.relay_offset) if self.relay_file else None
 
 
-class MasterInfoFile:
+class MasterInfoFile(StateFile[MasterInfo]):
     """Access to the file ``master.info`` in the relay directory ``directory``.
 
     ``sync_every`` is the option ``--sync-master-info``. After that many events the slave forces the relay log and
@@ -92,23 +93,22 @@ class MasterInfoFile:
     """
 
     def __init__(self, directory: Path, *, sync_every: int = 10_000) -> None:
-        self.path = directory / NAME
+        super().__init__(directory / NAME, MasterInfo, FORMAT)
         self.sync_every = sync_every
+
+    def peek(self) -> MasterInfo:
+        """Read ``master.info`` without writing it. Return an empty state without the file. Raises StateCorrupt."""
+        return super().load() or MasterInfo()
 
     def load(self) -> MasterInfo:
         """Read ``master.info``. In a directory that no slave has used, write and return an empty state.
 
         Raises StateCorrupt when the file is unusable, or when relay logs exist without the file.
         """
-        info = state_file.load(self.path, NAME, MasterInfo)
-        if info is not None:
-            return info
-        if any(self.path.parent.glob(f"{BASENAME}.[0-9]*")):
-            raise StateCorrupt(f"{self.path}: the file is missing beside relay logs; {AFRESH}")
-        info = MasterInfo()
-        self.save(info, synced=True)
+        info = super().load()
+        if info is None:
+            if any(self.path.parent.glob(f"{BASENAME}.[0-9]*")):
+                raise StateCorrupt(f"{self.path}: the file is missing beside relay logs; {AFRESH}")
+            info = MasterInfo()
+            self.save(info)
         return info
-
-    def save(self, info: MasterInfo, *, synced: bool) -> None:
-        """Replace the content of ``master.info`` atomically. With ``synced`` wait until it is on the disk."""
-        state_file.save(self.path, NAME, info, synced=synced)

@@ -25,6 +25,7 @@ import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dumpfilter import files
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
@@ -38,7 +39,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import Head, is_gap_event, make_head, parse_gap_event
 from dumpfilter.binlog.reader import iter_events, read_format_description
 from dumpfilter.errors import BinlogError, RelayLogDamaged, StateCorrupt
-from dumpfilter.slave.state import AFRESH, durable
+from dumpfilter.slave.state import AFRESH
 
 BASENAME = "relay-bin"
 """The name of relay log files before the period and the number. In a server, ``--relay-log`` sets this name."""
@@ -199,7 +200,7 @@ class RelayLog:
         for path in self.directory.glob(f"{BASENAME}.*"):
             name = path.name.removesuffix(".new")
             if path.name not in kept and (_FILE.fullmatch(name) or path.name == f"{BASENAME}.index.new"):
-                durable.remove(path)
+                files.remove(path)
         self._files = kept
         if recorded is not None:
             self._cut(recorded)
@@ -228,7 +229,7 @@ class RelayLog:
         """Truncate the open file to the recorded offset, and continue to write there."""
         assert self._fd is not None
         if os.fstat(self._fd).st_size > recorded.offset:
-            durable.truncate(self.path(recorded.file), self._fd, recorded.offset)
+            files.truncate(self.path(recorded.file), self._fd, recorded.offset)
         os.lseek(self._fd, recorded.offset, os.SEEK_SET)
         self._offset = recorded.offset
 
@@ -264,11 +265,11 @@ class RelayLog:
             self.sync()
         self.close()
         path = self.path(name)
-        fd = durable.create(path)
+        fd = files.create(path)
         try:
-            durable.write(path, fd, head)
+            files.write(path, fd, head)
             if self._sync_every:
-                durable.sync(path, fd)
+                files.sync(path, fd)
             self._write_index([*self._files, name])
         except BaseException:
             # The file is not in the index. Nothing may be appended to it, and :meth:`recover` removes it.
@@ -294,7 +295,7 @@ class RelayLog:
             self._write_index(kept)
             self._files = kept
             for name in gone:
-                durable.remove(self.path(name))
+                files.remove(self.path(name))
         return gone
 
     def _is_older(self, name: str, time: float) -> bool:
@@ -311,7 +312,7 @@ class RelayLog:
         towards ``--sync-relay-log``, after which the file is forced to the disk.
         """
         assert self._fd is not None, "no relay log has been begun"
-        durable.write(self.path(self._files[-1]), self._fd, data)
+        files.write(self.path(self._files[-1]), self._fd, data)
         self._offset += len(data)
         self._unsynced_events += events
         if self._sync_every and self._unsynced_events >= self._sync_every:
@@ -320,7 +321,7 @@ class RelayLog:
     def sync(self) -> None:
         """Wait until all appended events are on the disk."""
         if self._fd is not None:
-            durable.sync(self.path(self._files[-1]), self._fd)
+            files.sync(self.path(self._files[-1]), self._fd)
         self._unsynced_events = 0
 
     def close(self) -> None:
@@ -331,4 +332,4 @@ class RelayLog:
 
     def _write_index(self, names: list[str]) -> None:
         text = "".join(f"./{name}\n" for name in names)
-        durable.replace(self.directory / f"{BASENAME}.index", text.encode(), synced=True)
+        files.replace(self.directory / f"{BASENAME}.index", text.encode(), synced=True)

@@ -11,13 +11,14 @@ from typing import Any
 
 from pydantic import Field, NonNegativeInt
 
-from dumpfilter.slave.state import state_file
+from dumpfilter.slave.state import FORMAT
 from dumpfilter.slave.state.relay_log import RelayPosition
+from dumpfilter.state_file import State, StateFile
 
 NAME = "relay-log.info"
 
 
-class RelayLogInfo(state_file.State):
+class RelayLogInfo(State):
     """The content of ``relay-log.info``: how far the applier has come, and the target's state at that position.
 
     Before the first transaction, file names are empty and numbers are 0. Members are named as in SHOW REPLICA
@@ -50,17 +51,12 @@ class RelayLogInfo(state_file.State):
         return RelayPosition(self.relay_file, self.relay_offset) if self.relay_file else None
 
 
-class RelayLogInfoFile:
+class RelayLogInfoFile(StateFile[RelayLogInfo]):
     """Access to the file ``relay-log.info`` in the relay directory ``directory``."""
 
     def __init__(self, directory: Path) -> None:
-        self.path = directory / NAME
+        super().__init__(directory / NAME, RelayLogInfo, FORMAT)
 
     def load(self) -> RelayLogInfo:
-        """Read ``relay-log.info``. Without the file, return an empty state. Raises StateCorrupt for an unusable
-        file."""
-        return state_file.load(self.path, NAME, RelayLogInfo) or RelayLogInfo()
-
-    def save(self, info: RelayLogInfo, *, synced: bool = False) -> None:
-        """Replace the content of ``relay-log.info`` atomically. With ``synced`` wait until it is on the disk."""
-        state_file.save(self.path, NAME, info, synced=synced)
+        """Read the file. Without the file, return an empty state. Raises StateCorrupt for an unusable file."""
+        return super().load() or RelayLogInfo()

@@ -13,12 +13,13 @@ from pydantic import Field
 
 from dumpfilter.options.defaults import HEARTBEAT_PERIOD
 from dumpfilter.slave.source_tls import SourceTls, Verification
-from dumpfilter.slave.state import state_file
+from dumpfilter.slave.state import FORMAT
+from dumpfilter.state_file import State, StateFile
 
 NAME = "source.info"
 
 
-class SourceInfo(state_file.State):
+class SourceInfo(State):
     """The content of ``source.info``: how one channel connects to its master, and where it begins to read.
 
     The members are the options of CHANGE REPLICATION SOURCE TO, with the server's defaults.
@@ -82,15 +83,6 @@ class SourceInfo(state_file.State):
         return SourceTls(self.ssl_ca, self.ssl_cert, self.ssl_key, self.ssl_verify_server_cert)
 
 
-def load(directory: Path) -> SourceInfo | None:
-    """Read ``source.info`` in a channel's directory. Return None without the file. Raises StateCorrupt for an
-    unusable file."""
-    return state_file.load(directory / NAME, NAME, SourceInfo)
-
-
-def save(directory: Path, info: SourceInfo) -> None:
-    """Write ``source.info`` in a channel's directory. Raises OutputError.
-
-    Only the file's owner may read the file, because the file holds a password.
-    """
-    state_file.save(directory / NAME, NAME, info, synced=True, mode=0o600)
+def source_info_file(directory: Path) -> StateFile[SourceInfo]:
+    """Return the file ``source.info`` of a channel's directory. It holds a password, so only its owner may read it."""
+    return StateFile(directory / NAME, SourceInfo, FORMAT, mode=0o600)

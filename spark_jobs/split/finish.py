@@ -16,8 +16,9 @@ from pathlib import Path
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.writer import committed, make_event, rebase, sync_path, writing
+from dumpfilter.binlog.writer import make_event, rebase
 from dumpfilter.errors import OutputError
+from dumpfilter.files import committed, sync_path, writing
 from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.split.names import REST, decode_name

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from dumpfilter.binlog.writer import writing
 from dumpfilter.errors import BinlogError
+from dumpfilter.files import writing
 from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.spark_jobs.engines.runner import Runner, slices_for
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set, skipped_part

@@ -19,8 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from dumpfilter.binlog.writer import sync_path
 from dumpfilter.errors import OutputError
+from dumpfilter.files import sync_path
 from dumpfilter.spark_jobs.split.tasks import Staging
 from dumpfilter.split_set.manifest import MANIFEST, Manifest
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dumpfilter.binlog.writer import sync_path, writing
 from dumpfilter.errors import OptionError, OutputError
+from dumpfilter.files import sync_path, writing
 from dumpfilter.index.index_file import take_out
 from dumpfilter.split_set.manifest import MANIFEST, BinlogPart, Manifest, NamedBinlog, Place, now
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
-from dumpfilter.binlog.writer import committed
+from dumpfilter.files import committed
 from dumpfilter.index.segment import Segment
 from dumpfilter.spark_jobs.ranges.ranges import Block
 from dumpfilter.spark_jobs.split.assign import FILE_EVENTS, REPLACED, RUN_KIND, RUN_OFFSET, Ints, Share

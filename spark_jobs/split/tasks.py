@@ -24,8 +24,9 @@ import pyarrow.parquet as pq
 
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.writer import rebase_array, writing
+from dumpfilter.binlog.writer import rebase_array
 from dumpfilter.dump.chunk import ChunkPlan, render_into
+from dumpfilter.files import writing
 from dumpfilter.index.fileset import BinlogFile, open_file
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.engines.steps import step

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.binlog import writer as writer_module
+from dumpfilter import files
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.writer import BinlogSetWriter, committed, make_event, rebase
+from dumpfilter.binlog.writer import BinlogSetWriter, make_event, rebase
 from dumpfilter.errors import BinlogCorrupt, OutputError
+from dumpfilter.files import committed
 from dumpfilter.index.fileset import BinlogSet
 from tests.strategies import DIALECTS, MadeBinlog, binlogs
 from tests.support import RECORDED, recording_id
@@ -143,8 +144,9 @@ def test_a_disk_that_says_no(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, st
 
         return call
 
-    monkeypatch.setattr(writer_module.os, "fsync", refuse(os.fsync))
-    monkeypatch.setattr(writer_module.os, "replace", refuse(os.replace))
+    monkeypatch.setattr(files.os, "fsync", refuse(os.fsync))
+    monkeypatch.setattr(files.os, "fdatasync", refuse(os.fdatasync))
+    monkeypatch.setattr(files.os, "replace", refuse(os.replace))
     with pytest.raises(OutputError, match="No space left"), BinlogSetWriter(tmp_path, "x") as writer:
         _begin(writer)
     assert list(tmp_path.iterdir()) == []

@@ -12,17 +12,18 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from dumpfilter import files, state_file
 from dumpfilter.dump import Counts
 from dumpfilter.errors import DirectoryBusy, OptionError
 from dumpfilter.filter import Filter, FilterSemantics
-from dumpfilter.master import state_directory
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.drain import Drain, Drains, Kind, Slaves
 from dumpfilter.master.keeper import Keeper
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.changes import ChangedFilter, Scope
 from dumpfilter.master.replicas.filters import ReplicaFilters
-from dumpfilter.master.state_directory import COUNTERS, DRAINS, StateDirectory
+from dumpfilter.master.state_directory import COUNTERS, DRAINS, FORMAT, StateDirectory
+from dumpfilter.state_file import checksum
 from tests.master.replicas.serving import entry
 
 RECORDS = [
@@ -76,24 +77,6 @@ def test_what_is_saved_is_loaded(saved: Path) -> None:
     directory.close()
 
 
-def test_counts_from_early_releases_go_on(saved: Path) -> None:
-    path = saved / COUNTERS
-
-    def without(document: dict[str, object]) -> None:
-        for slave in document["slaves"]:  # type: ignore[attr-defined]
-            del slave["counts"]["bytes_gtid"]
-            for name in ("file", "position", "peer", "is_done"):
-                del slave[name]
-
-    path.write_bytes(edited(without)(path.read_bytes()))
-    directory = StateDirectory(saved)
-    first, second = directory.load_counters()
-    assert first.counts == Counts(*range(1, 10), bytes_gtid=0)
-    assert (first.file, first.position, first.peer, first.is_done) == ("", 0, "", False)
-    assert second == RECORDS[1]
-    directory.close()
-
-
 def test_an_empty_directory_has_nothing(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path / "a" / "b")
     with capture_logs() as logs:
@@ -120,7 +103,7 @@ def edited(change: Callable[[dict[str, object]], object]) -> Callable[[bytes], b
         document = json.loads(data)
         change(document)
         members = {name: value for name, value in document.items() if name not in ("kind", "format", "crc32")}
-        document["crc32"] = state_directory._checksum(COUNTERS, members)
+        document["crc32"] = checksum(COUNTERS, FORMAT.version, members)
         return json.dumps(document).encode()
 
     return damage
@@ -130,10 +113,10 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda data: b"", "no JSON"),
     "cut": (lambda data: data[: len(data) // 2], "no JSON"),
     "flipped": (lambda data: data.replace(b"101", b"102"), "crc32"),
-    "no object": (lambda data: b"[1]", "no slave-counters.json"),
+    "no object": (lambda data: b"[1]", "is not a slave-counters.json file of dumpfilter"),
     "deep": (lambda data: b"[" * 200_000, "no JSON"),
     "bytes": (lambda data: bytes(range(256)), "no JSON"),
-    "newer": (edited(lambda document: document.update(format=2)), "format 2"),
+    "newer": (edited(lambda document: document.update(format=3)), "has format 3"),
     "negative": (edited(lambda document: document["slaves"][0].update(dumps=-1)), "slaves.0.dumps"),  # type: ignore[index]
     "wrong type": (edited(lambda document: document.update(slaves={})), "slaves"),
     "unknown member": (edited(lambda document: document.update(more=1)), "more"),
@@ -164,14 +147,14 @@ def test_a_damaged_file_costs_its_content_only(saved: Path, name: str) -> None:
 
 
 def test_a_file_that_is_a_directory_or_too_large(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_directory, "_LARGEST", 100)
+    monkeypatch.setattr(state_file, "_LARGEST", 100)
     (saved / DRAINS).unlink()
     (saved / DRAINS).mkdir()
     directory = StateDirectory(saved)
     with capture_logs() as logs:
         assert not directory.load_counters()
         assert not directory.load_drains()
-    assert [line["reason"] for line in logs] == ["larger than 0 MiB", "Is a directory"]
+    assert [line["reason"] for line in logs] == ["is larger than 0 MiB", "cannot be read: Is a directory"]
     directory.close()
 
 
@@ -239,7 +222,7 @@ def test_a_full_disk_is_told_once_and_stops_nothing(
 
     with capture_logs() as logs:
         with monkeypatch.context() as patch:
-            patch.setattr(state_directory.os, "fsync", full)
+            patch.setattr(files.os, "fdatasync", full)
             keeper = Keeper(directory, book, Drains(), seconds=0.01)
             counted(book)
             wait_for(lambda: len(tries) > 3)

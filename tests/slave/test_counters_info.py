@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 
 from dumpfilter.errors import OutputError
 from dumpfilter.filter.rules import RuleKind
-from dumpfilter.slave.state import counters_info, state_file
-from dumpfilter.slave.state.counters_info import NAME, ChannelCounters
+from dumpfilter.slave.state.counters_info import NAME, ChannelCounters, counters_file
+from dumpfilter.state_file import StateFile
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.slave.driven import driven, serving, wait_until
 from tests.support import DATA
@@ -91,7 +91,7 @@ def test_a_full_disk_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     with capture_logs() as logs:
         with monkeypatch.context() as patch:
-            patch.setattr(state_file, "save", full)
+            patch.setattr(StateFile, "save", full)
             counters.save()
             counters.save()
         counters.save()
@@ -150,4 +150,4 @@ def test_a_running_slave_saves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         slave.follow(master)
         slave.sql("START REPLICA")
         wait_until(lambda: saved()["connections"] == 1)
-        assert counters_info.load(tmp_path / "s") is not None
+        assert counters_file(tmp_path / "s").load() is not None

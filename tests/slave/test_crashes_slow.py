@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.slave.state import durable
+from dumpfilter import files
 from dumpfilter.slave.state.master_info import MasterInfoFile
 from tests.slave.receiving import Slave
 from tests.slave.relayed import contents, raw_events
 
-SYNCHRONIZING = ("sync", "sync_directory")
+SYNCHRONIZING = ("sync", "sync_path")
 STEPS = ("create", "write", "truncate", *SYNCHRONIZING, "rename", "remove")
 
 
@@ -33,7 +33,7 @@ class CrashPlan:
         self.left = -1
         self.crashes = 0
         for name in STEPS:
-            monkeypatch.setattr(durable, name, self._step(name, getattr(durable, name)))
+            monkeypatch.setattr(files, name, self._step(name, getattr(files, name)))
 
     def _step(self, name, real):
         def step(path, *arguments):

@@ -295,16 +295,16 @@ def test_where_a_dump_begins(served, tmp_path):
 def test_a_full_disk_stops_it(served, tmp_path, monkeypatch):
     servicer = served()
     thread = make_thread(tmp_path / "s", servicer.port)
-    from dumpfilter.slave.state import durable
+    from dumpfilter.slave.state import files
 
-    real = durable.write
+    real = files.write
 
     def write(path, fd, data):
         if path.name == "relay-bin.000002":
             raise OutputError(f"{path}: cannot be written: No space left on device")
         real(path, fd, data)
 
-    monkeypatch.setattr(durable, "write", write)
+    monkeypatch.setattr(files, "write", write)
     with pytest.raises(OutputError, match=r"relay-bin.000002: cannot be written"):
         thread.run()
 

@@ -4,10 +4,10 @@ import os
 
 import pytest
 
+from dumpfilter import files
 from dumpfilter.binlog.events import EventHeader
 from dumpfilter.binlog.gap_events import Head, parse_gap_event
 from dumpfilter.errors import OutputError, RelayLogDamaged, StateCorrupt
-from dumpfilter.slave.state import durable
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, header_bytes, read_head, read_index
 from tests.slave.receiving import write_recording
 
@@ -90,7 +90,7 @@ def test_sync_relay_log(tmp_path, masters, monkeypatch, every, expected):
     log.recover(None)
     log.rotate(file.name, 4, file.format_description, {})
     synced = []
-    monkeypatch.setattr("dumpfilter.slave.state.durable.sync", lambda path, fd: synced.append(path.name))
+    monkeypatch.setattr("dumpfilter.files.sync", lambda path, fd: synced.append(path.name))
     for transaction in file.transactions[:5]:
         log.append(transaction.events[0], events=1)
     assert len(synced) == expected
@@ -108,7 +108,7 @@ def test_a_file_that_cannot_be_put_into_the_index_receives_nothing(tmp_path, mas
 
     for before, file in ((None, first), ("relay-bin.000001", second)):
         with monkeypatch.context() as patch:
-            patch.setattr("dumpfilter.slave.state.durable.replace", full)
+            patch.setattr("dumpfilter.files.replace", full)
             with pytest.raises(OutputError, match="No space left on device"):
                 log.rotate(file.name, 4, file.format_description, {})
             log.sync()
@@ -146,7 +146,7 @@ def test_a_crash_while_files_expire_leaves_files_that_nobody_names(tmp_path, mas
     def crash(path):
         raise OutputError(f"{path}: the machine is gone")
 
-    monkeypatch.setattr(durable, "remove", crash)
+    monkeypatch.setattr(files, "remove", crash)
     with pytest.raises(OutputError):
         log.expire(names[2], written_before=10)
     monkeypatch.undo()

@@ -11,14 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter import files
 from dumpfilter.errors import DirectoryBusy, OutputError, StateCorrupt
-from dumpfilter.slave.state import durable, state_file
+from dumpfilter.slave.state import FORMAT, lock_directory
+from dumpfilter.slave.state.identity import registration_secret, server_uuid
 from dumpfilter.slave.state.master_info import NAME, MasterInfo
-from dumpfilter.slave.state.secret import registration_secret
-from dumpfilter.slave.state.server_uuid import server_uuid
 from dumpfilter.slave.threads.backoff import Backoff
+from dumpfilter.state_file import State, StateFile
 
 INFO = MasterInfo(source_file="bin.000002", source_position=4711, retrieved="a:1-5", family="mysql")
+
+
+def file(path):
+    return StateFile(path, MasterInfo, FORMAT)
 
 
 def _json(data):
@@ -30,21 +35,21 @@ def _json(data):
 
 def test_round_trip(tmp_path):
     path = tmp_path / NAME
-    assert state_file.load(path, NAME, MasterInfo) is None
-    state_file.save(path, NAME, INFO, synced=True)
-    assert state_file.load(path, NAME, MasterInfo) == INFO
+    assert file(path).load() is None
+    file(path).save(INFO)
+    assert file(path).load() == INFO
     assert [p.name for p in tmp_path.iterdir()] == [NAME]
 
 
 @given(st.integers(0, 10_000), st.integers(1, 255))
 def test_no_flipped_byte_goes_unnoticed(tmp_path_factory, at, flip):
-    data = bytearray(state_file.encode(NAME, INFO))
-    data[at % len(data)] ^= flip
     where = tmp_path_factory.getbasetemp() / NAME
-    if json.loads(state_file.encode(NAME, INFO)) == _json(bytes(data)):
+    data = bytearray(file(where).encode(INFO))
+    data[at % len(data)] ^= flip
+    if json.loads(file(where).encode(INFO)) == _json(bytes(data)):
         return  # only white space between the members has changed
     with pytest.raises(StateCorrupt, match=rf"^{where}: .*start afresh"):
-        state_file.decode(bytes(data), NAME, MasterInfo, where)
+        file(where).decode(bytes(data))
 
 
 @pytest.mark.parametrize(
@@ -67,15 +72,15 @@ def test_foreign_files(tmp_path, text, what):
     path = tmp_path / NAME
     path.write_text(text)
     with pytest.raises(StateCorrupt, match=what):
-        state_file.load(path, NAME, MasterInfo)
+        file(path).load()
 
 
 def test_unusable_member(tmp_path):
-    class Other(state_file.State):
+    class Other(State):
         source_position: str = "four"
 
     with pytest.raises(StateCorrupt, match="'source_position'"):
-        state_file.decode(state_file.encode(NAME, Other()), NAME, MasterInfo, tmp_path)
+        file(tmp_path / NAME).decode(file(tmp_path / NAME).encode(Other()))
 
 
 def test_the_secret_is_kept_and_nobody_else_can_read_it(tmp_path):
@@ -103,28 +108,28 @@ def test_server_uuid_is_kept(tmp_path):
 
 
 def test_two_slaves_in_one_directory(tmp_path):
-    lock = durable.DirectoryLock(tmp_path / "new")
+    lock = lock_directory(tmp_path / "new")
     with pytest.raises(DirectoryBusy, match=f"another slave works here .process {os.getpid()}."):
-        durable.DirectoryLock(tmp_path / "new", patience=0.1)
+        lock_directory(tmp_path / "new", patience=0.1)
     lock.release()
     code = (
-        "import os, pathlib, sys; from dumpfilter.slave.state.durable import DirectoryLock;"
-        "lock = DirectoryLock(pathlib.Path(sys.argv[1])); os.kill(os.getpid(), 9)"
+        "import os, pathlib, sys; from dumpfilter.slave.state import lock_directory;"
+        "lock = lock_directory(pathlib.Path(sys.argv[1])); os.kill(os.getpid(), 9)"
     )
     assert subprocess.run([sys.executable, "-c", code, tmp_path / "new"], check=False).returncode == -9
-    durable.DirectoryLock(tmp_path / "new").release()
+    lock_directory(tmp_path / "new").release()
 
 
 def test_disk_errors_name_the_file(tmp_path):
     with pytest.raises(OutputError, match=r"no/master.info.new: cannot be written: No such file"):
-        durable.replace(tmp_path / "no" / "master.info", b"", synced=False)
+        files.replace(tmp_path / "no" / "master.info", b"", synced=False)
     with pytest.raises(OutputError, match="/dev/full: cannot be written: No space left"):
-        durable.write("/dev/full", os.open("/dev/full", os.O_WRONLY), b"x")
+        files.write("/dev/full", os.open("/dev/full", os.O_WRONLY), b"x")
 
 
 def test_a_full_disk_leaves_no_half_written_file(tmp_path, monkeypatch):
     path = tmp_path / NAME
-    state_file.save(path, NAME, INFO, synced=False)
+    file(path).save(INFO, synced=False)
     before = path.read_bytes()
 
     def full(fd: int, data: bytes) -> int:
@@ -133,9 +138,9 @@ def test_a_full_disk_leaves_no_half_written_file(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     write = os.write
-    monkeypatch.setattr(durable.os, "write", lambda fd, data: full(fd, data[: max(len(data) // 2, 1)]))
+    monkeypatch.setattr(files.os, "write", lambda fd, data: full(fd, data[: max(len(data) // 2, 1)]))
     with pytest.raises(OutputError, match=r"master.info.new: cannot be written: No space left on device"):
-        state_file.save(path, NAME, INFO, synced=False)
+        file(path).save(INFO, synced=False)
     monkeypatch.undo()
     assert [p.name for p in tmp_path.iterdir()] == [NAME]
     assert path.read_bytes() == before

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Disk:
-    """One directory of files, which are changed through the functions of ``dumpfilter.slave.state.durable``."""
+    """One directory of files, which are changed through the functions of ``dumpfilter.files``."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -25,7 +25,7 @@ class Disk:
             self._synced[path.name] = self._kept[path.name] = path.read_bytes()
 
     def note(self, call: str, paths: tuple[Path, ...]) -> None:
-        """Note a call of ``durable`` that has returned."""
+        """Note a call of ``dumpfilter.files`` that has returned."""
         name = paths[0].name
         if call in ("create", "remove"):
             self._synced.pop(name, None)
@@ -37,7 +37,7 @@ class Disk:
             content = self._synced.pop(name, None)
             # A file system such as ext4 writes a file's content before a rename that replaces another file.
             self._synced[paths[1].name] = paths[1].read_bytes() if content is None else content
-        elif call == "sync_directory":
+        elif call == "sync_path":
             self._kept = dict(self._synced)
 
     def after_power_failure(self, directory: Path, rng: random.Random) -> None:

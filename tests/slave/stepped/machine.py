@@ -14,6 +14,7 @@ from typing import Any
 
 import grpc
 
+from dumpfilter import files
 from dumpfilter.binlog.gtid import Gtid, GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.errors import BinlogError, OutputError
@@ -21,7 +22,6 @@ from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.slave import Slave, SlaveOptions
-from dumpfilter.slave.state import durable
 from dumpfilter.slave.state.relay_log import read_index
 from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
 from dumpfilter.slave.state.source_info import SourceInfo
@@ -41,7 +41,7 @@ SLAVE = "slave"
 
 _MOST_DAMAGES = 3
 
-_FILE_CALLS = ("create", "truncate", "sync", "sync_directory", "rename", "remove")
+_FILE_CALLS = ("create", "truncate", "sync", "sync_path", "rename", "remove")
 
 
 @dataclass(frozen=True)
@@ -506,7 +506,7 @@ def machine(recording: Recording, directory: Path, setup: Setup) -> Iterator[Mac
 
         return wrapper
 
-    write = durable.write
+    write = files.write
 
     def torn_write(path: Path, fd: int, data: bytes | memoryview) -> None:
         half = len(data) // 2
@@ -520,8 +520,8 @@ def machine(recording: Recording, directory: Path, setup: Setup) -> Iterator[Mac
     made: list[Machine] = []
     try:
         for name in _FILE_CALLS:
-            put(durable, name, noted(name, getattr(durable, name)))
-        put(durable, "write", torn_write)
+            put(files, name, noted(name, getattr(files, name)))
+        put(files, "write", torn_write)
         put(EventApplier, "feed", paused("event", EventApplier.feed))
         put(grpc, "insecure_channel", lambda *_, **__: Connection())
         # The master of a schedule has no port that could speak TLS.

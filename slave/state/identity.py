@@ -1,0 +1,60 @@
+"""The slave's identity: its ``server_uuid``, and the secret with which it proves that a registration is its own.
+
+The slave makes both at its first start. The UUID stands in ``auto.cnf``, as mysqld keeps its own. The secret stands in
+``registration.key``, which only the file's owner can read.
+"""
+
+from __future__ import annotations
+
+import configparser
+import secrets
+import uuid
+from pathlib import Path
+
+from dumpfilter import files
+from dumpfilter.errors import StateCorrupt
+
+_BYTES = 32
+_REMOVE = (
+    "remove the file, and the slave makes a new secret; the master accepts the new one when the slave's old "
+    "connection is gone"
+)
+
+
+def server_uuid(directory: Path) -> str:
+    """Return the slave's UUID from the file ``auto.cnf`` in ``directory``. If there is no such file, make one.
+
+    Raises StateCorrupt when the file exists and holds no UUID.
+    """
+    path = directory / "auto.cnf"
+    if path.exists():
+        parser = configparser.ConfigParser()
+        try:
+            parser.read_string(path.read_text("utf-8"), source=str(path))
+            return str(uuid.UUID(parser["auto"]["server-uuid"]))
+        except (OSError, UnicodeDecodeError, configparser.Error, KeyError, ValueError):
+            raise StateCorrupt(
+                f"{path}: holds no server-uuid; remove the file, and the slave makes a new one"
+            ) from None
+    made = str(uuid.uuid4())
+    files.replace(path, f"[auto]\nserver-uuid={made}\n".encode())
+    return made
+
+
+def registration_secret(directory: Path) -> bytes:
+    """Return the secret in the file ``registration.key`` of ``directory``. If there is no such file, make one.
+
+    Raises StateCorrupt when the file exists and holds no secret.
+    """
+    path = directory / "registration.key"
+    try:
+        secret = bytes.fromhex(path.read_text("ascii"))
+    except FileNotFoundError:
+        secret = secrets.token_bytes(_BYTES)
+        files.replace(path, f"{secret.hex()}\n".encode(), mode=0o600)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no hexadecimal digits"
+        raise StateCorrupt(f"{path}: cannot be read ({reason}); {_REMOVE}") from None
+    if len(secret) != _BYTES:
+        raise StateCorrupt(f"{path}: holds {len(secret)} bytes instead of {_BYTES}; {_REMOVE}")
+    return secret
