@@ -10,19 +10,13 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from bench._common import Options, Report
+from dumpfilter import topology
 from dumpfilter.experiment.definition import Experiment, Load, Phase
 from dumpfilter.experiment.run import run_experiment
 from dumpfilter.links.shape import LinkShape
 from dumpfilter.simulation.results import Method, Run
-from dumpfilter.topology.model import (
-    MasterNode,
-    Node,
-    Reading,
-    ServerNode,
-    SlaveNode,
-    Topology,
-    WorkloadNode,
-)
+from dumpfilter.topology import read, server, slave
+from dumpfilter.topology.model import Node, Topology, Workload
 
 LAG_TOLERANCE = 0.10
 LEAST_LAG_TOLERANCE = 20_000
@@ -41,12 +35,16 @@ CHUNK_SIZE = "--chunk-size=16384"
 HR = ("replicate-do-db=shop_01", "replicate-do-db=shop_02")
 
 
-def _slave(name: str, source: str, rate: int | None, delay: float, rules: tuple[str, ...] = ()) -> SlaveNode:
-    return SlaveNode(name, (Reading(source, LinkShape(rate, delay), rules),), (CHUNK_SIZE,))
+def _slave(name: str, source: str, rate: int | None, delay: float, rules: tuple[str, ...] = ()) -> Node:
+    return slave(name, source, link=LinkShape(rate, delay), rules=rules, options=[CHUNK_SIZE])
 
 
 def _made(*nodes: Node, seed: int = 1, name: str = "w", master: str = "m") -> tuple[Node, ...]:
-    return (WorkloadNode(name, size=SIZE, rate=RATE, seed=seed), MasterNode(master, (Reading(name),)), *nodes)
+    return (
+        Node(name=name, workload=Workload(size=SIZE, rate=RATE, seed=seed)),
+        topology.master(master, name),
+        *nodes,
+    )
 
 
 def _load(seconds: float = 5.0) -> Phase:
@@ -71,13 +69,10 @@ def _experiments() -> Iterator[Experiment]:
         Topology(_made(_slave("a", "m", 3_600_000, 0.02), _slave("b", "a", 1_600_000, 0.05, SHOP))),
         (_load(),),
     )
-    two = SlaveNode(
+    two = slave(
         "sink",
-        (
-            Reading("m", LinkShape(1_800_000, 0.02), SHOP),
-            Reading("n", LinkShape(3_600_000, 0.02)),
-        ),
-        (CHUNK_SIZE,),
+        [read("m", link=LinkShape(1_800_000, 0.02), rules=SHOP), read("n", link=LinkShape(3_600_000, 0.02))],
+        options=[CHUNK_SIZE],
     )
     yield Experiment(
         "two sources", Topology((*_made(), *_made(two, seed=2, name="v", master="n"))), (_load(),)
@@ -109,9 +104,9 @@ def _real() -> Experiment:
         "real servers",
         Topology(
             (
-                ServerNode("db", options=("--binlog-format=ROW",), init=tables),
-                MasterNode("m", (Reading("db"),)),
-                ServerNode("replica", (Reading("m", LinkShape(2_000_000, 0.05), rules),)),
+                server("db", options=["--binlog-format=ROW"], init=tables),
+                topology.master("m", "db"),
+                server("replica", "mariadb", "m", link=LinkShape(2_000_000, 0.05), rules=rules),
                 _slave("web", "m", 2_000_000, 0.05, rules),
             )
         ),

@@ -14,7 +14,7 @@ from dumpfilter.options.near import did_you_mean
 from dumpfilter.options.toml_file import Model, load_toml
 from dumpfilter.simulation.results import Variant
 from dumpfilter.topology import parse_toml_topology, topology_from
-from dumpfilter.topology.model import RecordingNode, RunningNode, ServerNode, Topology, WorkloadNode
+from dumpfilter.topology.model import Topology
 from dumpfilter.topology.units import parse_rate, parse_time
 
 MICROSECONDS = 1_000_000
@@ -206,9 +206,7 @@ def check(experiment: Experiment) -> None:
             raise OptionError(
                 f"variants: {variant} can only be simulated; these can be run: {', '.join(VARIANTS)}"
             )
-    if not experiment.loads and not any(
-        isinstance(node, RecordingNode | WorkloadNode) for node in topology.nodes
-    ):
+    if not experiment.loads and not any(node.is_files for node in topology.nodes):
         raise OptionError("load: nothing would be written; add [load.NODE] with sql, or read from a workload")
 
 
@@ -216,7 +214,7 @@ def _check_load(load: Load, topology: Topology, nodes: list[str]) -> None:
     key = f"load.{load.node}"
     if load.node not in nodes:
         raise OptionError(f"{key}: there is no node {load.node!r}{did_you_mean(load.node, nodes)}")
-    if not isinstance(topology[load.node], ServerNode | RunningNode):
+    if topology[load.node].kind not in ("server", "running"):
         raise OptionError(f"{key}: {load.node} is no server, and takes no SQL; name a node with server = …")
     if not load.statements:
         raise OptionError(f"{key}.sql: write at least one statement")

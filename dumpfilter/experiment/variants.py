@@ -8,14 +8,7 @@ from dataclasses import replace
 from dumpfilter.errors import OptionError
 from dumpfilter.links.shape import Outage
 from dumpfilter.simulation.results import Variant
-from dumpfilter.topology.model import (
-    MasterNode,
-    Node,
-    Reading,
-    ServerNode,
-    SlaveNode,
-    Topology,
-)
+from dumpfilter.topology.model import Node, Reading, Topology
 
 KEEP_RELAY_LOGS = "--relay-log-purge=0"
 """The option by which a real replica keeps the relay logs that it has applied. They tell what it received."""
@@ -38,34 +31,34 @@ def simulated(topology: Topology, outages: Mapping[str, tuple[Outage, ...]]) -> 
 
     def reading(node: Node, one: Reading) -> Reading:
         found = outages.get(f"{one.source}:{node.name}", ())
-        return replace(one, link=replace(one.link, outages=found))
+        return one.model_copy(update={"link": replace(one.link, outages=found)})
 
-    nodes = (replace(node, reads=tuple(reading(node, one) for one in node.reads)) for node in topology.nodes)
+    nodes = (node.with_(reads=tuple(reading(node, one) for one in node.reads)) for node in topology.nodes)
     return Topology(tuple(_keeping(node) for node in nodes), topology.name)
 
 
 def _node(topology: Topology, node: Node, variant: Variant) -> Node:
     match variant:
         case Variant.NONE:
-            return replace(node, reads=_without_rules(node))
-        case Variant.SLAVE if isinstance(node, SlaveNode):
-            return replace(node, options=(*node.options, FILTER_ON_SLAVE))
-        case Variant.SLAVE if isinstance(node, ServerNode) and _reads_dumpfilter(topology, node):
+            return node.with_(reads=_without_rules(node))
+        case Variant.SLAVE if node.kind == "slave":
+            return node.with_options(FILTER_ON_SLAVE)
+        case Variant.SLAVE if node.server and _reads_dumpfilter(topology, node):
             return _filtering_alone(node)
-        case Variant.REPLICA if isinstance(node, SlaveNode):
+        case Variant.REPLICA if node.kind == "slave":
             return _as_replica(topology, node)
     return node
 
 
 def _without_rules(node: Node) -> tuple[Reading, ...]:
-    return tuple(replace(reading, rules=()) for reading in node.reads)
+    return tuple(reading.model_copy(update={"rules": ()}) for reading in node.reads)
 
 
 def _reads_dumpfilter(topology: Topology, node: Node) -> bool:
-    return any(isinstance(topology[reading.source], MasterNode | SlaveNode) for reading in node.reads)
+    return any(topology[reading.source].is_own for reading in node.reads)
 
 
-def _filtering_alone(node: ServerNode) -> ServerNode:
+def _filtering_alone(node: Node) -> Node:
     """Return a real replica that has its rules on its command line, so that no master knows them."""
     if len(node.reads) > 1:
         raise OptionError(
@@ -73,23 +66,23 @@ def _filtering_alone(node: ServerNode) -> ServerNode:
             "leave the variant out, or use slaves of dumpfilter"
         )
     rules = tuple(f"--{rule.removeprefix('--')}" for rule in node.reads[0].rules)
-    return replace(node, reads=_without_rules(node), options=(*node.options, *rules))
+    return node.with_(reads=_without_rules(node)).with_options(*rules)
 
 
-def _as_replica(topology: Topology, node: SlaveNode) -> ServerNode:
+def _as_replica(topology: Topology, node: Node) -> Node:
     """Return a real replica in place of a slave of dumpfilter."""
     families = set()
     for name in _origins(topology, node):
         origin = topology[name]
-        if not isinstance(origin, ServerNode):
+        if not origin.server:
             raise OptionError(
                 f"variants: {Variant.REPLICA}: {node.name} would apply the events of {name}, whose tables it does not "
                 "have; let the topology begin with a real server"
             )
-        families.add(origin.family)
+        families.add(origin.server)
     if len(families) > 1:
         raise OptionError(f"variants: {Variant.REPLICA}: {node.name} reads servers of both families")
-    return ServerNode(node.name, node.reads, family=families.pop())
+    return node.with_(server=families.pop(), role=None, options=())
 
 
 def _origins(topology: Topology, node: Node) -> set[str]:
@@ -100,8 +93,8 @@ def _origins(topology: Topology, node: Node) -> set[str]:
 
 def _keeping(node: Node) -> Node:
     """Return a node that keeps its relay logs, and that soon finds out that a link is up again."""
-    if isinstance(node, SlaveNode) and not any(one.startswith(CONNECT_RETRY) for one in node.options):
-        return replace(node, options=(*node.options, SHORT_RETRY))
-    if isinstance(node, ServerNode) and node.reads:
-        return replace(node, options=(*node.options, KEEP_RELAY_LOGS))
+    if node.kind == "slave" and not any(one.startswith(CONNECT_RETRY) for one in node.options):
+        return node.with_options(SHORT_RETRY)
+    if node.server and node.reads:
+        return node.with_options(KEEP_RELAY_LOGS)
     return node

@@ -61,15 +61,13 @@ class ServerCase:
 
     def applied(self, topology: Topology) -> Topology:
         """Return the topology with the chosen families and programs. A program that a node names stays."""
-        from dumpfilter.topology.model import ServerNode
-
         paths = {one.family: one.path for one in self.programs}
         nodes = []
         for node in topology.nodes:
-            if isinstance(node, ServerNode):
-                family = self.family or node.family
-                program = node.program if family == node.family else None
-                node = replace(node, family=family, program=program or paths.get(family))
+            if node.server:
+                family = self.family or node.server
+                program = node.program if family == node.server else None
+                node = node.with_(server=family, program=program or paths.get(family))
             nodes.append(node)
         return replace(topology, nodes=tuple(nodes))
 

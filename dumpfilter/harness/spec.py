@@ -79,6 +79,4 @@ def load(spec: str | Path | Topology, *directories: Path) -> Topology:
 
 def families_of(topology: Topology) -> list[Family]:
     """Return the families of the real servers that a topology starts."""
-    from dumpfilter.topology.model import ServerNode
-
-    return sorted({node.family for node in topology.nodes if isinstance(node, ServerNode)})
+    return sorted({node.server for node in topology.nodes if node.server})

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from dumpfilter.errors import OptionError
@@ -72,12 +73,16 @@ def load_toml(path: Path, model: type[_Model]) -> _Model:
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except ValidationError as error:
-        errors = error.errors(include_input=False, include_url=False)
-        # A misspelt key is often the reason why another key is missing.
-        first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
-        raise OptionError(
-            f"{path}: {_key(first['loc'])}: {_reason(first['type'], first['msg'])}{_near(model, first)}"
-        ) from None
+        key, reason = reason_of(error, model)
+        raise OptionError(f"{path}: {key}: {reason}") from None
+
+
+def reason_of(error: ValidationError, model: type[BaseModel]) -> tuple[str, str]:
+    """Return the key of the first error, such as ``imposed[2].rules``, and what is wrong with it, without the value."""
+    errors = error.errors(include_input=False, include_url=False)
+    # A misspelt key is often the reason why another key is missing.
+    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
+    return _key(first["loc"]), f"{_reason(first)}{_near(model, first)}"
 
 
 def _key(location: tuple[int | str, ...]) -> str:
@@ -85,13 +90,19 @@ def _key(location: tuple[int | str, ...]) -> str:
     return "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
 
 
-def _reason(kind: str, message: str) -> str:
-    reasons = {
-        "extra_forbidden": "there is no such key",
-        "missing": "is missing",
-        "tuple_type": "must be a list, as in ['one', 'two']",
-    }
-    return reasons.get(kind, message[:1].lower() + message[1:])
+def _reason(error: ErrorDetails) -> str:
+    match error["type"]:
+        case "extra_forbidden":
+            return "there is no such key"
+        case "missing":
+            return "is missing"
+        case "tuple_type":
+            return "must be a list, as in ['one', 'two']"
+        case "value_error":
+            return str(error["ctx"]["error"])
+        case "literal_error":
+            return f"is not one of {error['ctx']['expected']}"
+    return error["msg"][:1].lower() + error["msg"][1:]
 
 
 def _near(model: type[BaseModel], error: ErrorDetails) -> str:
@@ -100,11 +111,17 @@ def _near(model: type[BaseModel], error: ErrorDetails) -> str:
         return ""
     *tables, key = (part for part in error["loc"] if isinstance(part, str))
     for table in tables:
-        within = _models(model.model_fields[table].annotation) if table in model.model_fields else []
+        field = _fields(model).get(table)
+        within = _models(field.annotation) if field else []
         if not within:
             return ""
         model = within[0]
-    return did_you_mean(key, [field.alias or name for name, field in model.model_fields.items()])
+    return did_you_mean(key, _fields(model))
+
+
+def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a model by the keys that a person writes."""
+    return {field.alias or name: field for name, field in model.model_fields.items() if not field.exclude}
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dumpfilter.errors import OptionError
 from dumpfilter.options.near import did_you_mean
 from dumpfilter.simulation.plan import Plan
-from dumpfilter.topology.model import RecordingNode, Topology
+from dumpfilter.topology.model import Topology
 
 
 def speeds_of(topology: Topology) -> dict[str, float | None]:
     """Return the speed of each recording. None: all at once."""
-    return {node.name: node.speed for node in topology.nodes if isinstance(node, RecordingNode)}
+    return {node.name: node.speed for node in topology.nodes if node.binlogs}
 
 
 def binlog_sets(plan: Plan, topology: Topology | None, binlogs: Sequence[str]) -> dict[str, str]:
@@ -25,7 +25,7 @@ def binlog_sets(plan: Plan, topology: Topology | None, binlogs: Sequence[str]) -
     if topology is not None:
         for origin in plan.origins:
             node = topology[origin]
-            if isinstance(node, RecordingNode):
+            if node.binlogs:
                 found[origin] = str(node.binlogs)
             # A workload or recording is often known by the name of the master that reads it.
             names.update(

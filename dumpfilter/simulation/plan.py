@@ -14,17 +14,7 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.links.shape import LinkShape
 from dumpfilter.simulation.results import NodeDescription
 from dumpfilter.simulation.retries import Retries, option_of, retries_of
-from dumpfilter.topology.checks import semantics_of
-from dumpfilter.topology.model import (
-    MasterNode,
-    Node,
-    RecordingNode,
-    RunningNode,
-    ServerNode,
-    SlaveNode,
-    Topology,
-    WorkloadNode,
-)
+from dumpfilter.topology.model import Node, Topology, semantics_of
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 Layers = tuple[tuple[str, ...], ...]
@@ -154,10 +144,10 @@ def plan_topology(topology: Topology) -> Plan:
         channels = []
         for reading in node.reads:
             source = topology[reading.source]
-            has_link = not isinstance(source, RecordingNode | WorkloadNode)
+            has_link = not source.is_files
             for content in contents[reading.source]:
                 own = (*content.sent, *((reading.rules,) if reading.rules else ()))
-                filters = isinstance(source, MasterNode | SlaveNode)
+                filters = source.is_own
                 sent = own if filters else content.sent
                 legs = content.legs
                 if has_link:
@@ -165,7 +155,7 @@ def plan_topology(topology: Topology) -> Plan:
                         reading.source,
                         node.name,
                         reading.link,
-                        filters and isinstance(node, SlaveNode),
+                        filters and node.kind == "slave",
                         filters,
                         FilterKey(sent),
                         FilterKey(content.logged),
@@ -175,10 +165,8 @@ def plan_topology(topology: Topology) -> Plan:
                     legs = (*legs, leg)
                     channels.append(Channel(reading.source, content.origin, legs, FilterKey(own)))
                 # A server logs what it applied. A slave of dumpfilter serves what it was sent.
-                logged = own if isinstance(node, ServerNode) else content.logged
-                found.append(
-                    _Content(content.origin, legs, own if isinstance(node, ServerNode) else sent, logged)
-                )
+                logged = own if node.server else content.logged
+                found.append(_Content(content.origin, legs, own if node.server else sent, logged))
         contents[node.name] = found
         if channels:
             planned.append(PlannedNode(node.name, tuple(channels)))
@@ -195,6 +183,8 @@ def _description(node: Node) -> NodeDescription:
     reads = tuple(reading.source for reading in node.reads)
     return NodeDescription(name=node.name, kind=kind_of(node), reads=reads, rules=tuple(rules))
 
+
+_FAMILIES = {"mariadb": "MariaDB", "mysql": "MySQL"}
 
 MASTER = "master"
 """The name of the origin, and of the master, of the slaves of a slaves file."""
@@ -240,16 +230,6 @@ def _in_order(topology: Topology) -> Iterable[Node]:
 
 def kind_of(node: Node) -> str:
     """Return the kind of a node for people."""
-    match node:
-        case ServerNode():
-            family = {"mariadb": "MariaDB", "mysql": "MySQL"}[node.family]
-            return f"{family} replica" if node.reads else f"{family} server"
-        case RunningNode():
-            return "running server"
-        case RecordingNode():
-            return "recording"
-        case WorkloadNode():
-            return "workload"
-        case MasterNode():
-            return "master"
-    return "slave"
+    if node.server:
+        return f"{_FAMILIES[node.server]} {'replica' if node.reads else 'server'}"
+    return "running server" if node.kind == "running" else node.kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dumpfilter.topology.model import Node, ServerNode
+from dumpfilter.topology.model import Node
 
 ROUND_TRIPS = 4
 """The round trips of a new connection until the first event arrives: the login or registration, the request of the
@@ -55,7 +55,7 @@ def retries_of(node: Node) -> Retries:
     if found is not None:
         longest = _MEAN * float(found)
         return Retries(min(Retries.first, longest), longest)
-    return REPLICA_RETRIES if isinstance(node, ServerNode) else SLAVE_RETRIES
+    return REPLICA_RETRIES if node.server else SLAVE_RETRIES
 
 
 def option_of(node: Node, name: str) -> str | None:

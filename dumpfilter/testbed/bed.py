@@ -28,25 +28,15 @@ from dumpfilter.testbed.own_nodes import Master, Slave
 from dumpfilter.testbed.server_law import ServerLaw
 from dumpfilter.testbed.server_nodes import RunningServerNode, SqlNode, StartedServer
 from dumpfilter.testbed.values import NodeStatus, TestbedStatus
-from dumpfilter.topology.model import (
-    Link,
-    MasterNode,
-    Node,
-    RecordingNode,
-    RunningNode,
-    ServerNode,
-    SlaveNode,
-    Topology,
-    WorkloadNode,
-)
+from dumpfilter.topology.model import Kind, Link, Node, Topology
 
-_KINDS: Mapping[type[Node], type[TestbedNode]] = {
-    ServerNode: StartedServer,
-    RunningNode: RunningServerNode,
-    RecordingNode: Files,
-    WorkloadNode: Files,
-    MasterNode: Master,
-    SlaveNode: Slave,
+_KINDS: Mapping[Kind, type[TestbedNode]] = {
+    "server": StartedServer,
+    "running": RunningServerNode,
+    "recording": Files,
+    "workload": Files,
+    "master": Master,
+    "slave": Slave,
 }
 
 
@@ -94,7 +84,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         """All links by name (``SOURCE:TARGET``)."""
         nodes: dict[str, TestbedNode] = {}
         for node in topology.nodes:
-            nodes[node.name] = _KINDS[type(node)](self._ground, node, self._feeds(node, nodes))
+            nodes[node.name] = _KINDS[node.kind](self._ground, node, self._feeds(node, nodes))
         self.nodes: Mapping[str, TestbedNode] = nodes
         """All nodes by name, sources before their readers."""
         self._monitor = Monitor(self.nodes, self.links, links)

@@ -16,7 +16,7 @@ from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.node import Feed, Goal, TestbedNode
 from dumpfilter.testbed.replay import Replay, Timetable, steady_timetables, timetables
 from dumpfilter.testbed.values import NOWHERE, NodeStatus
-from dumpfilter.topology.model import Node, RecordingNode, WorkloadNode
+from dumpfilter.topology.model import DEFAULT_STYLE, Node, Workload
 from dumpfilter.workload.generate import START, GeneratedSet, Span, generate
 
 
@@ -27,9 +27,7 @@ class Files(TestbedNode):
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
-        assert isinstance(node, RecordingNode | WorkloadNode)
-        self.kind = "recording" if isinstance(node, RecordingNode) else "workload"
-        self._model = node
+        self.kind = node.kind
         self._replay: Replay | None = None
         self._watched: WatchedSet | None = None
         self._done = threading.Event()
@@ -52,24 +50,23 @@ class Files(TestbedNode):
             self.state = "running"
 
     def _begin(self) -> None:
-        model = self._model
-        holds = self._ground.holds_files
-        if isinstance(model, WorkloadNode):
-            is_whole = model.rate is None and not holds
-            made = self.directory / ("binlog" if is_whole else "generated")
-            generated = generated_set(model, made)
-            source = BinlogSet.open(generated.index)
+        node, holds = self.node, self._ground.holds_files
+        if node.workload:
+            is_whole = node.workload.rate is None and not holds
+            binlogs = generated_set(
+                node.workload, self.directory / ("binlog" if is_whole else "generated")
+            ).index
         else:
-            is_whole = model.speed is None and not holds
-            # A missing file shall be an error of this node.
-            source = BinlogSet.open(model.binlogs)
+            assert node.binlogs is not None
+            is_whole = node.speed is None and not holds
+            binlogs = node.binlogs.absolute()
+        # A missing file shall be an error of this node.
+        source = BinlogSet.open(binlogs)
         if is_whole:
-            self._watched = WatchedSet(
-                generated.index if isinstance(model, WorkloadNode) else model.binlogs.absolute()
-            )
+            self._watched = WatchedSet(binlogs)
             return
         index = source.index.name if source.index is not None else "binlog.index"
-        self._replay = Replay(_timetables(model, source), self.directory / "binlog", index)
+        self._replay = Replay(_timetables(node, source), self.directory / "binlog", index)
         self._replay.start(is_paused=holds)
         self._watched = WatchedSet(self._replay.index)
 
@@ -117,17 +114,17 @@ class Files(TestbedNode):
         )
 
 
-def generated_set(model: WorkloadNode, directory: Path) -> GeneratedSet:
+def generated_set(model: Workload, directory: Path) -> GeneratedSet:
     """Write the binlog set of a workload.
 
     The commit times are about those of the replay. A simulation of the saved files then shows what ran.
     """
     span = None if model.rate is None else Span(START, max(1, model.size * 8 // model.rate))
-    return generate(directory, model.size, style=model.style, seed=model.seed, span=span)
+    return generate(directory, model.size, style=model.style or DEFAULT_STYLE, seed=model.seed, span=span)
 
 
-def _timetables(model: RecordingNode | WorkloadNode, source: BinlogSet) -> list[Timetable]:
-    if isinstance(model, WorkloadNode) and model.rate is not None:
-        return steady_timetables(source, rate=model.rate)
-    speed = model.speed if isinstance(model, RecordingNode) else None
+def _timetables(node: Node, source: BinlogSet) -> list[Timetable]:
+    if node.workload and node.workload.rate is not None:
+        return steady_timetables(source, rate=node.workload.rate)
+    speed = None if node.workload else node.speed
     return timetables(source, speed=math.inf if speed is None else speed)

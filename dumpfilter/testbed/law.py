@@ -13,7 +13,7 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid.parse import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.errors import GtidError
-from dumpfilter.filter import FilterSemantics, ReplicationFilter
+from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.decision import Decision, Verdict
 from dumpfilter.filter.factory import make_filter
 from dumpfilter.filter.rules import parse_option
@@ -23,10 +23,11 @@ from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.statement import Statement
 from dumpfilter.testbed.errors import LawBroken
 from dumpfilter.testbed.node import Feed, TestbedNode
-from dumpfilter.testbed.own_nodes import Slave, is_effective
+from dumpfilter.testbed.own_nodes import Slave
 from dumpfilter.testbed.server_law import ServerLaw
 from dumpfilter.testbed.server_nodes import StartedServer
 from dumpfilter.testbed.values import Place
+from dumpfilter.topology.model import semantics_of
 
 LEAST_CHECK = 10.0
 """The least time for the check of one real replica, seconds, since its reference may have to be started."""
@@ -153,7 +154,7 @@ def reference(binlogs: BinlogSet, end: Place, filters: Sequence[Sequence[str]]) 
 
 
 def _filter(rules: Sequence[str], names: NameRules) -> ReplicationFilter:
-    semantics = FilterSemantics.EFFECTIVE if any(map(is_effective, rules)) else FilterSemantics.CLASSIC
+    semantics = semantics_of(rules)
     return make_filter(
         semantics, [parse_option(f"--{rule.removeprefix('--')}", semantics) for rule in rules], names=names
     )

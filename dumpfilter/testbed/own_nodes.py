@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import pymysql
 
 from dumpfilter.console.auth import DEFAULT_USER
-from dumpfilter.errors import DumpfilterError, OptionError
-from dumpfilter.filter.rules import FilterSemantics, RuleKind, parse_option
+from dumpfilter.errors import DumpfilterError
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.security.listening import PORT_TAKEN
 from dumpfilter.servers import free_port
 from dumpfilter.slave.slave import CHANNELS
@@ -29,7 +29,7 @@ from dumpfilter.testbed.keeping import Child
 from dumpfilter.testbed.node import PAUSED, Counted, Feed, Goal, TestbedNode, most
 from dumpfilter.testbed.server_nodes import RunningServerNode, StartedServer
 from dumpfilter.testbed.values import ChannelState, NodeStatus, Place, sum_known
-from dumpfilter.topology.model import Node, ServerNode, SlaveNode
+from dumpfilter.topology.model import Node, semantics_of
 
 STOP_TIMEOUT = 30.0
 _POLL = 0.005
@@ -65,8 +65,8 @@ class OwnNode(TestbedNode):
         """The ports by the name of their option, since the first start."""
         topology = ground.topology
         readers = topology.readers(node.name)
-        self._replicas = [reader for reader in readers if isinstance(reader, ServerNode)]
-        self._slaves = [reader for reader in readers if isinstance(reader, SlaveNode)]
+        self._replicas = [reader for reader in readers if reader.kind == "server"]
+        self._slaves = [reader for reader in readers if reader.kind == "slave"]
 
     @property
     def port(self) -> int:
@@ -523,19 +523,9 @@ def rule_options(feeds: Sequence[Feed]) -> list[str]:
         for rule in feed.reading.rules:
             name, _, value = rule.removeprefix("--").partition("=")
             options.append(f"--{name}={f'{feed.channel}:' if feed.channel else ''}{value}")
-    if any(is_effective(rule) for feed in feeds for rule in feed.reading.rules):
+    if semantics_of([rule for feed in feeds for rule in feed.reading.rules]) is FilterSemantics.EFFECTIVE:
         options.append("--filter-semantics=effective")
     return options
-
-
-def is_effective(rule: str) -> bool:
-    """Tell whether a rule belongs to the effective semantics, such as ``do=shop.%``."""
-    option = f"--{rule.removeprefix('--')}"
-    try:
-        return not isinstance(parse_option(option).kind, RuleKind)
-    except OptionError:
-        parse_option(option, FilterSemantics.EFFECTIVE)
-        return True
 
 
 def options_of(node: Node) -> list[str]:

@@ -33,7 +33,7 @@ from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
 from dumpfilter.testbed.keeping import Child
 from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode, most
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Lag, NodeStatus, Place, sum_known
-from dumpfilter.topology.model import Node, RunningNode, ServerNode, WorkloadNode
+from dumpfilter.topology.model import Node
 
 _OWN = ("master", "slave")
 _THREADS_OF_THE_SERVER = ("system user", "event_scheduler", "unauthenticated user")
@@ -98,15 +98,13 @@ class StartedServer(SqlNode):
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
-        assert isinstance(node, ServerNode)
-        self._model = node
         self._is_new = True
         self._server: Server | None = None
         self._last: dict[str, ChannelState] = {}
         """The channels at the last look, by name."""
         self._places = {feed.channel: AppliedPlaces() for feed in self.feeds}
         for feed in self.feeds:
-            if isinstance(feed.origin.node, WorkloadNode) and not node.init:
+            if feed.origin.node.workload and not node.init:
                 raise NotRunnable(
                     f"{self.name}: a real replica cannot apply the generated workload of {feed.source.name}, whose "
                     "tables it does not have; let the topology begin with a server, or make the tables with init"
@@ -178,20 +176,18 @@ class StartedServer(SqlNode):
             self.state = "running"
 
     def _made(self) -> Server:
-        model = self._model
+        node = self.node
         origins = [
-            one.name
-            for one in self._ground.topology.nodes
-            if isinstance(one, ServerNode) and one.family == "mariadb" and not one.reads
+            one.name for one in self._ground.topology.nodes if one.server == "mariadb" and not one.reads
         ]
         return Server(
-            find_program(model.family, model.program),
+            find_program(node.family, node.program),
             self.directory,
             name=self.name,
             server_id=self._ground.server_id(self.name),
-            options=model.options,
+            options=node.options,
             rules={feed.channel: feed.reading.rules for feed in self.feeds},
-            init=model.init,
+            init=node.init,
             is_replica=bool(self.feeds),
             # MariaDB replicas with several sources keep them apart by the domains of their GTIDs.
             domain=origins.index(self.name) if self.name in origins and len(origins) > 1 else 0,
@@ -212,14 +208,14 @@ class StartedServer(SqlNode):
                     feed.port,
                     REPLICATION_USER,
                     self._ground.replication_password,
-                    tls=self._model.family == "mysql",
+                    tls=self.node.family == "mysql",
                 )
             else:
                 raise NotRunnable(
                     f"{self.name}: a real replica cannot read {source.name}, which is files: put a master between"
                 )
             place = None
-            if not self._model.gtid:
+            if not self.node.gtid:
                 files = feed.origin.watched.files()
                 place = ServerPlace(files[0][0] if files else "", 4)
             self.server.channel(feed.channel).follow(address, place=place)
@@ -434,9 +430,9 @@ class StartedServer(SqlNode):
 
     def run_init(self) -> None:
         """Run the statements of ``init`` again. Those of a replica stay out of its binlog."""
-        if self._model.init:
+        if self.node.init:
             first = [self.server.dialect.without_binlog] if self.feeds else []
-            self.server.sql(*first, *self._model.init)
+            self.server.sql(*first, *self.node.init)
 
 
 class RunningServerNode(SqlNode):
@@ -446,9 +442,8 @@ class RunningServerNode(SqlNode):
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
-        assert isinstance(node, RunningNode)
-        self._url = node.url
-        self._address = parse_source_url(node.url)
+        self._url = node.connect or ""
+        self._address = parse_source_url(self._url)
         found = find_credentials(self._address)
         self._account = Account(found.user, found.password)
 
@@ -461,11 +456,7 @@ class RunningServerNode(SqlNode):
         """The files that the first master has received. The server's own files may be on another machine."""
         if self._watched is None:
             reader = next(
-                (
-                    one.name
-                    for one in self._ground.topology.readers(self.name)
-                    if not isinstance(one, ServerNode)
-                ),
+                (one.name for one in self._ground.topology.readers(self.name) if one.kind != "server"),
                 None,
             )
             if reader is None:

@@ -22,26 +22,25 @@ if TYPE_CHECKING:
     )
     from dumpfilter.topology.model import Topology
     from dumpfilter.topology.notation import topology_from
-    from dumpfilter.topology.short_string import parse_string, to_string
+    from dumpfilter.topology.short_string import parse_string
     from dumpfilter.topology.toml_notation import load_toml_topology, parse_toml_topology, to_toml
 
-_MODULES = {
-    "Topology": "model",
-    "link": "build",
-    "load_toml_topology": "toml_notation",
-    "make_topology": "build",
-    "master": "build",
-    "parse_string": "short_string",
-    "parse_toml_topology": "toml_notation",
-    "read": "build",
-    "recording": "build",
-    "running": "build",
-    "server": "build",
-    "slave": "build",
-    "to_string": "short_string",
-    "to_toml": "toml_notation",
-    "topology_from": "notation",
-    "workload": "build",
+_NAMES = {
+    "build": (
+        "link",
+        "make_topology",
+        "master",
+        "read",
+        "recording",
+        "running",
+        "server",
+        "slave",
+        "workload",
+    ),
+    "model": ("Topology",),
+    "notation": ("topology_from",),
+    "short_string": ("parse_string",),
+    "toml_notation": ("load_toml_topology", "parse_toml_topology", "to_toml"),
 }
 
 __all__ = [
@@ -57,7 +56,6 @@ __all__ = [
     "running",
     "server",
     "slave",
-    "to_string",
     "to_toml",
     "topology_from",
     "workload",
@@ -66,6 +64,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Import a public name's module at the first use of the name (PEP 562)."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    for module, names in _NAMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

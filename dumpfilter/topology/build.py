@@ -8,39 +8,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.links.shape import PLAIN, LinkShape
-from dumpfilter.options.sizes import parse_size
-from dumpfilter.topology.drafts import (
-    Draft,
-    DraftReading,
-    Kind,
-    Recording,
-    Role,
-    Running,
-    Server,
-    Where,
-    Workload,
-)
-from dumpfilter.topology.inference import role_of
-from dumpfilter.topology.model import (
-    Node,
-    Reading,
-    RecordingNode,
-    RunningNode,
-    ServerNode,
-    Topology,
-    WorkloadNode,
-)
-from dumpfilter.topology.resolve import resolve
+from dumpfilter.topology.model import Node, Reading, Topology
+from dumpfilter.topology.resolve import node_of, resolve
 from dumpfilter.topology.units import parse_outage, parse_rate, parse_time
 
-Source = str | Draft | Reading
+Source = str | Node | Reading
 """A source of a node: its name, the node itself, or :func:`read` with a link and rules of the channel."""
 
 
@@ -64,9 +43,11 @@ def link(
     )
 
 
-def read(source: str | Draft, *, rules: Sequence[str] = (), link: LinkShape = PLAIN) -> Reading:
+def read(source: str | Node, *, rules: Sequence[str] = (), link: LinkShape = PLAIN) -> Reading:
     """Return one source of a node with several sources, with the rules and the link of its channel."""
-    return Reading(source if isinstance(source, str) else source.name, link, tuple(rules))
+    name = source if isinstance(source, str) else source.name
+    (reading,) = _node(name, {"from": {"node": name, "rules": tuple(rules), "link": link}}).reads
+    return reading
 
 
 def server(
@@ -80,20 +61,20 @@ def server(
     options: Sequence[str] = (),
     init: Sequence[str] = (),
     gtid: bool = True,
-) -> Draft:
+) -> Node:
     """Return a real server that is started for the topology. With ``reads`` the server is a replica."""
-    kind = Server(family, program, tuple(init), gtid)
-    return _draft(name, kind, None, reads, rules, link, options)
+    table = {"server": family, "program": program, "init": tuple(init), "gtid": gtid}
+    return _node(name, table, reads, rules, link, options)
 
 
-def running(name: str, url: str) -> Draft:
+def running(name: str, url: str) -> Node:
     """Return a server that runs already, at an address such as ``mysql://repl@db1:3306/``."""
-    return _draft(name, Running(url))
+    return _node(name, {"connect": url})
 
 
-def recording(name: str, binlogs: str | PathLike[str], *, speed: float | None = 1.0) -> Draft:
+def recording(name: str, binlogs: str | PathLike[str], *, speed: float | None = 1.0) -> Node:
     """Return a recorded binlog set. ``speed`` None means that the whole set is there from the beginning."""
-    return _draft(name, Recording(Path(binlogs), speed))
+    return _node(name, {"binlogs": Path(binlogs), "speed": speed})
 
 
 def workload(
@@ -103,20 +84,16 @@ def workload(
     rate: str | int | None = None,
     seed: int = 1,
     style: Family | None = None,
-) -> Draft:
+) -> Node:
     """Return a generated workload with its master. The master has the name; the files are called ``NAME-workload``."""
-    kind = Workload(
-        parse_size(size) if isinstance(size, str) else size,
-        parse_rate(rate) if isinstance(rate, str) else rate,
-        seed,
-        style,
+    return _node(
+        name, {"workload": {"size": size, "rate": rate, "seed": seed, "style": style}, "role": "master"}
     )
-    return replace(_draft(name, kind), own_master=True)
 
 
-def master(name: str, reads: Source, *, link: LinkShape = PLAIN, options: Sequence[str] = ()) -> Draft:
+def master(name: str, reads: Source, *, link: LinkShape = PLAIN, options: Sequence[str] = ()) -> Node:
     """Return a master of dumpfilter that reads a server, a recording or a workload."""
-    return _draft(name, None, "master", reads, (), link, options)
+    return _node(name, {"role": "master"}, reads, (), link, options)
 
 
 def slave(
@@ -126,72 +103,32 @@ def slave(
     rules: Sequence[str] = (),
     link: LinkShape = PLAIN,
     options: Sequence[str] = (),
-) -> Draft:
+) -> Node:
     """Return a slave of dumpfilter. ``rules`` and ``link`` count for each source that is not a :func:`read`."""
-    return _draft(name, None, "slave", reads, rules, link, options)
+    return _node(name, {"role": "slave"}, reads, rules, link, options)
 
 
-def make_topology(*nodes: Draft | Node, name: str = "topology") -> Topology:
-    """Return the checked topology of some nodes. Raises OptionError that names the node, and says the cure.
-
-    Nodes of the model, such as SlaveNode, stay as they are.
-    """
-    return resolve([node if isinstance(node, Draft) else _draft_of(node) for node in nodes], name)
+def make_topology(*nodes: Node, name: str = "topology") -> Topology:
+    """Return the checked topology of some nodes. Raises OptionError that names the node, and says the cure."""
+    return resolve(nodes, name)
 
 
-def _where(name: str) -> Where:
-    return lambda key: f"node {name}: {key}" if key else f"node {name}"
+def _where(name: str, key: str) -> str:
+    return f"node {name}: {key}"
 
 
-def _draft(
+def _node(
     name: str,
-    kind: Kind | None,
-    role: Role | None = None,
+    table: dict[str, Any],
     reads: Source | Sequence[Source] = (),
     rules: Sequence[str] = (),
     link: LinkShape = PLAIN,
     options: Sequence[str] = (),
-) -> Draft:
-    where = _where(name)
-    sources = [reads] if isinstance(reads, str | Draft | Reading) else reads
-    return Draft(
-        name,
-        where,
-        kind,
-        role,
-        tuple(_reading(source, where, tuple(rules), link) for source in sources),
-        tuple(options),
-    )
-
-
-def _reading(
-    source: Source, where: Callable[[str], str], rules: tuple[str, ...], link: LinkShape
-) -> DraftReading:
-    if isinstance(source, Reading):
-        return DraftReading(source.source, where, source.link, source.rules)
-    return DraftReading(source if isinstance(source, str) else source.name, where, link, rules)
-
-
-def _draft_of(node: Node) -> Draft:
-    where = _where(node.name)
-    return Draft(
-        node.name,
-        where,
-        _kind_of(node),
-        role_of(node),
-        tuple(_reading(reading, where, (), PLAIN) for reading in node.reads),
-        node.options,
-    )
-
-
-def _kind_of(node: Node) -> Kind | None:
-    match node:
-        case ServerNode():
-            return Server(node.family, node.program, node.init, node.gtid)
-        case RunningNode():
-            return Running(node.url)
-        case RecordingNode():
-            return Recording(node.binlogs, node.speed)
-        case WorkloadNode():
-            return Workload(node.size, node.rate, node.seed, node.style)
-    return None
+) -> Node:
+    sources = [reads] if isinstance(reads, str | Node | Reading) else reads
+    table["options"] = tuple(options)
+    if sources:
+        table["from"] = tuple(each.name if isinstance(each, Node) else each for each in sources)
+    node = node_of(name, table | {"rules": tuple(rules), "link": link}, _where, written=False)
+    # Each source has its own rules and link from here on, so that the node can stand in a topology as it is.
+    return node.with_own_sources()

@@ -7,55 +7,31 @@ from collections.abc import Callable
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import make_filter, parse_option
-from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics
-from dumpfilter.topology.model import (
-    MasterNode,
-    Node,
-    Reading,
-    RecordingNode,
-    RunningNode,
-    ServerNode,
-    SlaveNode,
-    Topology,
-    WorkloadNode,
-)
+from dumpfilter.filter.rules import FilterSemantics
+from dumpfilter.links.shape import PLAIN
+from dumpfilter.topology.model import Node, Reading, Topology, semantics_of
 
-WhereInNode = Callable[[str, str], str]
+Where = Callable[[str, str], str]
 """A function that returns the place of a node's key for an error, from the names of the node and the key."""
 
 
-def semantics_of(rules: tuple[str, ...]) -> FilterSemantics:
-    """Return the semantics of a channel's rules. No rules are classic.
-
-    >>> str(semantics_of(("do=shop.%",)))
-    'effective'
-    """
-    effective = any(EffectiveRuleKind.of_option(rule.partition("=")[0]) for rule in rules)
-    return FilterSemantics.EFFECTIVE if effective else FilterSemantics.CLASSIC
-
-
-def check_topology(
-    topology: Topology, where: WhereInNode = lambda node, key: f"node {node}: {key}".rstrip(": ")
-) -> None:
-    """Check that each node can read its sources. Raises OptionError that names the node and the key.
-
-    The notations call this function. Only topologies that are made from nodes directly need it.
-    """
+def check_topology(topology: Topology, where: Where) -> None:
+    """Check that each node can read its sources. Raises OptionError that names the node and the key."""
     for node in topology.nodes:
-        match node:
-            case MasterNode():
+        match node.kind:
+            case "master":
                 _check_master(topology, node, where)
-            case SlaveNode():
+            case "slave":
                 _check_slave(topology, node, where)
-            case ServerNode():
+            case "server":
                 _check_server(topology, node, where)
-            case RunningNode(url=url):
-                _check_url(url, where(node.name, "connect"))
+            case "running":
+                _check_url(node.connect or "", where(node.name, "connect"))
         for reading in node.reads:
             _check_rules(node, reading, where)
 
 
-def _check_master(topology: Topology, node: Node, where: WhereInNode) -> None:
+def _check_master(topology: Topology, node: Node, where: Where) -> None:
     if len(node.reads) != 1:
         sources = ", ".join(reading.source for reading in node.reads)
         raise OptionError(
@@ -67,44 +43,42 @@ def _check_master(topology: Topology, node: Node, where: WhereInNode) -> None:
             f"{where(node.name, 'rules')}: a master has no rules of its own; give them to its readers"
         )
     source = topology[node.reads[0].source]
-    if isinstance(source, MasterNode | SlaveNode):
-        kind = "master" if isinstance(source, MasterNode) else "slave"
+    if source.is_own:
         raise OptionError(
             f"{where(node.name, 'role')}: a master reads a server, a recording or a workload, and {source.name} is a "
-            f"{kind} of dumpfilter; say role = slave"
+            f"{source.kind} of dumpfilter; say role = slave"
+        )
+    if source.is_files and node.reads[0].link != PLAIN:
+        raise OptionError(
+            f"{where(node.name, 'link')}: {node.name} reads the {source.kind} {source.name} from files, without a "
+            f"network; give the link to the readers of {node.name}"
         )
 
 
-def _check_slave(topology: Topology, node: Node, where: WhereInNode) -> None:
+def _check_slave(topology: Topology, node: Node, where: Where) -> None:
     for reading in node.reads:
-        source = topology[reading.source]
-        if not isinstance(source, MasterNode | SlaveNode):
+        if not topology[reading.source].is_own:
             raise OptionError(
                 f"{where(node.name, 'from')}: a slave of dumpfilter reads masters and slaves of dumpfilter, and "
-                f"{source.name} is none; put a master between"
+                f"{reading.source} is none; put a master between"
             )
 
 
-def _check_server(topology: Topology, node: ServerNode, where: WhereInNode) -> None:
+def _check_server(topology: Topology, node: Node, where: Where) -> None:
     for reading in node.reads:
         source = topology[reading.source]
-        if isinstance(source, RecordingNode | WorkloadNode):
+        if source.is_files:
             raise OptionError(
                 f"{where(node.name, 'from')}: a real server cannot read the files of {source.name}; "
                 "put a master between"
             )
         for writer, family in _families(topology, reading.source):
-            if family != node.family:
+            if family != node.server:
                 raise OptionError(
-                    f"{where(node.name, 'server')}: a {node.family} server cannot replicate from {writer}, which is "
+                    f"{where(node.name, 'server')}: a {node.server} server cannot replicate from {writer}, which is "
                     f"{family}; say server = {family}"
                 )
-        if (
-            not node.gtid
-            and node.family == "mysql"
-            and reading.rules
-            and isinstance(source, MasterNode | SlaveNode)
-        ):
+        if not node.gtid and node.server == "mysql" and reading.rules and source.is_own:
             raise OptionError(
                 f"{where(node.name, 'gtid')}: a MySQL replica by file and position gets wrong positions behind a "
                 "filter; leave gtid out, or leave the rules out"
@@ -117,10 +91,10 @@ def _families(topology: Topology, name: str) -> list[tuple[str, Family]]:
     seen, waiting = {name}, [name]
     while waiting:
         node = topology[waiting.pop()]
-        match node:
-            case ServerNode(family=family) | WorkloadNode(style=family):
-                found.append((node.name, family))
-                continue
+        family = node.server or (node.workload and node.workload.style)
+        if family:
+            found.append((node.name, family))
+            continue
         sources = [reading.source for reading in node.reads if reading.source not in seen]
         seen.update(sources)
         waiting += reversed(sources)
@@ -141,9 +115,9 @@ def _check_url(url: str, where: str) -> None:
         )
 
 
-def _check_rules(node: Node, reading: Reading, where: WhereInNode) -> None:
+def _check_rules(node: Node, reading: Reading, where: Where) -> None:
     semantics = semantics_of(reading.rules)
-    if semantics is FilterSemantics.EFFECTIVE and isinstance(node, ServerNode):
+    if semantics is FilterSemantics.EFFECTIVE and node.server:
         raise OptionError(
             f"{where(node.name, 'rules')}: a real server does not know the rules do, ignore and rewrite; use "
             "replicate-… rules"

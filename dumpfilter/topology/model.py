@@ -1,91 +1,277 @@
 """The model of a topology: its nodes, who reads from whom, and the links between them.
 
-The three notations (TOML, the short string, Python objects) all make a :class:`Topology`. The model says what a
-topology is. :mod:`dumpfilter.testbed` runs it with real processes, and :mod:`dumpfilter.simulation` computes it from a
-binlog.
+Each notation (TOML, the short string, Python) writes the same tables: the fields of :class:`Node` and of the models
+within it. :func:`dumpfilter.topology.resolve.resolve` makes a :class:`Topology` of them. :mod:`dumpfilter.testbed` runs
+a topology with real processes, and :mod:`dumpfilter.simulation` computes it from a binlog.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, WrapValidator
 
 from dumpfilter.binlog.format import Family
-from dumpfilter.links.shape import PLAIN, LinkShape
+from dumpfilter.errors import OptionError
+from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, RuleKind, parse_option
+from dumpfilter.links.shape import PLAIN, LinkShape, Outage
+from dumpfilter.options.near import did_you_mean
+from dumpfilter.options.sizes import parse_size
+from dumpfilter.options.toml_file import Model
+from dumpfilter.topology.units import (
+    AT_ONCE,
+    format_outage,
+    format_rate,
+    format_size,
+    format_time,
+    parse_outage,
+    parse_rate,
+    parse_speed,
+    parse_time,
+)
+
+Role = Literal["master", "slave"]
+Kind = Literal["server", "running", "recording", "workload", "master", "slave"]
+
+DEFAULT_STYLE: Family = "mysql"
+"""The style of a workload that reaches no real server."""
+
+WRITTEN = "written"
+"""The context of a validation of what a person wrote, where a number needs its unit."""
 
 
-@dataclass(frozen=True)
-class Reading:
+def _unit(parse: Callable[[str], Any], example: str) -> BeforeValidator:
+    """Return a validator that reads a text with a unit. Pydantic adds the key to the errors of a ValueError."""
+
+    def validate(value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, str):
+            return _checked(parse, value)
+        if info.context == WRITTEN:
+            raise ValueError(f'{value!r} has no unit; write a text, such as "{example}"')
+        return value
+
+    return BeforeValidator(validate)
+
+
+def _checked(parse: Callable[[str], Any], text: str) -> Any:
+    try:
+        return parse(text)
+    except OptionError as error:
+        raise ValueError(str(error)) from None
+
+
+def _speed(value: object) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f'{value!r} is not a speed; write 1, 10 or "at-once"')
+    return _checked(parse_speed, str(value))
+
+
+def _listed(value: object) -> object:
+    return (value,) if isinstance(value, str | dict | Reading) else value
+
+
+def _sources(value: object) -> object:
+    sources = _listed(value)
+    if not isinstance(sources, list | tuple):
+        raise ValueError(f'{value!r} names no node; write from = "m" or from = ["m", "n"]')
+    return tuple({"node": each} if isinstance(each, str) else each for each in sources)
+
+
+def full_rule(text: str) -> str:
+    """Return a rule with the full name of its option. Raises OptionError for a rule that no filter takes.
+
+    >>> full_rule("do-db=shop"), full_rule("--replicate_do_db=shop"), full_rule("do=shop.%")
+    ('replicate-do-db=shop', 'replicate-do-db=shop', 'do=shop.%')
+    """
+    name, equals, value = text.strip().removeprefix("--").partition("=")
+    name = name.strip().replace("_", "-")
+    kinds = {
+        **{kind.worklog_option: kind for kind in RuleKind if kind.worklog_option},
+        **{kind.option.removeprefix("replicate-"): kind for kind in RuleKind},
+        **{kind.option: kind for kind in (*RuleKind, *EffectiveRuleKind)},
+    }
+    kind = kinds.get(name)
+    if kind is None:
+        near = did_you_mean(name, [kind.option for kind in (*RuleKind, *EffectiveRuleKind)])
+        raise OptionError(f"{text!r} is no filter rule{near}")
+    if not equals:
+        raise OptionError(f"{text!r}: the value is missing; write {name}={kind.metavar}")
+    semantics = FilterSemantics.CLASSIC if isinstance(kind, RuleKind) else FilterSemantics.EFFECTIVE
+    return str(parse_option(f"--{kind.option}={value.strip()}", semantics)).removeprefix("--")
+
+
+def semantics_of(rules: Iterable[str]) -> FilterSemantics:
+    """Return the semantics of a channel's rules. No rules are classic.
+
+    >>> str(semantics_of(("do=shop.%",)))
+    'effective'
+    """
+    effective = any(EffectiveRuleKind.of_option(rule.partition("=")[0]) for rule in rules)
+    return FilterSemantics.EFFECTIVE if effective else FilterSemantics.CLASSIC
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Rules = Annotated[
+    tuple[Annotated[str, AfterValidator(lambda text: _checked(full_rule, text))], ...],
+    BeforeValidator(_listed),
+]
+Rate = Annotated[int, _unit(parse_rate, "2mbit"), PlainSerializer(format_rate)]
+Time = Annotated[float, _unit(parse_time, "50ms"), PlainSerializer(format_time)]
+Size = Annotated[
+    int, _unit(lambda text: parse_size(text, least=1), "1M"), Field(ge=1), PlainSerializer(format_size)
+]
+Down = Annotated[Outage, _unit(parse_outage, "60s-120s"), PlainSerializer(format_outage)]
+Speed = Annotated[
+    float | None,
+    BeforeValidator(_speed),
+    PlainSerializer(lambda speed: AT_ONCE if speed is None else speed),
+]
+
+
+class LinkTable(Model):
+    """The table ``link`` of a node, of one of its sources, or of a slave in a slaves file."""
+
+    rate: Rate | None = None
+    delay: Time = 0.0
+    jitter: Time = 0.0
+    down: Annotated[tuple[Down, ...], BeforeValidator(_listed)] = ()
+
+    @classmethod
+    def of(cls, shape: LinkShape) -> dict[str, Any]:
+        """Return the table of a shape, without the keys that have their defaults."""
+        table = cls(rate=shape.rate, delay=shape.delay, jitter=shape.jitter, down=shape.outages)
+        return table.model_dump(exclude_defaults=True)
+
+    def shape(self) -> LinkShape:
+        """Return the shape of the link."""
+        return LinkShape(self.rate, self.delay, self.jitter, self.down)
+
+
+def _as_shape(value: object, read: Callable[[object], LinkTable]) -> LinkShape:
+    return value if isinstance(value, LinkShape) else read(value).shape()
+
+
+if TYPE_CHECKING:
+    Shape = LinkShape
+else:
+    Shape = Annotated[LinkTable, WrapValidator(_as_shape), PlainSerializer(LinkTable.of)]
+
+
+class Reading(Model):
     """One source of a node: a channel of the node, the link to the source, and the filter of the channel."""
 
-    source: str
+    source: Annotated[str, Field(alias="node")]
     """The name of the node that is read."""
-    link: LinkShape = PLAIN
-    rules: tuple[str, ...] = ()
+    rules: Rules = ()
     """Filter rules of this channel, as options such as ``replicate-do-db=shop``."""
+    link: Shape = PLAIN
 
 
-@dataclass(frozen=True)
-class Node:
-    """A node of a topology. The subclasses are the kinds of node."""
-
-    name: str
-    reads: tuple[Reading, ...] = ()
-    """The sources of the node. With more than one source, each channel has the name of its source."""
-    options: tuple[str, ...] = ()
-    """Further options of the node's command line, such as ``--binlog-format=ROW``."""
-
-
-@dataclass(frozen=True)
-class ServerNode(Node):
-    """A real server that is started for the topology. A server that reads from another node is a real replica."""
-
-    family: Family = "mariadb"
-    program: str | None = None
-    """The server's program. None: the program of the family on the PATH."""
-    init: tuple[str, ...] = ()
-    """SQL statements that run once, when the server is new."""
-    gtid: bool = True
-    """Whether a replica goes on by GTIDs. False: by file and position."""
-
-
-@dataclass(frozen=True)
-class RunningNode(Node):
-    """A server that runs already. The topology reads from it, and never stops it."""
-
-    url: str = ""
-    """Its address, ``mysql://USER@HOST:PORT/``."""
-
-
-@dataclass(frozen=True)
-class RecordingNode(Node):
-    """A binlog set that is replayed as if a server were writing it."""
-
-    binlogs: Path = Path()
-    speed: float | None = 1.0
-    """1: at the pace of the events' times. n: n times faster. None: all at once."""
-
-
-@dataclass(frozen=True)
-class WorkloadNode(Node):
+class Workload(Model):
     """A generated binlog set that grows at a steady rate."""
 
-    size: int = 1 << 20
+    size: Size = 1 << 20
     """The bytes that are generated in all."""
-    rate: int | None = None
+    rate: Rate | None = None
     """The bits per second at which the set grows. None: all at once."""
-    seed: int = 1
-    style: Family = "mysql"
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
+    style: Family | None = None
+    """In a topology never None. A notation may leave out the family of the first real server that is reached, or
+    else ``mysql``."""
 
 
-@dataclass(frozen=True)
-class MasterNode(Node):
-    """A master of dumpfilter, which reads one source and serves it, filtered for each reader."""
+class Node(Model):
+    """A node of a topology. Which keys are set says what kind of node it is.
 
+    A node of a :class:`Topology` has its role, and each of its sources has its own rules and link.
+    """
 
-@dataclass(frozen=True)
-class SlaveNode(Node):
-    """A slave of dumpfilter. Its readers are served from its relay log."""
+    name: Annotated[str, Field(exclude=True)] = ""
+    server: Family | None = None
+    """A real server of this family that is started for the topology. One that reads a node is a real replica."""
+    program: str | None = None
+    """The server's program. None: the program of the family on the PATH."""
+    init: Texts = ()
+    """SQL statements that run once, when the server is new."""
+    gtid: bool = True
+    """Whether a replica continues by GTIDs. False: by file and position."""
+    connect: str | None = None
+    """The address of a server that runs already. The topology reads from it, and never stops it."""
+    binlogs: Annotated[Path, PlainSerializer(str)] | None = None
+    """A binlog set that is replayed as if a server were writing it."""
+    speed: Speed = 1.0
+    """1: at the pace of the events' times. n: n times faster. None: all at once."""
+    workload: (
+        Annotated[
+            Workload, BeforeValidator(lambda value: {"size": value} if isinstance(value, str) else value)
+        ]
+        | None
+    ) = None
+    role: Role | None = None
+    """The role of a node of dumpfilter. A master with a workload stands for both: the workload gets another name."""
+    reads: Annotated[tuple[Reading, ...], BeforeValidator(_sources), Field(alias="from")] = ()
+    """The sources of the node. With more than one source, each channel has the name of its source."""
+    rules: Rules = ()
+    """The rules of each source that has none of its own."""
+    link: Shape = PLAIN
+    """The link to each source that has none of its own."""
+    options: Texts = ()
+    """Further options of the node's command line, such as ``--binlog-format=ROW``."""
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of which the node has the key. At most one is right."""
+        found: dict[Kind, object] = {
+            "server": self.server, "running": self.connect, "recording": self.binlogs, "workload": self.workload
+        }  # fmt: skip
+        return tuple(kind for kind, value in found.items() if value is not None)
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the node. A node of dumpfilter without a role is a slave."""
+        return next(iter(self.kinds), self.role or "slave")
+
+    @property
+    def is_files(self) -> bool:
+        """Whether the node is a binlog set, which its master reads without a network."""
+        return self.kind in ("recording", "workload")
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the node is a master or a slave of dumpfilter."""
+        return self.kind in ("master", "slave")
+
+    @property
+    def family(self) -> Family:
+        """The family of a real server that the topology starts."""
+        assert self.server is not None
+        return self.server
+
+    def with_(self, **changes: object) -> Node:
+        """Return the node with other values of some fields."""
+        return self.model_copy(update=changes)
+
+    def with_own_sources(self) -> Node:
+        """Return the node with rules and a link at each source, instead of those that the sources share."""
+        if not self.reads:
+            return self
+        shared = {"rules": self.rules, "link": self.link}
+        reads = tuple(
+            one.model_copy(
+                update={key: value for key, value in shared.items() if key not in one.model_fields_set}
+            )
+            for one in self.reads
+        )
+        return self.with_(reads=reads, rules=(), link=PLAIN)
+
+    def with_options(self, *options: str) -> Node:
+        """Return the node with further options."""
+        return self.with_(options=(*self.options, *options))
 
 
 @dataclass(frozen=True)
@@ -137,5 +323,5 @@ class Topology:
             Link(reading.source, node.name, reading.link)
             for node in self.nodes
             for reading in node.reads
-            if not isinstance(self._by_name[reading.source], RecordingNode | WorkloadNode)
+            if not self._by_name[reading.source].is_files
         )

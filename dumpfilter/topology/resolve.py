@@ -1,4 +1,4 @@
-"""The step from drafts to a topology: checked names and rules, the kind of each node, and the masters in between.
+"""The step from what a person wrote to a topology: checked names, the role of each node, and the masters in between.
 
 A node that says no more than its sources is a master or a slave of dumpfilter. It is a master if it has
 readers, no rules, and one source, which is a server, a recording or a workload. Otherwise the node is a slave.
@@ -12,35 +12,18 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
+from pydantic import ValidationError
+
+from dumpfilter.binlog.format import Family
 from dumpfilter.errors import OptionError
-from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, RuleKind, parse_option
-from dumpfilter.links.shape import PLAIN
 from dumpfilter.options.near import did_you_mean
-from dumpfilter.topology.checks import check_topology
-from dumpfilter.topology.drafts import (
-    Draft,
-    DraftReading,
-    Recording,
-    Role,
-    Running,
-    Server,
-    Workload,
-)
-from dumpfilter.topology.inference import NodeFacts, inferred_role, inferred_style
-from dumpfilter.topology.model import (
-    MasterNode,
-    Node,
-    Reading,
-    RecordingNode,
-    RunningNode,
-    ServerNode,
-    SlaveNode,
-    Topology,
-    WorkloadNode,
-)
+from dumpfilter.options.toml_file import reason_of
+from dumpfilter.topology.checks import Where, check_topology
+from dumpfilter.topology.model import DEFAULT_STYLE, WRITTEN, Node, Role, Topology
 
 MOST_NODES = 1000
 """The most nodes of a topology. Each one becomes a process."""
@@ -52,73 +35,66 @@ LONGEST_NAME = 64
 """The longest name of a node, characters, since a channel has the name of its source."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
-_WHAT = {Workload: "a workload", Recording: "a recording", Running: "a running server"}
-_NETWORKLESS = Recording | Workload
+_KEYS = {"server": "server", "running": "connect", "recording": "binlogs", "workload": "workload"}
+_WHAT = {"running": "a running server", "recording": "a recording", "workload": "a workload"}
+_ONLY_WITH = {"program": "server", "init": "server", "gtid": "server", "speed": "binlogs"}
+
+_PLACE_OF_KEY = {
+    "rate": 'the rate of the link: link = { rate = "2mbit" }',
+    "delay": 'the delay of the link: link = { delay = "50ms" }',
+    "jitter": 'the jitter of the link: link = { jitter = "5ms" }',
+    "down": 'the outages of the link: link = { down = ["60s-120s"] }',
+    "size": 'the size of the workload: workload = { size = "1M" }',
+    "do-db": 'a filter rule: rules = ["replicate-do-db=…"]',
+}
+"""The right place of keys that people write directly into a node."""
 
 
-def resolve(drafts: Sequence[Draft], name: str = "topology") -> Topology:
-    """Return the topology that the drafts describe, with sources before their readers.
+def node_of(name: str, table: Mapping[str, Any], where: Where, *, written: bool = True) -> Node:
+    """Return a node of a table as a notation has it. ``written`` says that sizes and times need units.
+
+    Raises OptionError that names the node and the key.
+    """
+    if "name" in table:
+        raise OptionError(f"{where(name, 'name')}: there is no such key; the table has the node's name")
+    try:
+        node = Node.model_validate(table, context=WRITTEN if written else None)
+    except ValidationError as error:
+        key, reason = reason_of(error, Node)
+        if key in _PLACE_OF_KEY:
+            reason = f"there is no such key; write {_PLACE_OF_KEY[key]}"
+        raise OptionError(f"{where(name, key)}: {reason}") from None
+    return node.with_(name=name)
+
+
+def resolve(
+    nodes: Iterable[Node],
+    name: str = "topology",
+    where: Where = lambda node, key: f"node {node}: {key}".rstrip(": "),
+) -> Topology:
+    """Return the topology that the nodes describe, with sources before their readers.
 
     Raises OptionError that names the node and the key, and says the cure.
     """
-    if len(drafts) > MOST_NODES:
-        raise OptionError(
-            f"{drafts[MOST_NODES].where('')}: the topology has {len(drafts)} nodes, and the limit is {MOST_NODES}; "
-            "leave nodes out"
-        )
-    by_name = _by_name(drafts)
-    for draft in drafts:
-        _check_sources(draft, by_name)
-    ordered = _with_masters(_sources_first(drafts))
-    _check_depth(ordered)
-    by_name = {draft.name: draft for draft in ordered}
-    facts = [_facts(draft) for draft in ordered]
-    topology = Topology(tuple(_node(draft, facts, by_name) for draft in ordered), name)
-    wheres = {draft.name: draft.where for draft in ordered}
-    check_topology(topology, lambda node, key: wheres[node](key))
-    return topology
-
-
-def full_rule(text: str) -> str:
-    """Return a rule with the full name of its option. Raises OptionError for a rule that no filter takes.
-
-    >>> full_rule("do-db=shop"), full_rule("--replicate_do_db=shop"), full_rule("do=shop.%")
-    ('replicate-do-db=shop', 'replicate-do-db=shop', 'do=shop.%')
-    """
-    name, equals, value = text.strip().removeprefix("--").partition("=")
-    name = name.strip().replace("_", "-")
-    kinds = {
-        **{kind.worklog_option: kind for kind in RuleKind if kind.worklog_option},
-        **{kind.option.removeprefix("replicate-"): kind for kind in RuleKind},
-        **{kind.option: kind for kind in (*RuleKind, *EffectiveRuleKind)},
-    }
-    kind = kinds.get(name)
-    if kind is None:
-        near = did_you_mean(name, [kind.option for kind in (*RuleKind, *EffectiveRuleKind)])
-        raise OptionError(f"{text!r} is no filter rule{near}")
-    if not equals:
-        raise OptionError(f"{text!r}: the value is missing; write {name}={kind.metavar}")
-    semantics = FilterSemantics.CLASSIC if isinstance(kind, RuleKind) else FilterSemantics.EFFECTIVE
-    return str(parse_option(f"--{kind.option}={value.strip()}", semantics)).removeprefix("--")
-
-
-def _by_name(drafts: Sequence[Draft]) -> dict[str, Draft]:
-    if not drafts:
-        raise OptionError("the topology has no nodes; the smallest one is m >> web")
-    found: dict[str, Draft] = {}
-    folded: dict[str, str] = {}
-    for draft in drafts:
-        check_name(draft.name, draft.where(""))
-        other = folded.setdefault(draft.name.casefold(), draft.name)
-        if draft.name in found:
-            raise OptionError(f"{draft.where('')}: two nodes are called {draft.name}; give one another name")
-        if other != draft.name:
-            raise OptionError(
-                f"{draft.where('')}: the names {other} and {draft.name} differ only in case, which channels and files "
-                "do not tell apart; give one another name"
+    written = _by_name([node.with_own_sources() for node in nodes], where)
+    for node in written.values():
+        _check_keys(node, written, where)
+    ordered = _with_masters(_sources_first(written, where))
+    _check_depth(ordered, where)
+    styles = _styles(ordered)
+    topology = Topology(
+        tuple(
+            node.with_(
+                workload=node.workload.model_copy(update={"style": node.workload.style or styles[node.name]})
             )
-        found[draft.name] = draft
-    return found
+            if node.workload
+            else node
+            for node in ordered
+        ),
+        name,
+    )
+    check_topology(topology, where)
+    return topology
 
 
 def check_name(name: str, where: str) -> None:
@@ -129,160 +105,173 @@ def check_name(name: str, where: str) -> None:
         )
 
 
-def _check_sources(draft: Draft, by_name: Mapping[str, Draft]) -> None:
+def _by_name(nodes: list[Node], where: Where) -> dict[str, Node]:
+    if not nodes:
+        raise OptionError("the topology has no nodes; the smallest one is m >> web")
+    if len(nodes) > MOST_NODES:
+        raise OptionError(
+            f"{where(nodes[MOST_NODES].name, '')}: the topology has {len(nodes)} nodes, and the limit is {MOST_NODES}; "
+            "leave nodes out"
+        )
+    found: dict[str, Node] = {}
+    folded: dict[str, str] = {}
+    for node in nodes:
+        here = where(node.name, "")
+        check_name(node.name, here)
+        other = folded.setdefault(node.name.casefold(), node.name)
+        if node.name in found:
+            raise OptionError(f"{here}: two nodes are called {node.name}; give one another name")
+        if other != node.name:
+            raise OptionError(
+                f"{here}: the names {other} and {node.name} differ only in case, which channels and files "
+                "do not tell apart; give one another name"
+            )
+        found[node.name] = node
+    return found
+
+
+def _check_keys(node: Node, nodes: Mapping[str, Node], where: Where) -> None:
+    """Check that the keys of a node go together, and that its sources are nodes. Raises OptionError."""
+    kinds, given = node.kinds, node.model_fields_set
+    if len(kinds) > 1:
+        raise OptionError(
+            f"{where(node.name, _KEYS[kinds[1]])}: stands beside {_KEYS[kinds[0]]}; a node is one of them"
+        )
+    for key, owner in _ONLY_WITH.items():
+        if key in given and (not kinds or _KEYS[kinds[0]] != owner):
+            raise OptionError(
+                f"{where(node.name, key)}: goes with {owner} only; leave it out, or say {owner}"
+            )
+    if not node.reads:
+        for key in ("link", "rules"):
+            if key in given and getattr(node, key) != Node.model_fields[key].default:
+                raise OptionError(
+                    f"{where(node.name, key)}: the node reads nothing; say from, or leave {key} out"
+                )
+        if not kinds:
+            raise OptionError(
+                f"{where(node.name, '')}: says neither what the node is nor what it reads; give server, connect, "
+                "binlogs, workload or from"
+            )
+    what = _WHAT.get(node.kind)
+    if node.reads and what:
+        raise OptionError(
+            f"{where(node.name, 'from')}: {node.name} is {what}, which reads nothing; leave from out"
+        )
+    if node.options and what:
+        raise OptionError(
+            f"{where(node.name, 'options')}: {node.name} is {what}, which has no command line; leave options out"
+        )
+    if kinds and node.role and (node.kind, node.role) != ("workload", "master"):
+        raise OptionError(
+            f"{where(node.name, 'role')}: {node.role} is a role of dumpfilter's own nodes; leave role out, or leave "
+            "out what says that the node is a server or files"
+        )
     seen: set[str] = set()
-    for reading in draft.reads:
-        where = draft.where("from")
-        if reading.source not in by_name:
-            known = [name for name in by_name if name != draft.name]
-            raise OptionError(
-                f"{where}: there is no node {reading.source!r}{did_you_mean(reading.source, known)}"
-            )
+    for reading in node.reads:
+        if reading.source not in nodes:
+            near = did_you_mean(reading.source, [each for each in nodes if each != node.name])
+            raise OptionError(f"{where(node.name, 'from')}: there is no node {reading.source!r}{near}")
         if reading.source in seen:
-            raise OptionError(f"{where}: {reading.source} stands there twice; a node reads a source once")
-        seen.add(reading.source)
-    match draft.kind:
-        case Workload() | Recording() | Running() if draft.reads:
             raise OptionError(
-                f"{draft.where('from')}: {draft.name} is {_WHAT[type(draft.kind)]}, which reads nothing; "
-                "leave from out"
+                f"{where(node.name, 'from')}: {reading.source} stands there twice; a node reads a source once"
             )
-    if draft.options and draft.kind is not None and not isinstance(draft.kind, Server):
-        raise OptionError(
-            f"{draft.where('options')}: {draft.name} is {_WHAT[type(draft.kind)]}, which has no command line; leave "
-            "options out"
-        )
-    if draft.kind is None and not draft.reads:
-        raise OptionError(
-            f"{draft.where('')}: says neither what the node is nor what it reads; give server, connect, binlogs, "
-            "workload or from"
-        )
-    if draft.kind is not None and draft.role is not None:
-        raise OptionError(
-            f"{draft.where('role')}: {draft.role} is a role of dumpfilter's own nodes; leave role out, or leave out "
-            "what says that the node is a server or files"
-        )
+        seen.add(reading.source)
 
 
-def _sources_first(drafts: Sequence[Draft]) -> list[Draft]:
-    """Return the drafts in an order in which each stands after its sources. Raises OptionError for a circle."""
-    position = {draft.name: at for at, draft in enumerate(drafts)}
-    waiting = {draft.name: len(draft.reads) for draft in drafts}
-    readers: dict[str, list[str]] = {draft.name: [] for draft in drafts}
-    for draft in drafts:
-        for reading in draft.reads:
-            readers[reading.source].append(draft.name)
-    ready = [position[name] for name, count in waiting.items() if not count]
-    heapq.heapify(ready)
+def _sources_first(nodes: Mapping[str, Node], where: Where) -> list[Node]:
+    """Return the nodes in an order in which each stands after its sources. Raises OptionError for a circle."""
+    position = {name: at for at, name in enumerate(nodes)}
+    sorter = TopologicalSorter(
+        {name: [reading.source for reading in node.reads] for name, node in nodes.items()}
+    )
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1][1:]
+        first = circle.index(min(circle, key=position.__getitem__))
+        path = [*circle[first:], *circle[: first + 1]]
+        raise OptionError(
+            f"{where(path[0], 'from')}: the nodes read in a circle, {' >> '.join(path)}; leave one arrow out"
+        ) from None
+    ready: list[tuple[int, str]] = []
     ordered = []
-    while ready:
-        draft = drafts[heapq.heappop(ready)]
-        ordered.append(draft)
-        for name in readers[draft.name]:
-            waiting[name] -= 1
-            if not waiting[name]:
-                heapq.heappush(ready, position[name])
-    if len(ordered) < len(drafts):
-        raise _circle({draft.name: draft for draft in drafts}, {name for name in waiting if waiting[name]})
+    while sorter.is_active():
+        for name in sorter.get_ready():
+            heapq.heappush(ready, (position[name], name))
+        name = heapq.heappop(ready)[1]
+        ordered.append(nodes[name])
+        sorter.done(name)
     return ordered
 
 
-def _check_depth(ordered: Sequence[Draft]) -> None:
+def _check_depth(ordered: list[Node], where: Where) -> None:
     """Check the length of the way to each node. ``ordered`` has sources before their readers. Raises OptionError."""
     sources: dict[str, int] = {}
-    for draft in ordered:
-        sources[draft.name] = max((sources[reading.source] + 1 for reading in draft.reads), default=0)
-        if sources[draft.name] > MOST_SOURCES:
+    for node in ordered:
+        sources[node.name] = max((sources[reading.source] + 1 for reading in node.reads), default=0)
+        if sources[node.name] > MOST_SOURCES:
             raise OptionError(
-                f"{draft.where('from')}: {sources[draft.name]} nodes stand before {draft.name} in a chain, and the "
+                f"{where(node.name, 'from')}: {sources[node.name]} nodes stand before {node.name} in a chain, and the "
                 f"limit is {MOST_SOURCES}; let nodes read from an earlier one"
             )
 
 
-def _circle(by_name: Mapping[str, Draft], waiting: set[str]) -> OptionError:
-    # A waiting node has a waiting source. So the way from source to source comes back to one of its nodes.
-    path = [min(waiting, key=list(by_name).index)]
-    while True:
-        source = next(reading.source for reading in by_name[path[-1]].reads if reading.source in waiting)
-        if source in path:
-            circle = [*path[path.index(source) :], source]
-            text = " >> ".join(reversed(circle))
-            return OptionError(
-                f"{by_name[circle[0]].where('from')}: the nodes read in a circle, {text}; leave one arrow out"
-            )
-        path.append(source)
-
-
-def _with_masters(ordered: Sequence[Draft]) -> list[Draft]:
-    """Return the drafts with the masters that the notation leaves out, and with the role of each node."""
-    taken = {draft.name.casefold() for draft in ordered}
+def _with_masters(ordered: list[Node]) -> list[Node]:
+    """Return the nodes with the masters that the notation leaves out, and with roles."""
+    taken = {node.name.casefold() for node in ordered}
     roles: dict[str, Role | None] = {}
-    renamed: dict[str, str] = {}
+    files: dict[str, str] = {}
     """The new names of recordings and workloads whose masters took their names."""
-    made: dict[str, str] = {}
+    between: dict[str, str] = {}
     """The masters in between, by the name of the source as the notation has it."""
-    result: list[Draft] = []
-    readers: dict[str, list[Draft]] = {}
-    for draft in ordered:
-        for reading in draft.reads:
-            readers.setdefault(reading.source, []).append(draft)
-    own = {draft.name for draft in ordered if _gets_own_master(draft, readers)}
-    for draft in ordered:
-        if draft.name in own:
-            suffix = "recording" if isinstance(draft.kind, Recording) else "workload"
-            files = _free_name(f"{draft.name}-{suffix}", taken)
-            renamed[draft.name] = files
-            result.append(replace(draft, name=files, own_master=False))
-            result.append(
-                Draft(draft.name, draft.where, role="master", reads=(DraftReading(files, draft.where),))
-            )
+    made: list[Node] = []
+    readers: dict[str, list[Node]] = {}
+    for node in ordered:
+        for reading in node.reads:
+            readers.setdefault(reading.source, []).append(node)
+    for node in ordered:
+        if node.is_files and _gets_own_master(node, readers):
+            files[node.name] = _free_name(f"{node.name}-{node.kind}", taken)
+            made += [node.with_(name=files[node.name], role=None), _master(node.name, files[node.name])]
             # The readers of a recording have the roles that they would have without the master in between.
-            roles[draft.name] = "master" if draft.own_master else None
+            roles[node.name] = node.role
             continue
-        role = _role(draft, roles, draft.name in readers)
-        roles[draft.name] = role
+        roles[node.name] = role = _role(node, roles, node.name in readers)
         reads = []
-        for reading in draft.reads:
+        for reading in node.reads:
             source = reading.source
             if role == "master":
-                source = renamed.get(source, source)
-            elif role == "slave" and roles[source] is None and source not in own:
-                if source not in made:
-                    made[source] = _free_name(f"{source}-master", taken)
-                    result.append(
-                        Draft(
-                            made[source],
-                            reading.where,
-                            role="master",
-                            reads=(DraftReading(source, draft.where),),
-                        )
-                    )
-                source = made[source]
-            reads.append(replace(reading, source=source))
-        result.append(replace(draft, role=role, reads=tuple(reads)))
-    return result
+                source = files.get(source, source)
+            elif role == "slave" and roles[source] is None and source not in files:
+                if source not in between:
+                    between[source] = _free_name(f"{source}-master", taken)
+                    made.append(_master(between[source], source))
+                source = between[source]
+            reads.append(reading.model_copy(update={"source": source}))
+        made.append(node.with_(role=role, reads=tuple(reads)))
+    return made
 
 
-def _gets_own_master(draft: Draft, readers: Mapping[str, Sequence[Draft]]) -> bool:
+def _master(name: str, source: str) -> Node:
+    return Node.model_validate({"name": name, "role": "master", "from": source})
+
+
+def _gets_own_master(node: Node, readers: Mapping[str, list[Node]]) -> bool:
     """Tell whether a master takes the name of a recording or workload. ``readers`` has the readers of each node."""
-    if not isinstance(draft.kind, _NETWORKLESS):
-        return False
-    mine = readers.get(draft.name, ())
-    if draft.own_master:
+    mine = readers.get(node.name, [])
+    if node.role:
         return not mine or any(each.role != "master" for each in mine)
-    return not mine or any(
-        each.kind is not None or _role(each, {}, each.name in readers) == "slave" for each in mine
-    )
+    return not mine or any(each.kinds or _role(each, {}, each.name in readers) == "slave" for each in mine)
 
 
-def _role(draft: Draft, roles: Mapping[str, Role | None], has_readers: bool) -> Role | None:
-    if draft.kind is not None or draft.role is not None:
-        return draft.role
-    return inferred_role(
-        [roles.get(reading.source) for reading in draft.reads],
-        has_rules=any(reading.rules for reading in draft.reads),
-        has_readers=has_readers,
-    )
+def _role(node: Node, roles: Mapping[str, Role | None], has_readers: bool) -> Role | None:
+    """Return the role of a node. ``roles`` has its sources' roles, and None for servers, recordings and workloads."""
+    if node.kinds or node.role:
+        return node.role
+    has_rules = any(reading.rules for reading in node.reads)
+    sources = [roles.get(reading.source) for reading in node.reads]
+    return "master" if sources == [None] and has_readers and not has_rules else "slave"
 
 
 def _free_name(name: str, taken: set[str]) -> str:
@@ -298,38 +287,18 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def _node(draft: Draft, facts: Sequence[NodeFacts], by_name: Mapping[str, Draft]) -> Node:
-    reads = tuple(_reading(draft, reading, by_name) for reading in draft.reads)
-    match draft.kind:
-        case Server(family, program, init, gtid):
-            return ServerNode(draft.name, reads, draft.options, family, program, init, gtid)
-        case Running(url):
-            return RunningNode(draft.name, reads, draft.options, url)
-        case Recording(binlogs, speed):
-            return RecordingNode(draft.name, reads, draft.options, binlogs, speed)
-        case Workload(size, rate, seed, style):
-            style = style or inferred_style(draft.name, facts)
-            return WorkloadNode(draft.name, reads, draft.options, size, rate, seed, style)
-    return (MasterNode if draft.role == "master" else SlaveNode)(draft.name, reads, draft.options)
-
-
-def _facts(draft: Draft) -> NodeFacts:
-    family = draft.kind.family if isinstance(draft.kind, Server) else None
-    return draft.name, [reading.source for reading in draft.reads], family
-
-
-def _reading(draft: Draft, reading: DraftReading, by_name: Mapping[str, Draft]) -> Reading:
-    rules = []
-    for number, text in enumerate(reading.rules, 1):
-        try:
-            rules.append(full_rule(text))
-        except OptionError as error:
-            raise OptionError(f"{reading.where(f'rules[{number}]')}: {error}") from None
-    kind = by_name[reading.source].kind
-    if reading.link != PLAIN and draft.role == "master" and isinstance(kind, _NETWORKLESS):
-        what = "recording" if isinstance(kind, Recording) else "workload"
-        raise OptionError(
-            f"{reading.where('link')}: {draft.name} reads the {what} {reading.source} from files, without a network; "
-            f"give the link to the readers of {draft.name}"
-        )
-    return Reading(reading.source, reading.link, tuple(rules))
+def _styles(ordered: list[Node]) -> dict[str, Family]:
+    """Return for each node the family of the first real server that its events reach, or else the default."""
+    position = {node.name: at for at, node in enumerate(ordered)}
+    nearest: dict[str, int] = {}
+    """The first real server that a node's events reach, by its place in ``ordered``."""
+    for node in reversed(ordered):
+        own = position[node.name] if node.server else nearest.get(node.name, len(ordered))
+        for reading in node.reads:
+            nearest[reading.source] = min(own, nearest.get(reading.source, len(ordered)))
+    return {
+        node.name: ordered[nearest[node.name]].family
+        if nearest.get(node.name, len(ordered)) < len(ordered)
+        else DEFAULT_STYLE
+        for node in ordered
+    }

@@ -13,58 +13,24 @@ a quote stands in double quotes.
 
 The first mention of a node says what the node is. The rules and the link in brackets belong to the arrow before them.
 A node without an arrow before it and without ``server``, ``connect`` or ``binlogs`` is a master with a generated
-workload.
+workload. The module writes the tables of :class:`dumpfilter.topology.model.Node`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, get_args
+from typing import Any, NamedTuple, NoReturn
 
-from dumpfilter.binlog.format import Family
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind
-from dumpfilter.links.shape import PLAIN, LinkShape
 from dumpfilter.options.near import did_you_mean
-from dumpfilter.options.sizes import parse_size
-from dumpfilter.topology.drafts import (
-    Draft,
-    DraftReading,
-    Kind,
-    Recording,
-    Role,
-    Running,
-    Server,
-    Workload,
-)
-from dumpfilter.topology.inference import role_to_say, style_to_say
-from dumpfilter.topology.model import (
-    MasterNode,
-    Node,
-    Reading,
-    RecordingNode,
-    RunningNode,
-    ServerNode,
-    Topology,
-    WorkloadNode,
-)
-from dumpfilter.topology.resolve import resolve
-from dumpfilter.topology.units import (
-    format_outage,
-    format_rate,
-    format_size,
-    format_speed,
-    format_time,
-    parse_outage,
-    parse_rate,
-    parse_speed,
-    parse_time,
-)
+from dumpfilter.topology.model import Topology
+from dumpfilter.topology.resolve import node_of, resolve
+from dumpfilter.topology.toml_notation import below
 
 _TOKEN = re.compile(
     r"""
@@ -77,6 +43,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+_OPENED = re.compile(r"[ \t]*\[")
+_CLOSED = re.compile(r"\s*\]")
 _KEY = re.compile(r"\s*(?:--)?([A-Za-z_-]+)\s*=\s*")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _PLAIN_VALUE = re.compile(r'[^,\]"]*')
@@ -92,18 +60,11 @@ _RULE_KEYS = {
     for kind in (*RuleKind, *EffectiveRuleKind)
     for name in (kind.option, kind.option.removeprefix("replicate-"))
 }
-_OWNERS = {
-    "program": "server",
-    "init": "server",
-    "gtid": "server",
-    "speed": "binlogs",
-}
 
 
 class _Attribute(NamedTuple):
     key: str
     value: str
-    column: int
 
 
 @dataclass
@@ -111,23 +72,18 @@ class _Mention:
     """One place of the string at which a node stands."""
 
     name: str
-    column: int
-    attributes: list[_Attribute]
+    attributes: list[_Attribute] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
 
-    def values(self, key: str) -> list[_Attribute]:
-        return [each for each in self.attributes if each.key == key]
-
-    def value(self, key: str, parse: Callable[[str], Any], default: Any = None) -> Any:
-        """Return the parsed value of an attribute. Raises OptionError that names node, key and value."""
-        found = self.values(key)
-        return default if not found else self.parsed(found[0], parse)
-
-    def parsed(self, attribute: _Attribute, parse: Callable[[str], Any]) -> Any:
-        try:
-            return parse(attribute.value)
-        except OptionError as error:
-            raise OptionError(f"{_where(self.name, attribute.key)}: {error}") from None
+    def table(self, keys: tuple[str, ...]) -> dict[str, Any]:
+        """Return the values of some keys. A key that may be repeated has a list."""
+        found: dict[str, Any] = {}
+        for key, value in self.attributes:
+            if key in keys and key in _REPEATABLE:
+                found.setdefault(key, []).append(value)
+            elif key in keys:
+                found[key] = value
+        return found
 
 
 def parse_string(text: str, *, name: str = "topology", directory: Path = Path()) -> Topology:
@@ -141,14 +97,17 @@ def parse_string(text: str, *, name: str = "topology", directory: Path = Path())
     mentions: dict[str, list[_Mention]] = {}
     for mention in _mentions(text):
         mentions.setdefault(mention.name, []).append(mention)
-    return resolve([_draft(each, directory) for each in mentions.values()], name)
+    nodes = [node_of(key, _table(each), _where) for key, each in mentions.items()]
+    return resolve([below(directory, node) for node in nodes], name, _where)
 
 
-def _where(name: str, key: str = "") -> str:
+def _where(name: str, key: str) -> str:
+    """Return the place of a node's key, which is the last part of a table's key such as ``from[1].link.rate``."""
+    key = re.sub(r"\[\d+\]", "", key).rpartition(".")[2]
     return f"topology string: {name}[{key}]" if key and key != "from" else f"topology string: {name}"
 
 
-def _mentions(text: str) -> Iterable[_Mention]:
+def _mentions(text: str) -> Iterator[_Mention]:
     """Yield the mentions of a string in order, with the sources that the arrows give to them."""
     at = 0
     sources: list[str] = []
@@ -164,10 +123,10 @@ def _mentions(text: str) -> Iterable[_Mention]:
         if kind == "name":
             if not wanted:
                 _refuse(text, column, f"an arrow is missing before {token[0]}; write >> between nodes")
-            mention = _Mention(token[0], column, [], list(sources))
-            opened = re.compile(r"[ \t]*\[").match(text, at)
+            mention = _Mention(token[0], sources=list(sources))
+            opened = _OPENED.match(text, at)
             if opened:
-                mention.attributes, at = _attributes(text, opened.end(), token[0])
+                at = _attributes(text, opened.end(), mention)
             nodes.append(mention)
             wanted = False
             yield mention
@@ -192,16 +151,17 @@ def _refuse(text: str, at: int, what: str) -> NoReturn:
     raise OptionError(f"topology string: {where}: {what}")
 
 
-def _attributes(text: str, at: int, name: str) -> tuple[list[_Attribute], int]:
-    """Return the attributes in the brackets that open before ``at``, and the offset after the brackets."""
-    found: list[_Attribute] = []
-    if re.compile(r"\s*\]").match(text, at):
-        return found, text.index("]", at) + 1
+def _attributes(text: str, at: int, mention: _Mention) -> int:
+    """Add the attributes in the brackets that open before ``at``. Return the offset after the brackets."""
+    closed = _CLOSED.match(text, at)
+    if closed:
+        return closed.end()
+    name = mention.name
     while True:
         key = _KEY.match(text, at)
         if key is None:
             _refuse(text, at, f"{name}[…] holds KEY=VALUE, such as {name}[do-db=shop, rate=2mbit]")
-        column, at = at, key.end()
+        at = key.end()
         quoted = _QUOTED.match(text, at)
         if quoted:
             try:
@@ -215,7 +175,7 @@ def _attributes(text: str, at: int, name: str) -> tuple[list[_Attribute], int]:
             plain = _PLAIN_VALUE.match(text, at)
             assert plain is not None
             value, at = plain[0].strip(), plain.end()
-        found.append(_attribute(key[1], value, column, name, found))
+        _add(mention, key[1].replace("_", "-"), value)
         after = _AFTER_VALUE.match(text, at)
         if after is None:
             if at >= len(text):
@@ -223,238 +183,63 @@ def _attributes(text: str, at: int, name: str) -> tuple[list[_Attribute], int]:
             _refuse(text, at, f"the value of {key[1]} goes on here; put it into double quotes")
         at = after.end()
         if after[1] == "]":
-            return found, at
+            return at
 
 
-def _attribute(key: str, value: str, column: int, name: str, before: list[_Attribute]) -> _Attribute:
-    key = key.replace("_", "-")
+def _add(mention: _Mention, key: str, value: str) -> None:
     key = "option" if key == "options" else key
     if key not in _RULE_KEYS and key not in _NODE_KEYS and key not in _LINK_KEYS:
         near = did_you_mean(key, [*_NODE_KEYS, *_LINK_KEYS, *sorted(_RULE_KEYS)])
-        raise OptionError(f"{_where(name, key)}: there is no such key{near}")
+        raise OptionError(f"{_where(mention.name, key)}: there is no such key{near}")
     if not value:
-        raise OptionError(f"{_where(name, key)}: the value is missing")
-    if key not in _RULE_KEYS and key not in _REPEATABLE and any(each.key == key for each in before):
-        raise OptionError(f"{_where(name, key)}: stands there twice; keep one")
-    return _Attribute(key, value, column)
+        raise OptionError(f"{_where(mention.name, key)}: the value is missing")
+    if (
+        key not in _RULE_KEYS
+        and key not in _REPEATABLE
+        and any(each.key == key for each in mention.attributes)
+    ):
+        raise OptionError(f"{_where(mention.name, key)}: stands there twice; keep one")
+    mention.attributes.append(_Attribute(key, value))
 
 
-def _draft(mentions: list[_Mention], directory: Path) -> Draft:
-    first = mentions[0]
-    reading = [mention for mention in mentions if mention.sources]
-    for mention in mentions[1:]:
-        for attribute in mention.attributes:
-            if attribute.key in _NODE_KEYS:
-                raise OptionError(
-                    f"{_where(mention.name, attribute.key)}: says what the node is; write it where {mention.name} "
-                    "stands first"
-                )
+def _table(mentions: list[_Mention]) -> dict[str, Any]:
+    """Return the table of a node from all its mentions. Raises OptionError for keys at a wrong mention."""
+    first, *later = mentions
+    name = first.name
+    reads = any(mention.sources for mention in mentions)
+    table = first.table(_NODE_KEYS)
+    is_workload = not reads and not table.keys() & {*_KIND_KEYS, "role"}
+    for mention in later:
+        for key in mention.table(_NODE_KEYS):
+            raise OptionError(
+                f"{_where(name, key)}: says what the node is; write it where {name} stands first"
+            )
     for mention in mentions:
-        for attribute in mention.attributes:
-            is_workload_rate = attribute.key == "rate" and mention is first and not reading
-            if attribute.key not in _NODE_KEYS and not mention.sources and not is_workload_rate:
+        for key, value in mention.attributes:
+            belongs_to_load = key == "rate" and mention is first and not reads
+            if key not in _NODE_KEYS and not mention.sources and not belongs_to_load:
                 raise OptionError(
-                    f"{_where(mention.name, attribute.key)}: belongs to an arrow; write it after the arrow, as in "
-                    f"m >> {mention.name}[{attribute.key}={attribute.value}]"
+                    f"{_where(name, key)}: belongs to an arrow; write it after the arrow, as in "
+                    f"m >> {name}[{key}={value}]"
                 )
-    kind = _kind(first, directory, reads=bool(reading))
-    return Draft(
-        first.name,
-        lambda key: _where(first.name, re.sub(r"^rules.*", "rules", key)),
-        kind,
-        first.value("role", _one_of(get_args(Role))),
-        tuple(each for mention in reading for each in _readings(mention)),
-        tuple(each.value for each in first.values("option")),
-        own_master=isinstance(kind, Workload),
-    )
-
-
-def _readings(mention: _Mention) -> Iterable[DraftReading]:
-    link = LinkShape(
-        mention.value("rate", parse_rate),
-        mention.value("delay", parse_time, 0.0),
-        mention.value("jitter", parse_time, 0.0),
-        tuple(mention.parsed(each, parse_outage) for each in mention.values("down")),
-    )
-    rules = [each for each in mention.attributes if each.key in _RULE_KEYS]
-
-    def where(key: str) -> str:
-        number = re.fullmatch(r"rules\[(\d+)\]", key)
-        return _where(mention.name, rules[int(number[1]) - 1].key if number else key)
-
-    for source in mention.sources:
-        yield DraftReading(source, where, link, tuple(f"{each.key}={each.value}" for each in rules))
-
-
-def _kind(mention: _Mention, directory: Path, *, reads: bool) -> Kind | None:
-    keys = {each.key for each in mention.attributes}
-    kinds = [key for key in _KIND_KEYS if key in keys]
-    if len(kinds) > 1:
+    if "option" in table:
+        table["options"] = table.pop("option")
+    load = {key: table.pop(key) for key in _WORKLOAD_KEYS if key in table}
+    if is_workload:
+        load |= first.table(("rate",))
+        table |= {"workload": load, "role": "master"}
+    elif load:
         raise OptionError(
-            f"{_where(mention.name, kinds[1])}: stands beside {kinds[0]}; a node is one of them"
+            f"{_where(name, next(iter(load)))}: belongs to a generated workload, which reads nothing; leave it out"
         )
-    for key in [*_OWNERS, *_WORKLOAD_KEYS]:
-        if key in keys and key in _OWNERS and _OWNERS[key] not in keys:
-            owner = _OWNERS[key]
-            raise OptionError(
-                f"{_where(mention.name, key)}: goes with {owner} only; say {owner}, or leave it out"
-            )
-        if key in keys and key in _WORKLOAD_KEYS and (reads or kinds):
-            raise OptionError(
-                f"{_where(mention.name, key)}: belongs to a generated workload, which reads nothing; leave it out"
-            )
-    match kinds:
-        case ["server"]:
-            return Server(
-                mention.value("server", _one_of(get_args(Family))),
-                mention.value("program", str),
-                tuple(each.value for each in mention.values("init")),
-                mention.value("gtid", _switch, True),
-            )
-        case ["connect"]:
-            return Running(mention.value("connect", str))
-        case ["binlogs"]:
-            return Recording(
-                directory / mention.value("binlogs", str), mention.value("speed", parse_speed, 1.0)
-            )
-    if reads or "role" in keys:
-        return None
-    default = Workload()
-    return Workload(
-        mention.value("size", _size, default.size),
-        mention.value("rate", parse_rate),
-        mention.value("seed", _seed, default.seed),
-        mention.value("style", _one_of(get_args(Family))),
-    )
-
-
-def _one_of(values: tuple[str, ...]) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in values:
-            raise OptionError(f"{text!r} is not one of {', '.join(values)}")
-        return text
-
-    return parse
-
-
-def _switch(text: str) -> bool:
-    return _one_of(("yes", "no"))(text) == "yes"
-
-
-def _size(text: str) -> int:
-    return parse_size(text, least=1)
-
-
-def _seed(text: str) -> int:
-    if not re.fullmatch(r"\d{1,18}", text, re.ASCII):
-        raise OptionError(f"{text!r} is no number; write one from 0 on")
-    return int(text)
-
-
-def to_string(topology: Topology) -> str:
-    """Return a topology as a short string.
-
-    >>> to_string(parse_string("m>>web [replicate-do-db = shop] ;m>>hr; hr, m>>hr2[delay=0.05s]"))
-    'm >> web[do-db=shop]; m >> hr; hr, m >> hr2[delay=50ms]'
-    """
-    hidden = _hidden_workloads(topology)
-    hidden_names = {workload.name for workload in hidden.values()}
-    chains: list[str] = []
-    last: str | None = None
-    mentioned: set[str] = set()
-    for node in topology.nodes:
-        if node.name in hidden_names:
-            continue
-        own = _node_attributes(topology, node, hidden)
-        arrows = [] if node.name in hidden else [list(group) for _, group in groupby(node.reads, _arrow_key)]
-        if not arrows:
-            chains.append(_mention(node.name, own))
-        for number, readings in enumerate(arrows):
-            mention = _mention(node.name, [*(own if number == 0 else []), *_arrow_attributes(readings[0])])
-            sources = [reading.source for reading in readings]
-            if sources == [last] and number == 0:
-                chains[-1] += f" >> {mention}"
-            else:
-                chains.append(f"{', '.join(sources)} >> {mention}")
-        mentioned.add(node.name)
-        last = node.name
-    return "; ".join(chains)
-
-
-def _hidden_workloads(topology: Topology) -> Mapping[str, WorkloadNode]:
-    """Return the workloads that the string need not name, by the names of their masters."""
-    hidden = {}
-    for node in topology.nodes:
-        source = topology[node.reads[0].source] if len(node.reads) == 1 else None
-        if (
-            isinstance(node, MasterNode)
-            and isinstance(source, WorkloadNode)
-            and source.name == f"{node.name}-workload"
-            and len(topology.readers(source.name)) == 1
-            and not node.options
-        ):
-            hidden[node.name] = source
-    return hidden
-
-
-def _arrow_key(reading: Reading) -> tuple[LinkShape, tuple[str, ...]]:
-    return reading.link, reading.rules
-
-
-def _node_attributes(
-    topology: Topology, node: Node, hidden: Mapping[str, WorkloadNode]
-) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    match hidden.get(node.name, node):
-        case WorkloadNode() as load:
-            default = Workload()
-            if load.size != default.size:
-                found.append(("size", format_size(load.size)))
-            if load.rate is not None:
-                found.append(("rate", format_rate(load.rate)))
-            if load.seed != default.seed:
-                found.append(("seed", str(load.seed)))
-            style = style_to_say(topology, load.name, load.style)
-            found += [("style", style)] if style else []
-        case ServerNode(family=family, program=program, init=init, gtid=gtid):
-            found.append(("server", family))
-            found += [("program", program)] if program is not None else []
-            found += [("init", statement) for statement in init]
-            found += [] if gtid else [("gtid", "no")]
-        case RunningNode(url=url):
-            found.append(("connect", url))
-        case RecordingNode(binlogs=binlogs, speed=speed):
-            found.append(("binlogs", str(binlogs)))
-            found += [] if speed == 1 else [("speed", format_speed(speed))]
-        case _:
-            source = topology[node.reads[0].source]
-            role = "master" if isinstance(source, WorkloadNode) else role_to_say(topology, node)
-            found += [("role", role)] if role else []
-    return [*found, *(("option", option) for option in node.options)]
-
-
-def _arrow_attributes(reading: Reading) -> Iterable[tuple[str, str]]:
-    for rule in reading.rules:
-        key, _, value = rule.partition("=")
-        yield key.removeprefix("replicate-"), value
-    shape = reading.link
-    if shape != PLAIN:
-        if shape.rate is not None:
-            yield "rate", format_rate(shape.rate)
-        if shape.delay:
-            yield "delay", format_time(shape.delay)
-        if shape.jitter:
-            yield "jitter", format_time(shape.jitter)
-        for outage in shape.outages:
-            yield "down", format_outage(outage)
-
-
-def _mention(name: str, attributes: list[tuple[str, str]]) -> str:
-    return (
-        f"{name}[{', '.join(f'{key}={_value(value)}' for key, value in attributes)}]" if attributes else name
-    )
-
-
-def _value(value: str) -> str:
-    plain = _PLAIN_VALUE.fullmatch(value) and value == value.strip() and "\n" not in value and value
-    return value if plain else json.dumps(value, ensure_ascii=False)
+    if reads:
+        table["from"] = [
+            {
+                "node": source,
+                "rules": [f"{key}={value}" for key, value in mention.attributes if key in _RULE_KEYS],
+                "link": mention.table(_LINK_KEYS),
+            }
+            for mention in mentions
+            for source in mention.sources
+        ]
+    return table

@@ -17,7 +17,7 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.links.shape import PLAIN, LinkShape
 from dumpfilter.options.toml_file import Model, load_toml
-from dumpfilter.topology.toml_notation import LinkTable
+from dumpfilter.topology.model import LinkTable
 
 _ServerId = Annotated[int, Field(ge=1, le=0xFFFFFFFF)]
 _Ids = Annotated[frozenset[Annotated[int, Field(ge=0, le=0xFFFFFFFF)]], Field(default=frozenset())]

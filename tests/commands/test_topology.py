@@ -301,7 +301,6 @@ def test_a_directory_that_does_not_exist(tmp_path: Path) -> None:
 
 def test_show_prints_the_whole_topology() -> None:
     text = "m >> web[do-db=shop]; m >> hr >> hr2"
-    assert run("topology", "show", text, "--string").stdout == f"{text}\n"
     assert parse_toml_topology(run("topology", "show", text).stdout) == parse_string(text)
 
 

@@ -8,7 +8,8 @@ from dumpfilter.experiment.definition import Experiment, Load, Phase
 from dumpfilter.experiment.run import run_experiment
 from dumpfilter.links.shape import LinkShape
 from dumpfilter.simulation.results import Method, Results, Variant
-from dumpfilter.topology.model import MasterNode, Reading, ServerNode, SlaveNode, Topology, WorkloadNode
+from dumpfilter.topology import master, server, slave
+from dumpfilter.topology.model import Node, Topology, Workload
 
 RULES = tuple(f"replicate-do-db=shop_{number:02}" for number in range(0, 20, 2))
 
@@ -31,10 +32,10 @@ def check_agreement(results: Results) -> None:
 def test_a_chain_with_an_outage_has_the_bytes_of_its_simulation_in_each_variant() -> None:
     topology = Topology(
         (
-            WorkloadNode("w", size=200_000, rate=1_600_000),
-            MasterNode("m", (Reading("w"),)),
-            SlaveNode("web", (Reading("m", LinkShape(20_000_000, 0.005), RULES),)),
-            SlaveNode("end", (Reading("web", LinkShape(20_000_000, 0.005), RULES[:3]),)),
+            Node(name="w", workload=Workload(size=200_000, rate=1_600_000)),
+            master("m", "w"),
+            slave("web", "m", link=LinkShape(20_000_000, 0.005), rules=RULES),
+            slave("end", "web", link=LinkShape(20_000_000, 0.005), rules=RULES[:3]),
         )
     )
     experiment = Experiment(
@@ -68,10 +69,10 @@ def test_statements_on_a_real_server_reach_a_real_replica_and_a_slave() -> None:
     )
     topology = Topology(
         (
-            ServerNode("db", options=("--binlog-format=ROW",), init=tables),
-            MasterNode("m", (Reading("db"),)),
-            ServerNode("replica", (Reading("m"),)),
-            SlaveNode("web", (Reading("m", LinkShape(), rules),)),
+            server("db", options=["--binlog-format=ROW"], init=tables),
+            master("m", "db"),
+            server("replica", "mariadb", "m"),
+            slave("web", "m", rules=rules),
         )
     )
     load = Load("db", ("REPLACE INTO shop.t VALUES ({n}, 'x')", "REPLACE INTO hr.t VALUES ({n}, 'x')"), 0.01)

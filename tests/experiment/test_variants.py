@@ -8,24 +8,25 @@ from dumpfilter.errors import OptionError
 from dumpfilter.experiment.variants import KEEP_RELAY_LOGS, SHORT_RETRY, simulated, topology_for
 from dumpfilter.links.shape import LinkShape, Outage
 from dumpfilter.simulation.results import Variant
-from dumpfilter.topology.model import MasterNode, Reading, ServerNode, SlaveNode, Topology, WorkloadNode
+from dumpfilter.topology import master, server, slave
+from dumpfilter.topology.model import Node, Topology, Workload
 
 RULES = ("replicate-do-db=shop",)
 LINK = LinkShape(2_000_000, 0.05)
 
 GENERATED = Topology(
     (
-        WorkloadNode("w"),
-        MasterNode("m", (Reading("w"),)),
-        SlaveNode("web", (Reading("m", LINK, RULES),)),
+        Node(name="w", workload=Workload()),
+        master("m", "w"),
+        slave("web", "m", link=LINK, rules=RULES),
     )
 )
 REAL = Topology(
     (
-        ServerNode("db", family="mysql"),
-        MasterNode("m", (Reading("db"),)),
-        SlaveNode("web", (Reading("m", LINK, RULES),)),
-        ServerNode("replica", (Reading("m", LINK, RULES),)),
+        server("db", "mysql"),
+        master("m", "db"),
+        slave("web", "m", link=LINK, rules=RULES),
+        server("replica", "mariadb", "m", link=LINK, rules=RULES),
     )
 )
 
@@ -56,7 +57,7 @@ def test_real_replicas_filter_alone_when_no_master_knows_their_rules() -> None:
 
 def test_real_replicas_take_the_place_of_slaves() -> None:
     found = topology_for(REAL, Variant.REPLICA)["web"]
-    assert found == ServerNode("web", (Reading("m", LINK, RULES),), (KEEP_RELAY_LOGS,), family="mysql")
+    assert found == server("web", "mysql", "m", link=LINK, rules=RULES, options=[KEEP_RELAY_LOGS])
 
 
 def test_a_real_replica_cannot_apply_a_generated_workload() -> None:
@@ -65,7 +66,7 @@ def test_a_real_replica_cannot_apply_a_generated_workload() -> None:
 
 
 def test_a_users_own_wait_between_attempts_stays() -> None:
-    patient = SlaveNode("web", (Reading("m"),), ("--connect-retry=60",))
+    patient = slave("web", "m", options=["--connect-retry=60"])
     found = topology_for(Topology((*GENERATED.nodes[:2], patient)), Variant.MASTER)
     assert found["web"].options == ("--connect-retry=60",)
 

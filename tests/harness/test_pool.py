@@ -8,7 +8,7 @@ import pytest
 
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.harness.pool import Pool
-from dumpfilter.topology.model import Topology, WorkloadNode
+from dumpfilter.topology import make_topology, workload
 
 
 class Running:
@@ -36,7 +36,7 @@ class Pooled:
         self.started: list[Any] = []
 
     def take(self, name: str) -> Any:
-        return self.pool.take(Topology((WorkloadNode(name),)), self._start, f"test_{len(self.started)}")
+        return self.pool.take(make_topology(workload(name)), self._start, f"test_{len(self.started)}")
 
     def _start(self) -> Any:
         self.started.append(Running())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.harness.servers import ServerCase, ServerProgram, cases, parse_programs
-from dumpfilter.topology.model import Reading, ServerNode, SlaveNode, Topology
+from dumpfilter.topology import Topology, server, slave
 
 M10 = ServerProgram("mariadb-10.11", "mariadb", "/a/mariadbd")
 M11 = ServerProgram("mariadb-11.8", "mariadb", "/b/mariadbd")
@@ -58,25 +58,21 @@ def test_a_mark_asks_for_families() -> None:
 def topology() -> Topology:
     return Topology(
         (
-            ServerNode("m", program="/own/mariadbd"),
-            ServerNode("web", (Reading("m"),)),
-            SlaveNode("hr", (Reading("m"),)),
+            server("m", program="/own/mariadbd"),
+            server("web", "mariadb", "m"),
+            slave("hr", "m"),
         )
     )
 
 
 def test_a_case_gives_programs_to_servers_without_one() -> None:
     m, web, hr = ServerCase((M10, MYSQL)).applied(topology()).nodes
-    assert isinstance(m, ServerNode)
-    assert isinstance(web, ServerNode)
     assert (m.program, web.program) == ("/own/mariadbd", "/a/mariadbd")
     assert hr == topology()["hr"]
 
 
 def test_a_case_of_another_family_replaces_all_servers() -> None:
     m, web, _ = ServerCase((M10, MYSQL), "mysql").applied(topology()).nodes
-    assert isinstance(m, ServerNode)
-    assert isinstance(web, ServerNode)
     assert (m.family, m.program) == (web.family, web.program) == ("mysql", "/c/mysqld")
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.simulation.retries import ROUND_TRIPS, Retries, retries_of
-from dumpfilter.topology.model import ServerNode, SlaveNode
+from dumpfilter.topology import server, slave
 
 TIMES = st.floats(0, 1000)
 
@@ -25,6 +25,6 @@ def test_waits_double() -> None:
 
 
 def test_the_option_of_a_node_sets_its_longest_wait() -> None:
-    assert retries_of(SlaveNode("a", options=("--connect-retry=8",))).longest == 6
-    assert retries_of(SlaveNode("a", options=("--connect_retry", "0.04"))) == Retries(0.03, 0.03)
-    assert retries_of(ServerNode("a")).longest == 1
+    assert retries_of(slave("a", "m", options=["--connect-retry=8"])).longest == 6
+    assert retries_of(slave("a", "m", options=["--connect_retry", "0.04"])) == Retries(0.03, 0.03)
+    assert retries_of(server("a")).longest == 1

@@ -24,18 +24,11 @@ import hypothesis
 import hypothesis.strategies as st
 import pymysql
 
+from dumpfilter.binlog.format import Family
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.testbed import Testbed, up
-from dumpfilter.topology import parse_toml_topology, to_toml
-from dumpfilter.topology.model import (
-    MasterNode,
-    Node,
-    Reading,
-    ServerNode,
-    SlaveNode,
-    Topology,
-    WorkloadNode,
-)
+from dumpfilter.topology import master, parse_toml_topology, read, server, slave, to_toml
+from dumpfilter.topology.model import Kind, Node, Reading, Topology, Workload
 
 MOST_NODES = 8
 CATCH_UP = 120.0
@@ -114,26 +107,26 @@ class _Builder:
         name = self._name()
         family = self._chance.choice((*self._families, "workload"))
         if family == "workload":
-            node: Node = WorkloadNode(
-                name,
+            load = Workload(
                 size=self._chance.choice((1 << 18, 1 << 20)),
                 rate=self._chance.choice((None, 2_000_000, 8_000_000)),
                 seed=self._chance.randrange(1000),
                 style=self._chance.choice(("mariadb", "mysql")),
             )
+            node = Node(name=name, workload=load)
         else:
             options = (f"--binlog-format={self._chance.choice(_FORMATS)}",) if family == "mariadb" else ()
             if self._chance.random() < 0.3:
                 # Files that are full soon make the readers follow rotations.
                 options += ("--max-binlog-size=65536",)
-            node = ServerNode(name, options=options, family=family, init=tuple(_schema(name)))  # type: ignore[arg-type]
+            node = server(name, family, options=options, init=tuple(_schema(name)))  # type: ignore[arg-type]
         self._add(node, frozenset((name,)))
         for _ in range(self._chance.choice((1, 1, 2))):
             self._add_master(node)
 
     def _add_master(self, source: Node) -> None:
         name = self._name()
-        self._add(MasterNode(name, (Reading(source.name),)), self._origins[source.name])
+        self._add(master(name, source), self._origins[source.name])
 
     def _add_reader(self) -> None:
         kinds = [self._slave, self._slave, self._server]
@@ -145,24 +138,24 @@ class _Builder:
                 self._add(node, origins)
                 return
 
-    def _sources(self, kinds: tuple[type[Node], ...]) -> list[Node]:
+    def _sources(self, *kinds: Kind) -> list[Node]:
         return [
             node
             for node in self._nodes
             # A slave with several sources serves none of them to others.
-            if isinstance(node, kinds) and not (isinstance(node, SlaveNode) and len(node.reads) > 1)
+            if node.kind in kinds and not (node.kind == "slave" and len(node.reads) > 1)
         ]
 
     def _slave(self) -> Node:
         # Each channel of a slave has data of its own. So two channels may have the same origin.
-        sources = self._pick(self._sources((MasterNode, SlaveNode)), may_share=self._chance.random() < 0.3)
-        return SlaveNode(self._name(), tuple(self._reading(source) for source in sources))
+        sources = self._pick(self._sources("master", "slave"), may_share=self._chance.random() < 0.3)
+        return slave(self._name(), [self._reading(source) for source in sources])
 
     def _server(self) -> Node | None:
-        servers = {node.name: node.family for node in self._nodes if isinstance(node, ServerNode)}
+        servers = {node.name: node.server for node in self._nodes if node.server}
         sources = [
             node
-            for node in self._sources((ServerNode, MasterNode, SlaveNode))
+            for node in self._sources("server", "master", "slave")
             # A generated workload makes no tables, so that no real replica can apply it.
             if self._origins[node.name] <= servers.keys()
         ]
@@ -177,10 +170,10 @@ class _Builder:
         twin = self._twin(picked[0])
         if twin is not None and self._chance.random() < 0.7:
             return self._diamond((picked[0], twin), family)
-        return ServerNode(
+        return server(
             self._name(),
-            tuple(self._reading(source) for source in picked),
-            family=family,  # type: ignore[arg-type]
+            family,
+            [self._reading(source) for source in picked],
             # MySQL's positions are wrong behind a filter.
             gtid=family == "mysql" or len(picked) > 1 or self._chance.random() < 0.8,
         )
@@ -190,22 +183,21 @@ class _Builder:
         twins = [
             node
             for node in self._nodes
-            if isinstance(source, MasterNode)
-            and isinstance(node, MasterNode)
+            if source.kind == node.kind == "master"
             and node != source
             and self._origins[node.name] == self._origins[source.name]
         ]
         return self._chance.choice(twins) if twins else None
 
-    def _diamond(self, sources: Sequence[Node], family: str) -> Node:
+    def _diamond(self, sources: Sequence[Node], family: Family) -> Node:
         """Return a replica that gets each transaction on two ways with equal filters."""
         rules = self._reading(sources[0]).rules
-        return ServerNode(
+        return server(
             self._name(),
-            tuple(Reading(source.name, rules=rules) for source in sources),
+            family,
+            [read(source, rules=rules) for source in sources],
             # Without this MariaDB applies both arrivals of a transaction. MySQL always skips the second one.
             options=("--gtid-ignore-duplicates=ON",) if family == "mariadb" else (),
-            family=family,  # type: ignore[arg-type]
         )
 
     def _pick(self, sources: Sequence[Node], *, may_share: bool = False) -> list[Node]:
@@ -221,11 +213,11 @@ class _Builder:
     def _reading(self, source: Node) -> Reading:
         origins = sorted(self._origins[source.name])
         origin = next(node for node in self._nodes if node.name == self._chance.choice(origins))
-        if isinstance(origin, WorkloadNode):
+        if origin.workload:
             databases = list(_WORKLOAD_DATABASES)
         else:
             databases = [f"{origin.name}_{database}" for database in _DATABASES]
-        return Reading(source.name, rules=tuple(self._rules(databases)))
+        return read(source, rules=tuple(self._rules(databases)))
 
     def _rules(self, databases: Sequence[str]) -> Iterator[str]:
         for _ in range(self._chance.choice((0, 1, 1, 1, 2))):
@@ -255,7 +247,7 @@ def _schema(origin: str) -> Iterator[str]:
 def _steps(chance: random.Random, topology: Topology) -> Iterator[Step]:
     nodes = [node.name for node in topology.nodes]
     # After a crash such a replica repeats transactions, since its position is not in the tables.
-    not_killed = {node.name for node in topology.nodes if isinstance(node, ServerNode) and not node.gtid}
+    not_killed = {node.name for node in topology.nodes if node.server and not node.gtid}
     links = [link.name for link in topology.links]
     for _ in range(chance.randint(3, _MOST_STEPS)):
         yield Step("pause", number=chance.choice((0.05, 0.1, 0.3, 0.6)))
@@ -365,7 +357,7 @@ def run(plan: Plan) -> None:
         writers = [
             _Writer(bed, node.name, plan.seed + number)
             for number, node in enumerate(topology.nodes)
-            if isinstance(node, ServerNode) and not node.reads
+            if node.server and not node.reads
         ]
         try:
             for writer in writers:

@@ -15,7 +15,7 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogSet
 from dumpfilter.testbed.file_nodes import generated_set
 from dumpfilter.testbed.replay import MICROSECONDS, Replay, Timetable, steady_timetables, timetables
-from dumpfilter.topology.model import WorkloadNode
+from dumpfilter.topology.model import Workload
 from dumpfilter.workload.generate import generate
 from tests.support import DATA, RECORDED_SETS, recording_id
 
@@ -61,7 +61,7 @@ def test_transactions_are_due_at_the_pace_of_the_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize("style", ["mysql", "mariadb"])
 def test_a_workload_is_saved_with_the_times_of_its_replay(tmp_path: Path, style: Family) -> None:
     """A simulation of the saved files reads the commit times, and must not see one burst."""
-    model = WorkloadNode("m", size=1 << 19, rate=64_000, style=style)
+    model = Workload(size=1 << 19, rate=64_000, style=style)
     source = BinlogSet.open(generated_set(model, tmp_path / "set").index)
     (steady,), (saved,) = steady_timetables(source, rate=model.rate or 0), timetables(source, speed=1.0)
     assert np.abs(steady.due - saved.due).max() < 0.15 * steady.due[-1]

@@ -1,16 +1,16 @@
-"""Hypothesis strategies for drafts and topologies of all kinds."""
+"""Hypothesis strategies for nodes and topologies of all kinds."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 
 from hypothesis import assume
 from hypothesis import strategies as st
 
 from dumpfilter.errors import OptionError
 from dumpfilter.links.shape import LinkShape, Outage
-from dumpfilter.topology.drafts import Draft, DraftReading, Kind, Recording, Role, Running, Server, Workload
-from dumpfilter.topology.model import Topology
+from dumpfilter.topology import Topology, read, recording, running, server, slave
+from dumpfilter.topology.model import Node, Reading, Workload
 from dumpfilter.topology.resolve import resolve
 from dumpfilter.topology.units import MOST_RATE
 
@@ -41,53 +41,57 @@ def shapes(draw: st.DrawFn) -> LinkShape:
 
 
 @st.composite
-def _kinds(draw: st.DrawFn) -> Kind:
+def _origins(draw: st.DrawFn, name: str) -> Node:
     match draw(st.sampled_from(("workload", "recording", "server", "running"))):
         case "workload":
-            return Workload(
-                draw(st.integers(1, 1 << 40)), draw(st.none() | rates), draw(st.integers(0, 10**18 - 1))
-            )
+            size, rate = draw(st.integers(1, 1 << 40)), draw(st.none() | rates)
+            load = Workload(size=size, rate=rate, seed=draw(st.integers(0, 10**18 - 1)))
+            return Node(name=name, workload=load, role=draw(st.none() | st.just("master")))
         case "recording":
             path = draw(st.sampled_from(("bin.index", "a dir/b,in.index", "/captured/ü.index")))
-            return Recording(Path(path), draw(st.none() | st.floats(0.001, 1e6)))
+            return recording(name, path, speed=draw(st.none() | st.floats(0.001, 1e6)))
         case "running":
-            return Running(draw(st.sampled_from(("mysql://repl@db1:3306/", "mysql://db/?tls=disabled"))))
-    return draw(servers())
+            return running(
+                name, draw(st.sampled_from(("mysql://repl@db1:3306/", "mysql://db/?tls=disabled")))
+            )
+    return _server(draw, name)
 
 
-@st.composite
-def servers(draw: st.DrawFn) -> Server:
-    """Real servers of one family, since a server of another family could not replicate from them."""
-    return Server(
+def _server(draw: st.DrawFn, name: str, reads: Sequence[Reading] = ()) -> Node:
+    """Return a real server. All are of one family, since a server cannot replicate from another family."""
+    return server(
+        name,
         "mariadb",
-        draw(st.none() | st.just("/usr/sbin/mariadbd")),
-        tuple(draw(st.lists(st.sampled_from(TEXTS), max_size=2))),
-        draw(st.booleans()),
+        reads,
+        program=draw(st.none() | st.just("/usr/sbin/mariadbd")),
+        init=draw(st.lists(st.sampled_from(TEXTS), max_size=2)),
+        gtid=draw(st.booleans()),
+        options=_options(draw),
     )
 
 
 @st.composite
-def drafts(draw: st.DrawFn) -> list[Draft]:
-    """Drafts of up to 8 nodes that make a topology: fan-outs, chains, several sources, and diamonds."""
-    made: list[Draft] = []
+def nodes(draw: st.DrawFn) -> list[Node]:
+    """Up to 8 nodes that make a topology: fan-outs, chains, several sources, and diamonds."""
+    made: list[Node] = []
     for number in range(draw(st.integers(1, 8))):
         name = f"n{number}"
         if not made or draw(st.integers(0, 3)) == 0:
-            kind = draw(_kinds())
-            made.append(Draft(name, str, kind, options=_options(draw) if isinstance(kind, Server) else ()))
+            made.append(draw(_origins(name)))
             continue
         names = [each.name for each in made]
         sources = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
         common = draw(shapes()), _rules(draw)
-        reads = tuple(
-            DraftReading(source, str, *(common if draw(st.booleans()) else (draw(shapes()), _rules(draw))))
-            for source in sources
-        )
+        reads = []
+        for source in sources:
+            shape, rules = common if draw(st.booleans()) else (draw(shapes()), _rules(draw))
+            reads.append(read(source, link=shape, rules=rules))
         kind = draw(st.sampled_from(("server", "inferred", "slave")))
-        role: Role | None = "slave" if kind == "slave" else None
-        made.append(
-            Draft(name, str, draw(servers()) if kind == "server" else None, role, reads, _options(draw))
-        )
+        if kind == "server":
+            made.append(_server(draw, name, reads))
+        else:
+            node = slave(name, reads, options=_options(draw))
+            made.append(node if kind == "slave" else node.with_(role=None))
     return made
 
 
@@ -95,7 +99,7 @@ def drafts(draw: st.DrawFn) -> list[Draft]:
 def topologies(draw: st.DrawFn) -> Topology:
     """Valid topologies."""
     try:
-        return resolve(draw(drafts()))
+        return resolve(draw(nodes()))
     except OptionError as error:
         # A drawn node may be taken for a master, which has neither a link to files nor a source of another family.
         assume("from files" not in str(error) and "cannot replicate" not in str(error))

@@ -11,22 +11,18 @@ Topology = Annotated[
 ]
 
 
-def show_command(
-    topology: Topology,
-    string: Annotated[bool, typer.Option("--string", help="Print the short string instead of TOML.")] = False,
-) -> None:
-    r"""Check a topology and print it, with the nodes that its notation leaves out.
+def show_command(topology: Topology) -> None:
+    r"""Check a topology and print it in TOML, with the nodes that its notation leaves out.
 
     Nothing is started.
 
     Examples:
 
-        dumpfilter topology show fan-out.toml --string
+        dumpfilter topology show fan-out.toml
 
         dumpfilter topology show "m >> web\[do-db=shop]; m >> hr >> hr2" \
             > topology.toml
     """
-    from dumpfilter.topology import to_string, to_toml, topology_from
+    from dumpfilter.topology import to_toml, topology_from
 
-    read = topology_from(topology)
-    typer.echo(to_string(read) if string else to_toml(read), nl=string)
+    typer.echo(to_toml(topology_from(topology)), nl=False)
