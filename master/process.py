@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from dumpfilter.console.roles import Role
     from dumpfilter.master.console import MasterConsole
     from dumpfilter.master.replicas.control import ReplicaControl
-    from dumpfilter.master.replicas.endpoint import ReplicaEndpoint
+    from dumpfilter.master.replicas.server import ReplicaEndpoint
     from dumpfilter.master.source import FollowedSource, SourceThread
     from dumpfilter.security.passwords import ConsolePassword
     from dumpfilter.security.tls import TlsSource
@@ -442,7 +442,7 @@ def _replicas(options: MasterOptions, sql: _SqlPorts, reload: Reload) -> Iterato
     if endpoint is None or control is None:
         yield None
         return
-    from dumpfilter.master.replicas.endpoint import serving_replicas
+    from dumpfilter.master.replicas.server import serving_replicas
 
     executor = sql.executor(port=endpoint.port, reload=False)
     with serving_replicas(endpoint, sql.server, control.filters, executor, sql.directory) as (replicas, port):

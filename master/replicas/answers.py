@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from dumpfilter.binlog.format import Family
 from dumpfilter.console.session import Session
 from dumpfilter.console.settings import read_assignment, split_set
+from dumpfilter.master.replicas.source import Source
 from dumpfilter.sql.plain import Kind, Plain, Value, plain_select, plain_value
 from dumpfilter.sql.result import OK, Column, ColumnType, Result
 from dumpfilter.sql.server_errors import ER_UNKNOWN_SYSTEM_VARIABLE
@@ -31,40 +30,6 @@ _ABSENT = re.compile(r"rpl_semi_sync\w*")
 A replica that finds none of them goes on asynchronously, as at a server without the plugin. The master cannot confirm
 a commit of the source.
 """
-
-
-@dataclass(frozen=True)
-class Source:
-    """The facts about the server that wrote the binlog, as replicas ask for them."""
-
-    family: Family
-    version: str
-    server_id: int
-    server_uuid: str
-    has_checksums: Callable[[], bool]
-    """Tell whether the newest events end in a checksum. The function may read binlogs."""
-    row_metadata: Callable[[], str]
-    """Return ``binlog_row_metadata``. The function may read binlogs."""
-    gtid_mode: Callable[[], str]
-    """Return MySQL's ``gtid_mode``. The function may read binlogs."""
-    gtid_position: Callable[[str, int], str | None]
-    """Return MariaDB's GTID position at a place in a binlog file. The function may read binlogs."""
-
-    def variable(self, name: str) -> Value:
-        """Return a system variable of the server, or None if replicas do not ask for it. ``name`` is in lower case."""
-        fixed: dict[str, Value] = {"server_id": self.server_id, "version": self.version}
-        if name in fixed:
-            return fixed[name]
-        if name == "binlog_checksum":
-            return "CRC32" if self.has_checksums() else "NONE"
-        if name == "binlog_row_metadata":
-            return self.row_metadata()
-        if self.family == "mariadb":
-            # The id belongs to events without GTIDs, from servers before MariaDB 10.0.
-            return 0 if name == "gtid_domain_id" else None
-        if name == "gtid_mode":
-            return self.gtid_mode()
-        return self.server_uuid if name == "server_uuid" else None
 
 
 _ON = (1, "1")

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import hmac
+import secrets
 import uuid as uuids
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -14,21 +18,20 @@ from mysql_mimic import packets
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.console.connection import Com, Connection, Doing
-from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone, Login
+from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone, Login, PacketStream
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.master.ahead import Wanted, check_place
 from dumpfilter.master.drain import Applicant
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.imposed import imposed_on, peer_address
-from dumpfilter.master.limits import MAX_NAME, Kind
+from dumpfilter.master.limits import MAX_NAME, Kind, Places
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import MYSQL_PROTOCOL, Client, NotRegistered, RegisteredSlave
 from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.master.replicas import failures
 from dumpfilter.master.replicas.answers import Handshake, SessionState
-from dumpfilter.master.replicas.context import ReplicaContext
-from dumpfilter.master.replicas.filters import ChosenFilter, ReplicaPeer
-from dumpfilter.master.replicas.known_events import known_events
+from dumpfilter.master.replicas.filters import ChosenFilter, ReplicaFilters, ReplicaPeer
+from dumpfilter.master.replicas.known_events import KnownEvents
 from dumpfilter.master.replicas.positions import ReadPosition, SummedPosition
 from dumpfilter.master.replicas.requests import (
     DumpRequest,
@@ -40,8 +43,10 @@ from dumpfilter.master.replicas.requests import (
     parse_connect_state,
     parse_register_replica,
 )
+from dumpfilter.master.replicas.source import Source
 from dumpfilter.master.replicas.starts import ReplicaStart, start_by_gtids, start_by_position
 from dumpfilter.master.replicas.stream import ReplicaStream, StreamOptions, state_text
+from dumpfilter.master.service import DumpFilterService
 from dumpfilter.packets.framing import NOTHING
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
@@ -71,12 +76,30 @@ _CHANNEL_ATTRIBUTE = "_client_replication_channel_name"
 _VERSION_ATTRIBUTE = "_client_version"
 
 
-class ReplicaConnection(Connection):
-    """The connection of one replica, or of a program that reads the binlog as replicas do."""
+@dataclass(frozen=True)
+class ReplicaPort:
+    """The parts of a replication port that its connections share."""
 
-    def __init__(self, context: ReplicaContext, **console: Any) -> None:
+    filters: ReplicaFilters
+    places: Places
+    askers: ThreadPoolExecutor
+    """Threads that ask replicas for their own filters. A replica that does not answer delays nothing else."""
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    """The key of the secrets with which replicas register."""
+
+
+class ReplicaConnection(Connection):
+    """The connection of one replica, or of a program that reads the binlog as replicas do.
+
+    ``service`` serves the replica's dump.
+    """
+
+    def __init__(self, shared: ReplicaPort, service: DumpFilterService, **console: Any) -> None:
         super().__init__(**console)
-        self._context = context
+        self._shared = shared
+        self._service = service
+        self._store = service.store
+        self._family = service.store.family
         self._handshake: Handshake
         """The queries before the dump, from the login on."""
         self._registration = Registration(0, "", 0)
@@ -90,7 +113,7 @@ class ReplicaConnection(Connection):
             _REGISTER_REPLICA: self._register_replica,
             _BINLOG_DUMP: self._binlog_dump,
         }
-        if context.family == "mysql":
+        if self._family == "mysql":
             self._commands[_BINLOG_DUMP_GTID] = self._binlog_dump_gtid
 
     @property
@@ -100,7 +123,7 @@ class ReplicaConnection(Connection):
             return super().doing
         stream = self._replica_stream
         is_waiting = stream is not None and stream.is_waiting
-        return Doing(self._request_name, state_text(self._context.family, is_waiting=is_waiting))
+        return Doing(self._request_name, state_text(self._family, is_waiting=is_waiting))
 
     def kill_query(self) -> None:
         """End the dump, or interrupt the statement that the client is running."""
@@ -117,7 +140,7 @@ class ReplicaConnection(Connection):
         self._login = login
         await super()._log_in(login)
         assert self.session is not None
-        self._handshake = Handshake(self._context.source, self.session)
+        self._handshake = Handshake(self._source, self.session)
 
     async def _run(self, text: str) -> Result:
         result = await self._in_thread(text, lambda _: self._handshake.answer(text))
@@ -133,7 +156,7 @@ class ReplicaConnection(Connection):
 
     async def _binlog_dump_gtid(self, data: bytes) -> None:
         # A large GTID set takes a while.
-        request = await self._context.reader.serve(self.counted(lambda: parse_binlog_dump_gtid(data)))
+        request = await self._service.reader.serve(self.counted(lambda: parse_binlog_dump_gtid(data)))
         await self._dump(request, "Binlog Dump GTID")
 
     async def _dump(self, request: DumpRequest, name: str) -> None:
@@ -141,7 +164,7 @@ class ReplicaConnection(Connection):
         self._request_name = name
         self._is_interrupted = False
         try:
-            with self._context.places.take(Kind.DUMP, self._context.peer_of(self._stream)):
+            with self._shared.places.take(Kind.DUMP, _peer_of(self._stream)):
                 await self._serve_dump(request)
         except DumpfilterError as error:
             MEASURED.failed_calls.add(error)
@@ -172,10 +195,10 @@ class ReplicaConnection(Connection):
         return self._login.attributes.get(_CHANNEL_ATTRIBUTE, "")[:MAX_NAME]
 
     async def _serve_dump(self, request: DumpRequest) -> None:
-        context, state = self._context, self._handshake.state
-        await context.reader.serve(lambda: self._check_client(state))
+        service, state = self._service, self._handshake.state
+        await service.reader.serve(lambda: self._check_client(state))
         gtids = request.gtid_set
-        if state.connect_state is not None and context.family == "mariadb":
+        if state.connect_state is not None and self._family == "mariadb":
             gtids = parse_connect_state(state.connect_state)
         slave = await self._registered(request, state)
         try:
@@ -183,36 +206,37 @@ class ReplicaConnection(Connection):
         finally:
             if not slave.server_id:
                 # Programs without a server id register anew each time.
-                context.register.finish(slave)
+                service.register.finish(slave)
                 with contextlib.suppress(NotRegistered):
-                    context.register.remove(slave.slave_id)
+                    service.register.remove(slave.slave_id)
 
     async def _serve_registered(
         self, request: DumpRequest, slave: RegisteredSlave, gtids: GtidSet | None
     ) -> None:
         """Serve the dump of a registered replica, which names GTIDs, or a file and a position with None."""
-        context, state = self._context, self._handshake.state
+        service, state = self._service, self._handshake.state
         counts_bytes = gtids is None and self._is_mysql_server(state)
 
         def check() -> None:
-            if counts_bytes and (context.store.is_relay_log or context.filters_for(slave)):
+            if counts_bytes and self._is_filtered(slave):
                 raise failures.needs_gtids()
 
         check()
         wanted = Wanted(gtids, request.file, request.position, state.ignores_duplicates)
-        await check_place(wanted, context.reader, context.service.master_uuid)
-        start = await context.reader.serve(self.counted(lambda: self._start(request, state, gtids)))
+        await check_place(wanted, service.reader, service.master_uuid)
+        start = await service.reader.serve(self.counted(lambda: self._start(request, state, gtids)))
         if start.is_inside and self._is_other_filters(start, slave):
             raise failures.no_such_part(request.file, request.position)
-        is_mysql = context.family == "mysql"
+        is_mysql = self._family == "mysql"
         v2 = is_mysql and bool(request.flags & MysqlFlag.HEARTBEAT_V2)
-        source_id = context.source.server_id
+        source_id = self._source.server_id
         knows_checksum = state.checksum not in (None, "NONE")
         annotations = is_mysql or bool(request.flags & MariadbFlag.ANNOTATE_ROWS)
+        heartbeats = state.heartbeat_seconds
         options = DumpOptions(
             chunk_size=_CHUNK_SIZE,
             once=bool(request.flags & MysqlFlag.NON_BLOCK),
-            heartbeat_period=context.heartbeat_period(state.heartbeat_seconds),
+            heartbeat_period=max(heartbeats, service.limits.min_heartbeat_period) if heartbeats else 0.0,
             encoding=ReplicaEncoding(
                 by_gtid=not counts_bytes,
                 checksum=knows_checksum,
@@ -221,7 +245,7 @@ class ReplicaConnection(Connection):
         )
         # The copies of a large GTID set take a while.
         dump = self.counted(
-            lambda: Dump(context.reader, context.register, slave, start.dump, options, drains=context.drains)
+            lambda: Dump(service.reader, service.register, slave, start.dump, options, drains=service.drains)
         )()
         stream = self._replica_stream = ReplicaStream(
             self._stream,
@@ -232,18 +256,19 @@ class ReplicaConnection(Connection):
             StreamOptions(
                 source_id,
                 start.told,
-                known_events(
+                KnownEvents(
                     start,
-                    family=context.family,
-                    is_replica=self._is_replica(state),
-                    is_filtered=context.filters_for(slave) or context.store.is_relay_log,
+                    is_computed=self._computes_position(state),
+                    is_filtered=self._is_filtered(slave),
                     server_id=source_id,
                     left_out=NOTHING if annotations else EventType.ANNOTATE_ROWS,
-                ),
-                heartbeats=bool(state.heartbeat_seconds),
+                )
+                if start.is_inside
+                else None,
+                heartbeats=bool(heartbeats),
                 v2=v2,
                 # Replicas say how often they want heartbeats, and programs do not.
-                corrections=state.heartbeat_seconds is not None,
+                corrections=heartbeats is not None,
                 checksum=knows_checksum,
                 annotations=annotations,
             ),
@@ -264,37 +289,52 @@ class ReplicaConnection(Connection):
         if dump.taken_over and not self._is_interrupted:
             if slave.ended_by is not None:
                 raise slave.ended_by
-            if context.stopping:
+            if service.stopping:
                 raise failures.shutting_down()
-            raise failures.same_replica(context.family, dump.reached.file, dump.reached.end)
+            raise failures.same_replica(self._family, dump.reached.file, dump.reached.end)
         # Servers send an EOF packet here even to clients that do not expect EOF packets any more.
         await self._stream.send(bytes(packets.make_eof(self._capabilities, self._status())))
 
     def _start(self, request: DumpRequest, state: SessionState, gtids: GtidSet | None) -> ReplicaStart:
-        context = self._context
         if gtids is not None:
-            return start_by_gtids(gtids, context.store, is_strict=state.is_strict)
-        is_computed = context.family == "mariadb" and self._is_replica(state)
-        return start_by_position(request.file, request.position, context.store, is_computed=is_computed)
+            return start_by_gtids(gtids, self._store, is_strict=state.is_strict)
+        return start_by_position(
+            request.file, request.position, self._store, is_computed=self._computes_position(state)
+        )
+
+    @property
+    def _source(self) -> Source:
+        """The facts about the server that wrote the binlog, as replicas ask for them."""
+        return Source(self._store, self._service.master_uuid)
+
+    def _is_filtered(self, slave: RegisteredSlave) -> bool:
+        """Tell whether a replica's dump may lack events of the binlog."""
+        write_filter = self._service.register.write_filter
+        return (
+            self._store.is_relay_log
+            or slave.filter.is_on
+            or bool(slave.imposed)
+            or (write_filter is not None and write_filter.is_on)
+        )
 
     def _is_other_filters(self, start: ReplicaStart, slave: RegisteredSlave) -> bool:
         """Tell whether another filter chose the events that the replica has of the dump's first transaction."""
         until = slave.other_filter_until
-        names = self._context.store.binlogs.names
+        names = self._store.binlogs.names
         if until is None or until[0] not in names or not slave.server_id:
             return False
         return (names.index(until[0]), until[1]) > (names.index(start.dump.file), start.dump.position)
 
-    def _is_replica(self, state: SessionState) -> bool:
-        """Tell whether the client is a replica. A replica wants heartbeats, or registers with its server id."""
-        return state.heartbeat_seconds is not None or bool(self._registration.server_id)
+    def _computes_position(self, state: SessionState) -> bool:
+        """Tell whether the client is a replica of MariaDB. A replica wants heartbeats, or registers a server id."""
+        is_replica = state.heartbeat_seconds is not None or bool(self._registration.server_id)
+        return self._family == "mariadb" and is_replica
 
     def _check_client(self, state: SessionState) -> None:
         """Raise SqlError for a client that cannot understand the events of the binlog."""
-        context = self._context
-        if state.checksum is None and context.source.has_checksums():
-            raise failures.no_checksums(context.family)
-        if context.family == "mariadb":
+        if state.checksum is None and self._source.has_checksums():
+            raise failures.no_checksums(self._family)
+        if self._family == "mariadb":
             if state.capability < _KNOWS_GTIDS:
                 raise failures.no_gtid_events()
             if state.until is not None:
@@ -303,21 +343,21 @@ class ReplicaConnection(Connection):
     def _is_mysql_server(self, state: SessionState) -> bool:
         """Tell whether the client is a MySQL server, which computes its position from the lengths of events."""
         name = self._login.attributes.get("_client_name", _CLIENT_OF_SERVERS)
-        return self._context.family == "mysql" and bool(state.uuid) and name == _CLIENT_OF_SERVERS
+        return self._family == "mysql" and bool(state.uuid) and name == _CLIENT_OF_SERVERS
 
     async def _registered(self, request: DumpRequest, state: SessionState) -> RegisteredSlave:
         """Enter the replica into the register, with its filter. Raises DumpfilterError."""
-        context = self._context
+        service = self._service
         applicant = self._applicant(request, state)
         while True:
-            chosen = await context.choose_filter(applicant)
+            chosen = await self._choose_filter(applicant)
             enter = functools.partial(self._register, applicant, chosen)
-            slave = await context.reader.serve(self.counted(enter))
-            if context.filters.is_current(chosen):
+            slave = await service.reader.serve(self.counted(enter))
+            if self._shared.filters.is_current(chosen):
                 break
             # The filter changed between the choice and the entry into the register.
             with contextlib.suppress(NotRegistered):
-                context.register.remove(slave.slave_id)
+                service.register.remove(slave.slave_id)
         audit(
             "replica",
             account=applicant.user,
@@ -327,18 +367,26 @@ class ReplicaConnection(Connection):
             channel=self._channel,
             rules=" ".join(map(str, chosen.filter.rules)),
         )
-        await context.reader.serve(functools.partial(context.service.filter_warnings.texts, slave))
+        await service.reader.serve(functools.partial(service.filter_warnings.texts, slave))
         return slave
+
+    async def _choose_filter(self, peer: ReplicaPeer) -> ChosenFilter:
+        """Return the filter for a replica, which may take seconds. Raises ReplicaRefused."""
+        filters = self._shared.filters
+        if not filters.asks(peer):
+            return await self._service.reader.serve(lambda: filters.filter_for(peer))
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._shared.askers, lambda: filters.filter_for(peer))
 
     def _applicant(self, request: DumpRequest, state: SessionState) -> ReplicaPeer:
         """Return the facts that choose the replica's filter. Raises Drained for a replica that was sent away."""
-        context, session = self._context, self.session
+        session = self.session
         assert session is not None
         server_id = request.server_id or self._registration.server_id
         uuid = _uuid(state.uuid, server_id)
-        peer = context.peer_of(self._stream)
+        peer = _peer_of(self._stream)
         host = printable(self._registration.host)
-        context.drains.check(Applicant(server_id, uuid, session.user, host, peer, self._channel))
+        self._service.drains.check(Applicant(server_id, uuid, session.user, host, peer, self._channel))
         return ReplicaPeer(
             user=session.user,
             channel=self._channel,
@@ -347,14 +395,15 @@ class ReplicaConnection(Connection):
             uuid=uuid,
             host=self._registration.host,
             port=self._registration.port,
-            family=context.family,
+            family=self._family,
         )
 
     def _register(self, applicant: ReplicaPeer, chosen: ChosenFilter) -> RegisteredSlave:
         """Enter the replica into the register with a filter. Raises DumpfilterError."""
-        context, user = self._context, applicant.user
-        peer = context.peer_of(self._stream)
-        return context.register.add(
+        user, peer = applicant.user, _peer_of(self._stream)
+        # The secret lets the same replica take over its own dump.
+        names = "\0".join((user, self._channel, applicant.uuid)).encode("utf-8", "surrogatepass")
+        return self._service.register.add(
             server_id=applicant.server_id,
             uuid=applicant.uuid,
             host=printable(applicant.host),
@@ -362,9 +411,11 @@ class ReplicaConnection(Connection):
             channel=self._channel,
             rule_filter=chosen.filter,
             user=user,
-            secret=context.secret_of(user, self._channel, applicant.uuid),
+            secret=hmac.digest(self._shared.key, names, "sha256"),
             client=Client(peer, MYSQL_PROTOCOL, printable(self._program)),
-            imposed=imposed_on(context.imposed, server_id=applicant.server_id, user=user, peer=peer),
+            imposed=imposed_on(
+                self._service.config.imposed, server_id=applicant.server_id, user=user, peer=peer
+            ),
         )
 
     @property
@@ -406,6 +457,12 @@ class ReplicaConnection(Connection):
             bytes_sent=stream.sent,
             **fields,
         )
+
+
+def _peer_of(stream: PacketStream) -> str:
+    """Return the address of a client as gRPC spells it, which is how the register knows addresses."""
+    address, port = stream.peer_name
+    return f"ipv6:%5B{address}%5D:{port}" if ":" in address else f"ipv4:{address}:{port}"
 
 
 def _uuid(told: str, server_id: int) -> str:

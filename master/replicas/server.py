@@ -5,9 +5,13 @@ from __future__ import annotations
 import functools
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
+import structlog
 from mysql_mimic.types import Capabilities
 
 from dumpfilter.console.auth import CACHING_SHA2, NATIVE, Accounts
@@ -16,21 +20,24 @@ from dumpfilter.console.directory import ConnectionDirectory, ProcessRow
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.login import CAPABILITIES, Doorkeeper, Greeting
 from dumpfilter.console.memory import Share
-from dumpfilter.console.port import DEFAULT_DENIAL_SECONDS, ClientPort, PortSettings
+from dumpfilter.console.port import DEFAULT_DENIAL_SECONDS, ClientPort, PortSettings, listening_socket
 from dumpfilter.console.roles import Role
 from dumpfilter.console.rsa_exchange import RsaExchange
 from dumpfilter.console.session import Session
 from dumpfilter.console.wire import PacketStream
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.errors import DumpfilterError, OptionError
 from dumpfilter.master.limits import Places
-from dumpfilter.master.replicas.connection import ReplicaConnection
-from dumpfilter.master.replicas.context import ReplicaContext
+from dumpfilter.master.replicas.connection import ReplicaConnection, ReplicaPort
 from dumpfilter.master.replicas.failures import failure
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.own_rows import OwnRows
+from dumpfilter.master.server import MasterServer
 from dumpfilter.master.service import DumpFilterService
+from dumpfilter.options.port_file import write_port
 from dumpfilter.packets.framing import frame
-from dumpfilter.security.tls import TlsSource
+from dumpfilter.security.tls import TlsSource, temporary_tls
+
+log = structlog.get_logger("dumpfilter.master")
 
 REPLICA_CAPABILITIES = (
     CAPABILITIES
@@ -72,9 +79,7 @@ class ReplicaServer:
         denial_seconds: float = DEFAULT_DENIAL_SECONDS,
     ) -> None:
         self._service = service
-        self._places = places
-        self._context: ReplicaContext | None = None
-        self._askers = ThreadPoolExecutor(_MOST_ASKED, "replica-filter")
+        self._shared = ReplicaPort(filters, places, ThreadPoolExecutor(_MOST_ASKED, "replica-filter"))
         self._executor = executor
         self._pool = ThreadPoolExecutor(_STATEMENT_THREADS, "replica-statement")
         self._limits = Limits(_THREADS_OF_USER)
@@ -98,7 +103,7 @@ class ReplicaServer:
         """Close the connections of all replicas. Call this in the master's loop."""
         await self.port.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        self._askers.shutdown(wait=False, cancel_futures=True)
+        self._shared.askers.shutdown(wait=False, cancel_futures=True)
 
     def take_over_accounts(self) -> None:
         """Use the accounts of the filters' present configuration. Any thread can call this method."""
@@ -130,16 +135,9 @@ class ReplicaServer:
             "Uptime": int(time.monotonic() - self._started),
         }
 
-    def _context_now(self) -> ReplicaContext:
-        """Return what the connections of the present service share. Call this in the master's loop."""
-        service = self._service()
-        if self._context is None or self._context.service is not service:
-            self._context = ReplicaContext(service, self._places, self.filters, self._askers)
-        return self._context
-
     def _greeting(self) -> Greeting:
         try:
-            store = self._context_now().store
+            store = self._service().store
         except DumpfilterError as error:
             raise failure(error) from None
         version = store.format_description.server_version
@@ -150,7 +148,8 @@ class ReplicaServer:
 
     def _connect(self, stream: PacketStream, door: Doorkeeper) -> Connection:
         return ReplicaConnection(
-            self._context_now(),
+            self._shared,
+            self._service(),
             stream=stream,
             door=door,
             pool=self._pool,
@@ -161,3 +160,59 @@ class ReplicaServer:
 
     def _open_session(self, share: Share, connection_id: int, user: str, host: str) -> Session:
         return Session(OwnRows(self._executor, user), self, share, connection_id, user, host)
+
+
+@dataclass(frozen=True)
+class ReplicaEndpoint:
+    """The settings of the replication port, as the command line gives them."""
+
+    host: str
+    port: int
+    """The TCP port. With 0 the operating system chooses a free port."""
+    port_file: Path | None = None
+    """The file into which the port is written once replicas can connect."""
+    tls: TlsSource | None = None
+    """The port's certificate and key. None: the master makes a certificate."""
+    ca: Path | None = None
+    """The CA that must have signed a client's certificate, for a port that makes its own certificate."""
+    insecure: bool = False
+    """Whether replicas on other machines may connect without TLS (``--insecure``)."""
+
+
+@contextmanager
+def serving_replicas(
+    endpoint: ReplicaEndpoint,
+    server: MasterServer,
+    filters: ReplicaFilters,
+    executor: Executor,
+    directory: ConnectionDirectory,
+) -> Iterator[tuple[ReplicaServer, int]]:
+    """Serve real replicas while the ``with`` block runs, and yield the server and its TCP port.
+
+    Raises OptionError if nobody could log in, or if the address cannot be listened on.
+    """
+    if not filters.entries:
+        raise OptionError(
+            "--replica-port: no replica could log in: name at least one [[replica]] in the file of --config"
+        )
+    replicas = ReplicaServer(
+        lambda: server.service,
+        server.gate.places,
+        filters,
+        executor,
+        tls=endpoint.tls or temporary_tls(endpoint.host, endpoint.ca),
+        directory=directory,
+        demand_tls=not endpoint.insecure,
+        max_connections=server.max_connections,
+    )
+    listener = listening_socket("the replication port", endpoint.host, endpoint.port)
+    port = int(listener.getsockname()[1])
+    server.wait(replicas.open(listener))
+    server.count_replicas = lambda: (len(replicas.port.connections), server.max_connections)
+    log.info("replicas.listening", host=endpoint.host, port=port)
+    try:
+        if endpoint.port_file is not None:
+            write_port(endpoint.port_file, port)
+        yield replicas, port
+    finally:
+        server.wait(replicas.close())

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.gtid import MariadbGtidSet
 from dumpfilter.binlog.rows import Cursor, TableMap, decode_table_map
 from dumpfilter.errors import BinlogMissing, BinlogUnreadable, PositionError
+from dumpfilter.index.segment import Segment
 from dumpfilter.master.relay_starts import relay_start
-from dumpfilter.master.replicas.answers import Source
 from dumpfilter.master.store import BinlogStore, add_transactions
 from dumpfilter.options.defaults import FIRST_EVENT
+from dumpfilter.sql.plain import Value
 
 _COLUMN_NAMES = 4
 """The kind of the metadata field with the columns' names (``COLUMN_NAME`` in MySQL's source)."""
@@ -20,44 +23,80 @@ _NO_GTID = -1
 """The GTID source of a transaction without a GTID, in the column ``txn_source`` of segments."""
 
 
-def source_of(store: BinlogStore, server_uuid: str) -> Source:
-    """Return what a replica learns about the server that wrote a binlog set."""
-    fd = store.format_description
-    return Source(
-        family=store.family,
-        version=fd.server_version,
-        server_id=fd.header.server_id,
-        server_uuid=server_uuid,
-        has_checksums=lambda: newest_has_checksums(store),
-        row_metadata=lambda: row_metadata(store),
-        gtid_mode=lambda: gtid_mode(store),
-        gtid_position=lambda file, position: gtid_position(store, file, position),
-    )
+class Source:
+    """The facts about the server that wrote a binlog set, as replicas ask for them. The methods may read binlogs."""
 
+    def __init__(self, store: BinlogStore, server_uuid: str) -> None:
+        self._store = store
+        self.family = store.family
+        self.version = store.format_description.server_version
+        self.server_id = store.format_description.header.server_id
+        self.server_uuid = server_uuid
 
-def newest_has_checksums(store: BinlogStore) -> bool:
-    """Tell whether the events of the newest binlog file end in a checksum."""
-    return store.open_file(store.binlogs.names[-1]).file.format_description.checksum
+    def variable(self, name: str) -> Value:
+        """Return a system variable of the server, or None if replicas do not ask for it. ``name`` is in lower case."""
+        match name, self.family:
+            case "server_id", _:
+                return self.server_id
+            case "version", _:
+                return self.version
+            case "binlog_checksum", _:
+                return "CRC32" if self.has_checksums() else "NONE"
+            case "binlog_row_metadata", _:
+                return self.row_metadata()
+            case "gtid_domain_id", "mariadb":
+                # The id belongs to events without GTIDs, from servers before MariaDB 10.0.
+                return 0
+            case "gtid_mode", "mysql":
+                return self.gtid_mode()
+            case "server_uuid", "mysql":
+                return self.server_uuid
+        return None
 
+    def has_checksums(self) -> bool:
+        """Tell whether the events of the newest binlog file end in a checksum."""
+        store = self._store
+        return store.open_file(store.binlogs.names[-1]).file.format_description.checksum
 
-def row_metadata(store: BinlogStore) -> str:
-    """Return ``binlog_row_metadata`` of the server: FULL if the newest Table_map event has the columns' names.
+    def row_metadata(self) -> str:
+        """Return ``binlog_row_metadata`` of the server: FULL if the newest Table_map event has the columns' names.
 
-    Programs ask for the variable, to know whether the binlog tells them the names.
-    """
-    for name in reversed(store.binlogs.names):
-        segment = store.segment_at(name, store.first_position(name))
-        if segment is None:
-            continue
-        (maps,) = np.nonzero(segment.type == EventType.TABLE_MAP)
-        if maps.size:
-            at, size = int(segment.offset[maps[-1]]), int(segment.size[maps[-1]])
-            event = store.open_file(name).read(at, size)
-            fd = segment.format_description
-            body = event[HEADER_LENGTH : size - (CHECKSUM_LENGTH if fd.checksum else 0)]
-            table = decode_table_map(body, fd.post_header_length(EventType.TABLE_MAP))
-            return "FULL" if _has_names(table) else "MINIMAL"
-    return "MINIMAL"
+        Programs ask for the variable, to know whether the binlog tells them the names.
+        """
+        for segment in self._first_segments():
+            (maps,) = np.nonzero(segment.type == EventType.TABLE_MAP)
+            if maps.size:
+                at, size = int(segment.offset[maps[-1]]), int(segment.size[maps[-1]])
+                event = self._store.open_file(segment.file).read(at, size)
+                fd = segment.format_description
+                body = event[HEADER_LENGTH : size - (CHECKSUM_LENGTH if fd.checksum else 0)]
+                table = decode_table_map(body, fd.post_header_length(EventType.TABLE_MAP))
+                return "FULL" if _has_names(table) else "MINIMAL"
+        return "MINIMAL"
+
+    def gtid_mode(self) -> str:
+        """Return MySQL's ``gtid_mode`` of the server, from the newest transactions: ON or OFF.
+
+        Without any transaction the answer is ON, with which a replica may replicate by GTIDs.
+        """
+        for segment in self._first_segments():
+            if (segment.txn_source >= 0).any():
+                return "ON"
+            if (segment.txn_source == _NO_GTID).any():
+                return "OFF"
+        return "ON"
+
+    def gtid_position(self, file: str, position: int) -> str | None:
+        """Return MariaDB's GTID position at a place in a binlog file (BINLOG_GTID_POS), or None for no such place."""
+        return gtid_position(self._store, file, position)
+
+    def _first_segments(self) -> Iterator[Segment]:
+        """Yield the first segment of each binlog file, the newest file first."""
+        store = self._store
+        for name in reversed(store.binlogs.names):
+            segment = store.segment_at(name, store.first_position(name))
+            if segment is not None:
+                yield segment
 
 
 def _has_names(table: TableMap) -> bool:
@@ -69,22 +108,6 @@ def _has_names(table: TableMap) -> bool:
             return True
         fields.take(fields.packed("the length of a metadata field"), "a metadata field")
     return False
-
-
-def gtid_mode(store: BinlogStore) -> str:
-    """Return MySQL's ``gtid_mode`` of the server, from the newest transactions: ON or OFF.
-
-    Without any transaction the answer is ON, with which a replica may replicate by GTIDs.
-    """
-    for name in reversed(store.binlogs.names):
-        segment = store.segment_at(name, store.first_position(name))
-        if segment is None:
-            continue
-        if (segment.txn_source >= 0).any():
-            return "ON"
-        if (segment.txn_source == _NO_GTID).any():
-            return "OFF"
-    return "ON"
 
 
 def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:

@@ -12,7 +12,7 @@ from dumpfilter.commands.option_groups.group import OptionGroup
 
 if TYPE_CHECKING:
     from dumpfilter.commands.option_groups.protection import ProtectionOptions
-    from dumpfilter.master.replicas.endpoint import ReplicaEndpoint
+    from dumpfilter.master.replicas.server import ReplicaEndpoint
     from dumpfilter.security.tls import TlsSource
 
 PANEL = "Real replicas"
@@ -56,7 +56,7 @@ class ReplicaOptions(OptionGroup):
         """
         if self.replica_port is None:
             return None
-        from dumpfilter.master.replicas.endpoint import ReplicaEndpoint
+        from dumpfilter.master.replicas.server import ReplicaEndpoint
 
         return ReplicaEndpoint(
             host=host if self.replica_host is None else self.replica_host,

@@ -12,24 +12,16 @@ from dumpfilter.console.memory import CLIENT_MEMORY, Share
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.session import Session
 from dumpfilter.console.statements import execute_statement
-from dumpfilter.master.replicas.answers import Handshake, Source
+from dumpfilter.master.replicas.answers import Handshake
+from dumpfilter.master.replicas.source import Source
+from dumpfilter.master.store import BinlogStore
 from dumpfilter.sql.result import OK
 from dumpfilter.sql.server_errors import SqlError
 from tests.console.small_executor import SmallExecutor
+from tests.master.replicas import serving
 
-MYSQL = Source(
-    "mysql", "9.7.4", 11, "6ccd", lambda: True, lambda: "FULL", lambda: "ON", lambda file, position: None
-)
-MARIADB = Source(
-    "mariadb",
-    "10.11.6-MariaDB",
-    12,
-    "",
-    lambda: False,
-    lambda: "MINIMAL",
-    lambda: "",
-    lambda file, position: f"{file}/{position}",
-)
+MYSQL = Source(BinlogStore(serving.MYSQL), "6ccd")
+MARIADB = Source(BinlogStore(serving.MARIADB), "")
 
 MYSQL_REPLICA = [
     ("SELECT UNIX_TIMESTAMP()", None),
@@ -48,23 +40,23 @@ MYSQL_REPLICA = [
 MARIADB_REPLICA = [
     ("SET NAMES latin1", OK),
     ("SELECT UNIX_TIMESTAMP()", None),
-    ("SHOW VARIABLES LIKE 'SERVER_ID'", "12"),
+    ("SHOW VARIABLES LIKE 'SERVER_ID'", "11"),
     ("SET @master_heartbeat_period=30000001024", OK),
     ("SET @master_binlog_checksum= @@global.binlog_checksum", OK),
-    ("SELECT @master_binlog_checksum", "NONE"),
+    ("SELECT @master_binlog_checksum", "CRC32"),
     ("SET @mariadb_slave_capability=4", OK),
     ("SELECT @@GLOBAL.gtid_domain_id", 0),
     ("SET @slave_connect_state='0-11-5,1-11-7'", OK),
     ("SET @slave_gtid_strict_mode=1", OK),
     ("SET @slave_gtid_ignore_duplicates=0", OK),
-    ("SELECT binlog_gtid_pos('bin.000001',4)", "bin.000001/4"),
+    ("SELECT binlog_gtid_pos('bin.000002',4)", MARIADB.gtid_position("bin.000002", 4)),
 ]
 PROGRAMS = [
-    ("SELECT VERSION()", "9.7.4"),
+    ("SELECT VERSION()", "9.7.4-2"),
     ("SHOW VARIABLES LIKE 'BINLOG_ROW_METADATA';", "FULL"),
     ("SHOW GLOBAL VARIABLES LIKE 'BINLOG_CHECKSUM'", "CRC32"),
     ("SELECT @@GLOBAL.binlog_checksum as checksum", "CRC32"),
-    ("select @@version;", "9.7.4"),
+    ("select @@version;", "9.7.4-2"),
     ("set @master_binlog_checksum:='NONE'", OK),
 ]
 
@@ -104,7 +96,7 @@ def test_the_variables_say_who_the_replica_is() -> None:
     for statement, _ in MARIADB_REPLICA:
         handshake.answer(statement)
     state = handshake.state
-    assert (state.checksum, state.uuid, state.capability) == ("NONE", "", 4)
+    assert (state.checksum, state.uuid, state.capability) == ("CRC32", "", 4)
     assert (state.connect_state, state.until) == ("0-11-5,1-11-7", None)
 
 

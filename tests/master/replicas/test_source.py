@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from dumpfilter.master.replicas.source import gtid_position, source_of
+from dumpfilter.master.replicas.source import Source, gtid_position
 from dumpfilter.master.store import BinlogStore
 from tests.master.replicas.serving import MARIADB, MYSQL
 from tests.support import DATA, binlogs_in
 
 
 def test_a_mysql_server() -> None:
-    source = source_of(BinlogStore(MYSQL), "6ccd")
+    source = Source(BinlogStore(MYSQL), "6ccd")
     assert (source.family, source.server_uuid) == ("mysql", "6ccd")
     assert source.version.startswith("9.7.")
     assert source.has_checksums()
@@ -21,7 +21,7 @@ def test_a_mysql_server() -> None:
 
 
 def test_a_mariadb_server() -> None:
-    source = source_of(BinlogStore(MARIADB), "6ccd")
+    source = Source(BinlogStore(MARIADB), "6ccd")
     assert source.family == "mariadb"
     assert source.row_metadata() == "FULL"
     assert source.variable("gtid_domain_id") == 0
@@ -36,7 +36,7 @@ def test_a_mariadb_server() -> None:
 def test_the_newest_transactions_tell_the_servers_options(
     recording: str, gtid_mode: str, row_metadata: str
 ) -> None:
-    source = source_of(BinlogStore(DATA / "recordings" / recording), "")
+    source = Source(BinlogStore(DATA / "recordings" / recording), "")
     assert (source.gtid_mode(), source.row_metadata()) == (gtid_mode, row_metadata)
 
 
