@@ -6,39 +6,33 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dumpfilter
-from dumpfilter.dump import Counts
 from dumpfilter.errors import BinlogMissing, DumpfilterError, OptionError
 from dumpfilter.filter import (
     EffectiveRuleKind,
-    FilterSemantics,
     ReplicationFilter,
     WriteRuleKind,
     WriteSemantics,
 )
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_write_filter
-from dumpfilter.master.counters import SlaveCounts, SlaveKey
+from dumpfilter.master import facts
+from dumpfilter.master.counters import SlaveKey
 from dumpfilter.master.drain import Drain, Kind, Slaves
-from dumpfilter.master.imposed import ImposedFilter
-from dumpfilter.master.known_slaves import KnownSlave, Presence
 from dumpfilter.master.lag import BinlogEnd
 from dumpfilter.master.purge import purge
 from dumpfilter.master.register import RegisteredSlave, Unregistered
 from dumpfilter.master.replica_console import (
-    REPLICA_DRIFT,
+    DRIFT,
     REPLICA_FILTERS,
     change_replica_filter,
-    replica_drift_rows,
-    replica_filter_rows,
+    entry_views,
 )
 from dumpfilter.master.replicas.control import ReplicaControl
 from dumpfilter.master.service import DumpFilterService
-from dumpfilter.printable import printable
 from dumpfilter.printing.show_events import no_events, show_events
 from dumpfilter.sql import commands as C
 from dumpfilter.sql.columns import (
@@ -58,116 +52,6 @@ from dumpfilter.sql.server_errors import (
 
 if TYPE_CHECKING:
     from dumpfilter.master.source import SourceThread
-
-_INTEGER, _TIMESTAMP = ColumnType.INTEGER, ColumnType.TIMESTAMP
-
-_SLAVES = (
-    Column("server_id", _INTEGER),
-    Column("uuid"),
-    Column("host"),
-    Column("port", _INTEGER),
-    Column("channel"),
-    Column("user"),
-    Column("filter_version", _INTEGER),
-    Column("dumping", _INTEGER),
-    Column("file"),
-    Column("position", _INTEGER),
-    Column("transactions_read", _INTEGER),
-    Column("transactions_dropped", _INTEGER),
-    Column("events_read", _INTEGER),
-    Column("events_sent", _INTEGER),
-    Column("events_dropped", _INTEGER),
-    Column("events_undecided", _INTEGER),
-    Column("bytes_read", _INTEGER),
-    Column("bytes_sent", _INTEGER),
-    Column("bytes_dropped", _INTEGER),
-    Column("bytes_gtid", _INTEGER),
-    Column("registered_at", _TIMESTAMP),
-    Column("last_seen_at", _TIMESTAMP),
-    Column("semantics"),
-    Column("rules"),
-    Column("imposed"),
-    Column("lag_bytes", _INTEGER),
-    Column("lag_seconds", ColumnType.DOUBLE),
-    Column("protocol", _INTEGER),
-    Column("program_version"),
-    Column("state"),
-    Column("gone_since"),
-    Column("drained", _INTEGER),
-    Column("entry"),
-)
-_WRITE_RULES = (Column("semantics"), Column("rule"))
-_IMPOSED = (
-    Column("name"),
-    Column("server_ids"),
-    Column("users"),
-    Column("networks"),
-    Column("semantics"),
-    Column("rules"),
-)
-
-
-_DRAINS = (
-    Column("drained_by"),
-    Column("value"),
-    Column("channel"),
-    Column("reason"),
-    Column("since", _TIMESTAMP),
-    Column("registered", _INTEGER),
-    Column("still_dumping", _INTEGER),
-)
-
-
-_COUNTERS = (
-    Column("user"),
-    Column("channel"),
-    Column("uuid"),
-    Column("server_id", _INTEGER),
-    Column("host"),
-    Column("dumps", _INTEGER),
-    *(Column(name, _INTEGER) for name in Counts.__slots__),
-    Column("first_seen_at", _TIMESTAMP),
-    Column("last_seen_at", _TIMESTAMP),
-)
-
-_FILTER_WARNINGS = (
-    Column("server_id", _INTEGER),
-    Column("channel"),
-    Column("user"),
-    Column("uuid"),
-    Column("code"),
-    Column("rules"),
-    Column("warning"),
-    Column("cure"),
-)
-
-_SOURCE = (
-    Column("address"),
-    Column("state"),
-    Column("file"),
-    Column("position", _INTEGER),
-    Column("bytes_received", _INTEGER),
-    Column("connections", _INTEGER),
-    Column("failures", _INTEGER),
-    Column("last_event_at", _TIMESTAMP),
-    Column("last_error"),
-    Column("last_error_at", _TIMESTAMP),
-)
-
-_LONGEST_WARNING = 500
-"""The length to which a warning about a filter is cut, characters."""
-
-_TABLES = (
-    "drains",
-    "filter_warnings",
-    "imposed_filters",
-    "replica_drift",
-    "replica_filters",
-    "slave_counters",
-    "slaves",
-    "source",
-    "write_rules",
-)
 
 
 class MasterConsole:
@@ -226,6 +110,23 @@ class MasterConsole:
             C.ChangeReplicaFilter: self._change_replica_filter,
         }
 
+        self._tables: dict[str, Callable[[], Table]] = {
+            "drains": lambda: facts.DRAINS.table(
+                facts.DrainView(drain, self._concerned(drain)) for drain in self._drains.all()
+            ),
+            "filter_warnings": self._warnings,
+            "imposed_filters": lambda: facts.IMPOSED.table(self._service.config.imposed),
+            "replica_drift": lambda: DRIFT.table(() if replicas is None else replicas.filters.drifting()),
+            "replica_filters": lambda: REPLICA_FILTERS.table(
+                () if replicas is None else entry_views(replicas)
+            ),
+            "slave_counters": lambda: facts.COUNTERS.table(self._register.counters.records()),
+            "slaves": self._slaves,
+            "source": lambda: facts.SOURCE.table(() if source is None else (source,)),
+            "write_rules": lambda: facts.WRITE_RULES.table(_write_rows(self._register.write_filter)),
+        }
+        """The tables of the schema ``dumpfilter``, by name, each with the function that reads its rows."""
+
     @property
     def _mysql(self) -> bool:
         return self._store.family == "mysql"
@@ -244,46 +145,23 @@ class MasterConsole:
             return Table(PERFORMANCE_SCHEMA[name], ())
         if schema != "dumpfilter":
             return None
-        if name == "slaves":
-            end = BinlogEnd(self._store.binlogs, time.time())
-            return Table(_SLAVES, [_slave_row(slave, end) for slave in self._service.known_slaves.all()])
-        if name == "write_rules":
-            return Table(_WRITE_RULES, _write_rows(self._register.write_filter))
-        if name == "drains":
-            return Table(_DRAINS, [self._drain_row(drain) for drain in self._drains.all()])
-        if name == "source":
-            return Table(_SOURCE, [] if self._source is None else [_source_row(self._source)])
-        if name == "slave_counters":
-            return Table(_COUNTERS, [_counters_row(record) for record in self._register.counters.records()])
-        if name == "filter_warnings":
-            return Table(_FILTER_WARNINGS, self._filter_warning_rows())
-        if name == "replica_drift":
-            return Table(REPLICA_DRIFT, replica_drift_rows(self._replicas))
-        if name == "replica_filters":
-            return Table(REPLICA_FILTERS, replica_filter_rows(self._replicas))
-        if name == "imposed_filters":
-            return Table(_IMPOSED, [_imposed_row(one) for one in self._service.config.imposed])
-        return None
+        read = self._tables.get(name)
+        return None if read is None else read()
 
-    def _filter_warning_rows(self) -> list[list[object]]:
-        return [
-            [
-                slave.server_id,
-                printable(slave.channel),
-                printable(slave.user),
-                slave.uuid,
-                warning.code.label,
-                printable(" ".join(map(str, warning.rules))),
-                printable(warning.what, _LONGEST_WARNING),
-                printable(warning.cure, _LONGEST_WARNING),
-            ]
+    def _slaves(self) -> Table:
+        end = BinlogEnd(self._store.binlogs, time.time())
+        return facts.SLAVES.table(facts.SlaveView(slave, end) for slave in self._service.known_slaves.all())
+
+    def _warnings(self) -> Table:
+        return facts.FILTER_WARNINGS.table(
+            facts.WarningView(slave, warning)
             for slave, warnings in self._service.filter_warnings.of_each(self._register.all())
             for warning in warnings
-        ]
+        )
 
     def table_names(self) -> list[tuple[str, str]]:
         """Return schema and name of every table that clients of the console can read."""
-        ours = [("dumpfilter", name) for name in _TABLES]
+        ours = [("dumpfilter", name) for name in sorted(self._tables)]
         return ours + [("performance_schema", name) for name in PERFORMANCE_SCHEMA]
 
     def variables(self) -> Mapping[str, str | int]:
@@ -317,7 +195,7 @@ class MasterConsole:
         rows = []
         for name in self._store.binlogs.names:
             rows.append((name, self._size(name), "No") if self._mysql else (name, self._size(name)))
-        columns = [Column("Log_name"), Column("File_size", _INTEGER), Column("Encrypted")]
+        columns = [Column("Log_name"), Column("File_size", ColumnType.INTEGER), Column("Encrypted")]
         return Result(columns if self._mysql else columns[:2], rows)
 
     def _show_binary_log_status(self, command: C.ShowBinaryLogStatus) -> Result:
@@ -473,19 +351,6 @@ class MasterConsole:
         """Return the registered slaves that a drain concerns."""
         return [slave for slave in self._register.all() if drain.concerns(slave)]
 
-    def _drain_row(self, drain: Drain) -> list[Any]:
-        concerned = self._concerned(drain)
-        slaves = drain.slaves
-        return [
-            slaves.kind.value,
-            slaves.value,
-            slaves.channel,
-            drain.reason,
-            datetime.fromtimestamp(drain.since, UTC),
-            len(concerned),
-            sum(bool(slave.dump) for slave in concerned),
-        ]
-
     def _show_replicas(self, command: C.ShowReplicas) -> Result:
         old = command.old or not self._mysql
         columns = replicas_columns(old=old)
@@ -569,91 +434,3 @@ def _write_rows(write_filter: ReplicationFilter | None) -> list[tuple[str, str]]
         return []
     semantics = getattr(write_filter, "semantics", WriteSemantics.EFFECTIVE)
     return [(str(semantics), str(rule)) for rule in write_filter.rules]
-
-
-def _semantics(rule_filter: ReplicationFilter) -> str:
-    effective = isinstance(rule_filter, EffectiveFilter)
-    return str(FilterSemantics.EFFECTIVE if effective else FilterSemantics.CLASSIC)
-
-
-def _rules(rule_filter: ReplicationFilter) -> str:
-    return " ".join(map(str, rule_filter.rules))
-
-
-def _slave_row(slave: KnownSlave, end: BinlogEnd) -> tuple[object, ...]:
-    counts, registered = slave.counts, slave.registered
-    return (
-        slave.server_id,
-        slave.uuid,
-        slave.host,
-        slave.port,
-        slave.channel,
-        slave.user,
-        registered and registered.filter_version,
-        int(slave.presence is Presence.CONNECTED),
-        slave.file,
-        slave.position,
-        counts.transactions_read,
-        counts.transactions_dropped,
-        counts.events_read,
-        counts.events_sent,
-        counts.events_dropped,
-        counts.events_undecided,
-        counts.bytes_read,
-        counts.bytes_sent,
-        counts.bytes_dropped,
-        counts.bytes_gtid,
-        registered and datetime.fromtimestamp(registered.registered_at),
-        None if slave.last_seen_at is None else datetime.fromtimestamp(slave.last_seen_at),
-        registered and _semantics(registered.filter),
-        registered and _rules(registered.filter),
-        registered and ",".join(one.name for one in registered.imposed),
-        end.lag_bytes(slave.place),
-        end.lag_seconds(slave.place),
-        registered and registered.protocol,
-        registered and registered.program_version,
-        slave.presence.value,
-        slave.gone_since,
-        int(slave.is_drained),
-        slave.entry,
-    )
-
-
-def _counters_row(record: SlaveCounts) -> tuple[object, ...]:
-    return (
-        *record.key,
-        record.server_id,
-        record.host,
-        record.dumps,
-        *(getattr(record.counts, name) for name in Counts.__slots__),
-        datetime.fromtimestamp(record.first_seen_at, UTC),
-        datetime.fromtimestamp(record.last_seen_at, UTC),
-    )
-
-
-def _imposed_row(one: ImposedFilter) -> tuple[object, ...]:
-    return (
-        one.name,
-        ",".join(map(str, sorted(one.server_ids))),
-        ",".join(sorted(one.users)),
-        ",".join(map(str, one.networks)),
-        _semantics(one.filter),
-        _rules(one.filter),
-    )
-
-
-def _source_row(source: SourceThread) -> list[Any]:
-    follower = source.follower
-    progress = follower.progress
-    return [
-        str(follower.url),
-        source.state,
-        progress.file,
-        progress.position,
-        progress.bytes,
-        follower.connections,
-        follower.failures,
-        datetime.fromtimestamp(progress.events_at, UTC) if progress.events_at else None,
-        follower.last_error,
-        datetime.fromtimestamp(follower.last_error_at, UTC) if follower.last_error_at else None,
-    ]

@@ -11,25 +11,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass
 
-from dumpfilter.metrics.definition import histogram
 from dumpfilter.metrics.latency import DELAY_BUCKETS, WORK_BUCKETS, Latency
-
-PLAN = histogram(
-    "dumpfilter_master_plan_seconds",
-    "Time in which the master decides which events of a segment it sends, for all dumps that it decides together.",
-    WORK_BUCKETS,
-)
-ENCODE = histogram(
-    "dumpfilter_master_encode_seconds",
-    "Time in which the master reads the events of a chunk and makes its messages, once for all slaves that get them.",
-    WORK_BUCKETS,
-)
-SEND_DELAY = histogram(
-    "dumpfilter_master_send_delay_seconds",
-    "Time from the commit of a chunk's first transaction to the moment at which a dump hands the chunk to gRPC. "
-    "MySQL 8.0.1 and later tell the commit in microseconds. Of other binlogs the event's time in whole seconds counts.",
-    DELAY_BUCKETS,
-)
 
 MALFORMED_REQUEST = "malformed_request"
 REQUEST_TOO_LARGE = "request_too_large"
@@ -107,9 +89,9 @@ class Measurements:
 
     def __init__(self) -> None:
         self.failed_calls = FailedCalls()
-        self.plan = Latency(PLAN)
-        self.encode = Latency(ENCODE)
-        self.send_delay = Latency(SEND_DELAY)
+        self.plan = Latency(WORK_BUCKETS)
+        self.encode = Latency(WORK_BUCKETS)
+        self.send_delay = Latency(DELAY_BUCKETS)
 
 
 MEASURED = Measurements()

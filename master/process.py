@@ -15,7 +15,6 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import structlog
-from prometheus_client.registry import Collector
 from rich.console import Console
 
 from dumpfilter import __version__, logs
@@ -169,7 +168,7 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
             _console(options, sql, users, roles, tls, reload, source) as console_port,
             _replicas(options, sql, reload) as replica_port,
             serving_metrics(
-                options.metrics, lambda: [CommonCollector(__version__), *_collectors(server, source)]
+                options.metrics, lambda: [CommonCollector(__version__), server.collector()]
             ) as metrics_url,
         ):
             names = store.binlogs.names
@@ -220,14 +219,6 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
         server.stop()
         if keeper is not None:
             keeper.close()
-
-
-def _collectors(server: MasterServer, source: SourceThread | None) -> list[Collector]:
-    if source is None:
-        return [server.collector()]
-    from dumpfilter.master.source_metrics import SourceCollector
-
-    return [server.collector(), SourceCollector(source)]
 
 
 def _collect_seldom() -> None:

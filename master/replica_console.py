@@ -1,49 +1,78 @@
-"""The statements and tables of the master's console about the filters of real replicas."""
+"""The statement and the tables of the master's console about the filters of real replicas."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from typing import NamedTuple
 
 from dumpfilter.errors import OptionError
+from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.compare import Beyond
+from dumpfilter.master.facts import listed, rule_text
+from dumpfilter.master.register import RegisteredSlave
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.changes import Scope
 from dumpfilter.master.replicas.control import Changed, ReplicaControl, widening
+from dumpfilter.master.replicas.filters import ToldDrift
+from dumpfilter.metrics.facts import Fact, Facts
 from dumpfilter.printable import printable
 from dumpfilter.sql import commands as C
-from dumpfilter.sql.result import Column, ColumnType, Note, Result
+from dumpfilter.sql.result import ColumnType, Note, Result
 from dumpfilter.sql.server_errors import ER_UNKNOWN_ERROR
 
-_INTEGER = ColumnType.INTEGER
+_INTEGER, _TEXT, _TIME = ColumnType.INTEGER, ColumnType.TEXT, ColumnType.TIMESTAMP
 
-REPLICA_FILTERS = (
-    Column("entry"),
-    Column("user"),
-    Column("channel"),
-    Column("server_ids"),
-    Column("networks"),
-    Column("origin"),
-    Column("semantics"),
-    Column("rules"),
-    Column("changed_at", ColumnType.TIMESTAMP),
-    Column("own_filter_read", _INTEGER),
-    Column("on_drift"),
-    Column("registered", _INTEGER),
-    Column("dumping", _INTEGER),
-)
-"""The columns of the table ``dumpfilter.replica_filters``."""
 
-REPLICA_DRIFT = (
-    Column("user"),
-    Column("channel"),
-    Column("server_id", _INTEGER),
-    Column("uuid"),
-    Column("address"),
-    Column("refused", _INTEGER),
-    Column("since", ColumnType.TIMESTAMP),
-    Column("reason"),
+class EntryView(NamedTuple):
+    """A ``[[replica]]`` of the configuration, and the filter and replicas that it has now."""
+
+    entry: ReplicaEntry
+    used: ReplicationFilter | None
+    changed_at: float | None
+    slaves: list[RegisteredSlave]
+
+    @property
+    def origin(self) -> str:
+        """The place from which the filter comes."""
+        if self.changed_at is not None:
+            return "console"
+        return "replica" if self.entry.adopts else "configuration"
+
+    @property
+    def on_drift(self) -> str | None:
+        """The fate of a replica with drift. None if the master cannot see drift."""
+        return None if self.entry.adopts or self.entry.connect is None else str(self.entry.on_drift)
+
+
+REPLICA_FILTERS: Facts[EntryView] = Facts(
+    (
+        Fact("entry", _TEXT, "entry.key"),
+        Fact("user", _TEXT, "entry.user"),
+        Fact("channel", _TEXT, "entry.channel"),
+        Fact("server_ids", _TEXT, lambda view: listed(sorted(view.entry.server_ids))),
+        Fact("networks", _TEXT, lambda view: listed(view.entry.networks)),
+        Fact("origin", _TEXT),
+        Fact("semantics", _TEXT, lambda view: str(view.entry.semantics)),
+        Fact("rules", _TEXT, lambda view: None if view.used is None else rule_text(view.used)),
+        Fact("changed_at", _TIME),
+        Fact("own_filter_read", _INTEGER, lambda view: view.entry.connect is not None),
+        Fact("on_drift", _TEXT),
+        Fact("registered", _INTEGER, lambda view: len(view.slaves)),
+        Fact("dumping", _INTEGER, lambda view: sum(bool(slave.dump) for slave in view.slaves)),
+    )
 )
-"""The columns of the table ``dumpfilter.replica_drift``."""
+
+DRIFT: Facts[ToldDrift] = Facts(
+    (
+        Fact("user", _TEXT, "peer.user"),
+        Fact("channel", _TEXT, "peer.channel"),
+        Fact("server_id", _INTEGER, "peer.server_id"),
+        Fact("uuid", _TEXT, "peer.uuid"),
+        Fact("address", _TEXT, lambda told: str(told.peer.address)),
+        Fact("refused", _INTEGER, "is_refused"),
+        Fact("since", _TIME),
+        Fact("reason", _TEXT, "text"),
+    )
+)
 
 _LONGEST_NOTE = 512
 """The longest text of a warning in the servers' protocol, characters."""
@@ -85,52 +114,12 @@ def _warning(text: str) -> Note:
     return Note("Warning", 1105, text[:_LONGEST_NOTE])
 
 
-def replica_filter_rows(control: ReplicaControl | None) -> list[list[object]]:
-    """Return the rows of the table ``dumpfilter.replica_filters``, one for each ``[[replica]]``."""
-    if control is None:
-        return []
+def entry_views(control: ReplicaControl) -> list[EntryView]:
+    """Return each ``[[replica]]`` of the configuration with its filter and its replicas."""
     changed = {one.scope: one.changed_at for one in control.filters.changes.all()}
-    return [_row(control, entry, changed.get(Scope.of(entry))) for entry in control.filters.entries]
-
-
-def _row(control: ReplicaControl, entry: ReplicaEntry, changed_at: float | None) -> list[object]:
-    used = control.filters.used(entry)
-    slaves = control.replicas_of(entry)
-    if changed_at is not None:
-        origin = "console"
-    else:
-        origin = "replica" if entry.adopts else "configuration"
     return [
-        entry.key,
-        entry.user,
-        entry.channel,
-        ",".join(map(str, sorted(entry.server_ids))),
-        ",".join(map(str, entry.networks)),
-        origin,
-        str(entry.semantics),
-        None if used is None else " ".join(map(str, used.rules)),
-        None if changed_at is None else datetime.fromtimestamp(changed_at, UTC),
-        int(entry.connect is not None),
-        None if entry.adopts or entry.connect is None else str(entry.on_drift),
-        len(slaves),
-        sum(bool(slave.dump) for slave in slaves),
-    ]
-
-
-def replica_drift_rows(control: ReplicaControl | None) -> list[list[object]]:
-    """Return the rows of the table ``dumpfilter.replica_drift``, one for each replica with drift at the last look."""
-    if control is None:
-        return []
-    return [
-        [
-            told.peer.user,
-            told.peer.channel,
-            told.peer.server_id,
-            told.peer.uuid,
-            str(told.peer.address),
-            int(told.is_refused),
-            datetime.fromtimestamp(told.since, UTC),
-            told.text,
-        ]
-        for told in control.filters.drifting()
+        EntryView(
+            entry, control.filters.used(entry), changed.get(Scope.of(entry)), control.replicas_of(entry)
+        )
+        for entry in control.filters.entries
     ]

@@ -169,6 +169,7 @@ class MasterServer:
             self.reader.caches,
             serving=lambda: self.is_serving and not service.stopping,
             replicas=lambda: None if self.count_replicas is None else self.count_replicas(),
+            source=self._source,
         )
 
     def _wake_dumps(self) -> None:

@@ -9,30 +9,7 @@ from dataclasses import dataclass
 from time import time as unix_time
 
 from dumpfilter import files
-from dumpfilter.metrics.definition import histogram
 from dumpfilter.metrics.latency import DELAY_BUCKETS, WORK_BUCKETS, Latency
-
-CHANNEL = ("channel",)
-
-RELAY_DELAY = histogram(
-    "dumpfilter_slave_relay_delay_seconds",
-    "Time from the commit of a chunk's first transaction on the server to its write to the relay log. "
-    "MySQL 8.0.1 and later tell the commit in microseconds. Of other binlogs the event's time in whole seconds counts.",
-    DELAY_BUCKETS,
-    CHANNEL,
-)
-APPLY_DELAY = histogram(
-    "dumpfilter_slave_apply_delay_seconds",
-    "Time from the commit of a transaction on the server to its commit on the slave's target. "
-    "The slave measures the last transaction of each run that the applier applies without a pause.",
-    DELAY_BUCKETS,
-    CHANNEL,
-)
-SYNC = histogram(
-    "dumpfilter_slave_sync_seconds",
-    "Time in which the disk synchronizes a relay log or a state file (fdatasync).",
-    WORK_BUCKETS,
-)
 
 
 @dataclass
@@ -52,8 +29,8 @@ class ChannelMeasurements:
 
     def __init__(self) -> None:
         self.applied = Applied()
-        self.relay_delay = Latency(RELAY_DELAY)
-        self.apply_delay = Latency(APPLY_DELAY)
+        self.relay_delay = Latency(DELAY_BUCKETS)
+        self.apply_delay = Latency(DELAY_BUCKETS)
         self.last_chunk_at = 0.0
         """The Unix time of the newest message of the master's stream, seconds. 0 before the first message."""
 
@@ -62,6 +39,6 @@ class ChannelMeasurements:
         self.last_chunk_at = unix_time()
 
 
-SYNC_TIME = Latency(SYNC)
+SYNC_TIME = Latency(WORK_BUCKETS)
 """The recorder of synchronizations, which all channels of the process share, as they share the disk."""
 files.SYNC_OBSERVERS.append(SYNC_TIME.observe)

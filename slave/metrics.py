@@ -1,6 +1,6 @@
-"""The metrics of a slave: their definitions, and the collector that reads their values at a scrape.
+"""The metrics of a slave: facts about its channels and their threads, and the collector that reads them at a scrape.
 
-docs/metrics.md has the table of the definitions. ``python tools/metrics_table.py`` writes the table.
+docs/metrics.md has the table of the metrics. ``python tools/metrics_table.py`` writes the table.
 """
 
 from __future__ import annotations
@@ -8,15 +8,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from dumpfilter.metrics.definition import Definition, Labels, Reading, counter, gauge
-from dumpfilter.metrics.latency import family_of
+from dumpfilter.metrics.facts import Fact, Facts
+from dumpfilter.metrics.latency import Latency
 from dumpfilter.slave.channel import Channel, ChannelState
 from dumpfilter.slave.lag import lag_seconds, relay_log_sizes, unapplied
-from dumpfilter.slave.measurements import APPLY_DELAY, CHANNEL, RELAY_DELAY, SYNC, SYNC_TIME
+from dumpfilter.slave.measurements import SYNC_TIME
 from dumpfilter.slave.slave import Configured, Slave
 from dumpfilter.slave.state.counters_info import CountersInfo
 from dumpfilter.slave.status import io_error, sql_error
@@ -26,6 +27,7 @@ from dumpfilter.slave.status import io_error, sql_error
 class ChannelView:
     """A channel as one scrape sees it."""
 
+    name: str
     channel: Channel
     state: ChannelState
     counted: CountersInfo
@@ -36,158 +38,174 @@ class ChannelView:
     lag_seconds: float | None
 
 
-def _gauge(name: str, help: str, read: Callable[[ChannelView], float | None]) -> Reading[ChannelView]:
-    return Reading(gauge(f"dumpfilter_slave_{name}", help, CHANNEL), read)
-
-
-def _counter(name: str, help: str, read: Callable[[ChannelView], float]) -> Reading[ChannelView]:
-    return Reading(counter(f"dumpfilter_slave_{name}_total", help, CHANNEL), read)
-
-
-PER_CHANNEL: tuple[Reading[ChannelView], ...] = (
-    _gauge(
-        "connected",
-        "1 while the channel is registered with its master and receives a dump, otherwise 0.",
-        lambda view: float(view.channel.io.connected),
-    ),
-    _gauge(
-        "lag_bytes",
-        "Bytes of the relay log that the applier has not applied. The relay log ends at the place that the master told "
-        "last.",
-        lambda view: view.lag_bytes,
-    ),
-    _gauge(
-        "lag_seconds",
-        "Time since the server wrote the first event that the slave has received and not applied. It is 0 if the "
-        "applier has applied everything.",
-        lambda view: view.lag_seconds,
-    ),
-    _gauge(
-        "last_message_timestamp_seconds",
-        "Unix time of the newest message from the master, heartbeats included. There is no value before the first one.",
-        lambda view: view.channel.measured.last_chunk_at or None,
-    ),
-    _gauge(
-        "received_file_number",
-        "Number of the master's binlog up to which the channel has received everything.",
-        lambda view: _number(view.state.received.source_file),
-    ),
-    _gauge(
-        "received_position_bytes",
-        "Position in the binlog of dumpfilter_slave_received_file_number.",
-        lambda view: view.state.received.source_position,
-    ),
-    _gauge(
-        "applied_file_number",
-        "Number of the master's binlog up to which the applier has applied everything.",
-        lambda view: _number(view.state.applied.source_file),
-    ),
-    _gauge(
-        "applied_position_bytes",
-        "Position in the binlog of dumpfilter_slave_applied_file_number.",
-        lambda view: view.state.applied.source_position,
-    ),
-    _gauge("relay_log_bytes", "Size of all relay log files of the channel.", lambda view: view.relay_bytes),
-    _gauge("relay_log_files", "Relay log files of the channel.", lambda view: view.relay_files),
-    _counter("connections", "Connections on which a dump began.", lambda view: view.counted.connections),
-    _counter(
-        "messages_received",
-        "Messages of the master's stream, heartbeats included.",
-        lambda view: view.counted.chunks,
-    ),
-    _counter("heartbeats_received", "Heartbeats of the master.", lambda view: view.counted.heartbeats),
-    _counter("bytes_received", "Bytes of events received.", lambda view: view.counted.bytes_received),
-    _counter("events_received", "Events received.", lambda view: view.counted.counts["events_sent"]),
-    _counter(
-        "events_undecided",
-        "Events received about which the master could not decide.",
-        lambda view: view.counted.counts["events_undecided"],
-    ),
-    _counter(
-        "master_bytes_read",
-        "Bytes of events that the master has read for this channel.",
-        lambda view: view.counted.counts["bytes_read"],
-    ),
-    _counter(
-        "master_bytes_dropped",
-        "Bytes of events that the master has dropped for this channel.",
-        lambda view: view.counted.counts["bytes_dropped"],
-    ),
-    _counter(
-        "master_events_dropped",
-        "Events that the master has dropped for this channel.",
-        lambda view: view.counted.counts["events_dropped"],
-    ),
-    _counter(
-        "events_filtered",
-        "Row events and statements that the slave's own filter dropped after the master had sent them.",
-        lambda view: view.channel.measured.applied.events_filtered,
-    ),
-    _counter(
-        "transactions_applied",
-        "Transactions that the applier has completed.",
-        lambda view: view.channel.measured.applied.transactions,
-    ),
-)
-"""The metrics that each channel has."""
-
-_THREAD = (*CHANNEL, "thread")
-
-
 @dataclass(frozen=True)
 class ThreadView:
     """One of a channel's two threads as a scrape sees it."""
 
+    channel: str
+    thread: str
     running: bool
     errors: int
     error_number: int
     error_at: float
 
 
-PER_THREAD: tuple[Reading[ThreadView], ...] = (
-    Reading(
-        gauge(
-            "dumpfilter_slave_thread_running",
-            "1 while a thread of the channel runs, otherwise 0. The I/O thread is io, the applier sql.",
-            _THREAD,
-        ),
-        lambda view: float(view.running),
-    ),
-    Reading(
-        counter(
-            "dumpfilter_slave_errors_total",
-            "Errors of the thread. Those of the I/O thread include lost connections and failed attempts to connect.",
-            _THREAD,
-        ),
-        lambda view: view.errors,
-    ),
-    Reading(
-        gauge(
-            "dumpfilter_slave_last_error_number",
-            "The number of the thread's newest error, as in SHOW REPLICA STATUS. It is 0 without an error.",
-            _THREAD,
-        ),
-        lambda view: view.error_number,
-    ),
-    Reading(
-        gauge(
-            "dumpfilter_slave_last_error_timestamp_seconds",
-            "Unix time of the thread's newest error. There is no value without an error.",
-            _THREAD,
-        ),
-        lambda view: view.error_at or None,
-    ),
-)
-"""The metrics that each of a channel's two threads has."""
+def _gauge(name: str, help: str, read: str | Callable[[Any], Any]) -> Fact:
+    return Fact("", read=read, metric=f"dumpfilter_slave_{name}", help=help)
 
-METRICS: tuple[Definition, ...] = (
-    *(each.definition for each in PER_THREAD),
-    *(each.definition for each in PER_CHANNEL),
-    RELAY_DELAY,
-    APPLY_DELAY,
-    SYNC,
+
+def _counter(name: str, help: str, read: str | Callable[[Any], float]) -> Fact:
+    return _gauge(f"{name}_total", help, read)
+
+
+def _latency(name: str, help: str, read: str | Callable[[Any], Latency]) -> Fact:
+    return _gauge(name, help, read)._replace(type=Latency)
+
+
+THREADS: Facts[ThreadView] = Facts(
+    (
+        _gauge(
+            "thread_running",
+            "1 while a thread of the channel runs, otherwise 0. The I/O thread is io, the applier sql.",
+            "running",
+        ),
+        _counter(
+            "errors",
+            "Errors of the thread. Those of the I/O thread include lost connections and failed attempts to connect.",
+            "errors",
+        ),
+        _gauge(
+            "last_error_number",
+            "The number of the thread's newest error, as in SHOW REPLICA STATUS. It is 0 without an error.",
+            "error_number",
+        ),
+        _gauge(
+            "last_error_timestamp_seconds",
+            "Unix time of the thread's newest error. There is no value without an error.",
+            lambda view: view.error_at or None,
+        ),
+    ),
+    labels={"channel": lambda view: view.channel, "thread": lambda view: view.thread},
 )
-"""The definitions of all metrics of a slave, in the order of the documentation."""
+"""The facts about each of a channel's two threads."""
+
+CHANNELS: Facts[ChannelView] = Facts(
+    (
+        _gauge(
+            "connected",
+            "1 while the channel is registered with its master and receives a dump, otherwise 0.",
+            lambda view: float(view.channel.io.connected),
+        ),
+        _gauge(
+            "lag_bytes",
+            "Bytes of the relay log that the applier has not applied. The relay log ends at the place that the master "
+            "told last.",
+            "lag_bytes",
+        ),
+        _gauge(
+            "lag_seconds",
+            "Time since the server wrote the first event that the slave has received and not applied. It is 0 if the "
+            "applier has applied everything.",
+            "lag_seconds",
+        ),
+        _gauge(
+            "last_message_timestamp_seconds",
+            "Unix time of the newest message from the master, heartbeats included. There is no value before the "
+            "first one.",
+            lambda view: view.channel.measured.last_chunk_at or None,
+        ),
+        _gauge(
+            "received_file_number",
+            "Number of the master's binlog up to which the channel has received everything.",
+            lambda view: _number(view.state.received.source_file),
+        ),
+        _gauge(
+            "received_position_bytes",
+            "Position in the binlog of dumpfilter_slave_received_file_number.",
+            "state.received.source_position",
+        ),
+        _gauge(
+            "applied_file_number",
+            "Number of the master's binlog up to which the applier has applied everything.",
+            lambda view: _number(view.state.applied.source_file),
+        ),
+        _gauge(
+            "applied_position_bytes",
+            "Position in the binlog of dumpfilter_slave_applied_file_number.",
+            "state.applied.source_position",
+        ),
+        _gauge("relay_log_bytes", "Size of all relay log files of the channel.", "relay_bytes"),
+        _gauge("relay_log_files", "Relay log files of the channel.", "relay_files"),
+        _counter("connections", "Connections on which a dump began.", "counted.connections"),
+        _counter(
+            "messages_received",
+            "Messages of the master's stream, heartbeats included.",
+            "counted.chunks",
+        ),
+        _counter("heartbeats_received", "Heartbeats of the master.", "counted.heartbeats"),
+        _counter("bytes_received", "Bytes of events received.", "counted.bytes_received"),
+        _counter("events_received", "Events received.", lambda view: view.counted.counts["events_sent"]),
+        _counter(
+            "events_undecided",
+            "Events received about which the master could not decide.",
+            lambda view: view.counted.counts["events_undecided"],
+        ),
+        _counter(
+            "master_bytes_read",
+            "Bytes of events that the master has read for this channel.",
+            lambda view: view.counted.counts["bytes_read"],
+        ),
+        _counter(
+            "master_bytes_dropped",
+            "Bytes of events that the master has dropped for this channel.",
+            lambda view: view.counted.counts["bytes_dropped"],
+        ),
+        _counter(
+            "master_events_dropped",
+            "Events that the master has dropped for this channel.",
+            lambda view: view.counted.counts["events_dropped"],
+        ),
+        _counter(
+            "events_filtered",
+            "Row events and statements that the slave's own filter dropped after the master had sent them.",
+            "channel.measured.applied.events_filtered",
+        ),
+        _counter(
+            "transactions_applied",
+            "Transactions that the applier has completed.",
+            "channel.measured.applied.transactions",
+        ),
+        _latency(
+            "relay_delay_seconds",
+            "Time from the commit of a chunk's first transaction on the server to its write to the relay log. "
+            "MySQL 8.0.1 and later tell the commit in microseconds. Of other binlogs the event's time in whole seconds "
+            "counts.",
+            "channel.measured.relay_delay",
+        ),
+        _latency(
+            "apply_delay_seconds",
+            "Time from the commit of a transaction on the server to its commit on the slave's target. "
+            "The slave measures the last transaction of each run that the applier applies without a pause.",
+            "channel.measured.apply_delay",
+        ),
+    ),
+    labels={"channel": lambda view: view.name},
+)
+"""The facts about each channel."""
+
+PROCESS: Facts[Latency] = Facts(
+    (
+        _latency(
+            "sync_seconds",
+            "Time in which the disk synchronizes a relay log or a state file (fdatasync).",
+            lambda latency: latency,
+        ),
+    )
+)
+"""The facts about the whole process."""
+
+METRICS = (THREADS, CHANNELS, PROCESS)
+"""The facts that are metrics of a slave, in the order of docs/metrics.md."""
 
 
 class SlaveCollector(Collector):
@@ -198,28 +216,20 @@ class SlaveCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics of the slave."""
-        channels = [({"channel": one.info.channel}, one) for one in self._slave.channels_now]
-        threads = [each for labels, one in channels for each in _threads(labels, one.channel)]
-        for per_thread in PER_THREAD:
-            yield per_thread.family(threads)
+        channels = self._slave.channels_now
+        yield from THREADS.families([each for one in channels for each in _threads(one)])
         now = time.time()
-        views: list[tuple[Labels, ChannelView]] = [(labels, _view(one, now)) for labels, one in channels]
-        for per_channel in PER_CHANNEL:
-            yield per_channel.family(views)
-        measured = [(labels, one.channel.measured) for labels, one in channels]
-        yield family_of(RELAY_DELAY, [(labels, each.relay_delay) for labels, each in measured])
-        yield family_of(APPLY_DELAY, [(labels, each.apply_delay) for labels, each in measured])
-        yield family_of(SYNC, [({}, SYNC_TIME)])
+        yield from CHANNELS.families([_view(one, now) for one in channels])
+        yield from PROCESS.families([SYNC_TIME])
 
 
-def _threads(labels: Labels, channel: Channel) -> Iterator[tuple[Labels, ThreadView]]:
+def _threads(configured: Configured) -> Iterator[ThreadView]:
+    name, channel = configured.info.channel, configured.channel
     counted = channel.counters.info
     number, _, at = io_error(channel)
-    io = ThreadView(channel.io_worker.running, counted.io_errors, number, at)
-    yield {**labels, "thread": "io"}, io
+    yield ThreadView(name, "io", channel.io_worker.running, counted.io_errors, number, at)
     number, _, at = sql_error(channel.sql_worker)
-    sql = ThreadView(channel.sql_worker.running, counted.sql_errors, number, at)
-    yield {**labels, "thread": "sql"}, sql
+    yield ThreadView(name, "sql", channel.sql_worker.running, counted.sql_errors, number, at)
 
 
 def _view(configured: Configured, now: float) -> ChannelView:
@@ -228,6 +238,7 @@ def _view(configured: Configured, now: float) -> ChannelView:
     sizes = relay_log_sizes(configured.directory)
     left = unapplied(sizes, state.applied.relay_position, state.received.relay_position)
     return ChannelView(
+        configured.info.channel,
         channel,
         state,
         channel.counters.info,

@@ -5,42 +5,36 @@ The text of the page between the tables is written by hand. A test compares the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from dumpfilter.master import metrics as master
-from dumpfilter.master import source_metrics as source
+from dumpfilter.master import facts as master
 from dumpfilter.metrics import process
-from dumpfilter.metrics.definition import Definition
+from dumpfilter.metrics.facts import Facts
 from dumpfilter.slave import metrics as slave
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 
-_TABLES = {
-    "common": process.METRICS,
+_TABLES: dict[str, tuple[Facts[Any], ...]] = {
+    "common": (process.FACTS,),
     "master": master.METRICS,
-    "source": source.METRICS,
+    "source": (master.SOURCE,),
     "slave": slave.METRICS,
 }
 
 
 def with_tables(page: str) -> str:
     """Return the page with all tables replaced by the tables as the code has them."""
-    for name, metrics in _TABLES.items():
+    for name, groups in _TABLES.items():
         begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
         before, _, rest = page.partition(begin)
         after = rest.partition(end)[2]
-        page = before + begin + "\n".join(_table(metrics)) + "\n" + end + after
+        rows = ["| metric | kind | labels | meaning |", "|---|---|---|---|"]
+        for facts in groups:
+            labels = ", ".join(f"`{label}`" for label in facts.labels)
+            rows += (f"| `{one.metric}` | {one.kind} | {labels} | {one.help} |" for one in facts.metrics)
+        page = before + begin + "\n".join(rows) + "\n" + end + after
     return page
-
-
-def _table(metrics: Iterable[Definition]) -> list[str]:
-    return ["| metric | kind | labels | meaning |", "|---|---|---|---|", *map(_row, metrics)]
-
-
-def _row(metric: Definition) -> str:
-    labels = ", ".join(f"`{label}`" for label in metric.labels)
-    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |"
 
 
 if __name__ == "__main__":

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import accumulate
 from time import perf_counter
 from time import time as unix_time
 
-from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
 from prometheus_client.utils import floatToGoString
-
-from dumpfilter.metrics.definition import Definition, Labels
 
 WORK_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 """The buckets of work that takes less than a second on a healthy machine, seconds."""
@@ -47,9 +44,9 @@ class Latency:
     thousands of observations a second.
     """
 
-    def __init__(self, definition: Definition) -> None:
-        self.definition = definition
-        self._bounds = definition.buckets
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        """Count durations in the buckets that end at ``bounds``, seconds, and in a bucket for longer ones."""
+        self._bounds = bounds
         self._counts = [0] * (len(self._bounds) + 1)
         self._sum = 0.0
         self._lock = threading.Lock()
@@ -77,9 +74,8 @@ class Latency:
         finally:
             self.observe(perf_counter() - begin)
 
-    def samples(self, labels: Labels | None = None) -> list[Sample]:
-        """Return the histogram's samples, with ``labels`` added to each."""
-        name, labels = self.definition.name, dict(labels or {})
+    def samples(self, name: str, labels: Mapping[str, str]) -> list[Sample]:
+        """Return the samples of the histogram ``name``, with ``labels`` added to each."""
         with self._lock:
             counts, total = list(self._counts), self._sum
         bounds = [*map(floatToGoString, self._bounds), "+Inf"]
@@ -87,11 +83,5 @@ class Latency:
             Sample(f"{name}_bucket", {**labels, "le": bound}, count)
             for bound, count in zip(bounds, accumulate(counts), strict=True)
         ]
-        return [*found, Sample(f"{name}_count", labels, sum(counts)), Sample(f"{name}_sum", labels, total)]
-
-
-def family_of(definition: Definition, latencies: Iterable[tuple[Labels, Latency]]) -> Metric:
-    """Return one metric with the samples of several recorders, each with labels of its own."""
-    return definition.with_samples(
-        [sample for labels, latency in latencies for sample in latency.samples(labels)]
-    )
+        ends = {"count": sum(counts), "sum": total}
+        return found + [Sample(f"{name}_{part}", dict(labels), value) for part, value in ends.items()]

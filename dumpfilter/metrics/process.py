@@ -9,15 +9,19 @@ from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from dumpfilter.metrics.definition import Definition, gauge
+from dumpfilter.metrics.facts import Fact, Facts
 
-BUILD = gauge(
-    "dumpfilter_build_info",
-    "The version of dumpfilter and of Python, as labels. The value is always 1.",
-    ("version", "python"),
+FACTS: Facts[str] = Facts(
+    (
+        Fact(
+            "",
+            read=lambda _: 1.0,
+            metric="dumpfilter_build_info",
+            help="The version of dumpfilter and of Python, as labels. The value is always 1.",
+        ),
+    ),
+    labels={"version": str, "python": lambda _: platform.python_version()},
 )
-
-METRICS: tuple[Definition, ...] = (BUILD,)
 """The metrics that a master and a slave have alike. prometheus_client's ``process_…`` metrics come with them."""
 
 
@@ -30,6 +34,5 @@ class CommonCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the version, the memory, the processor time, the open files, and the time of the start."""
-        labels = {"version": self._version, "python": platform.python_version()}
-        yield BUILD.family([(labels, 1.0)])
+        yield from FACTS.families([self._version])
         yield from self._process.collect()

@@ -14,18 +14,20 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.master import refusals
+from dumpfilter.master.facts import METRICS, SLAVES, SlaveView
 from dumpfilter.master.known_slaves import KnownSlave, Presence
+from dumpfilter.master.lag import BinlogEnd
 from dumpfilter.master.measurements import (
     MEASURED,
     REASONS,
     FailedCalls,
     reason_of,
 )
-from dumpfilter.master.metrics import METRICS, MOST_IDLE_SHOWN, MasterCollector, shown
+from dumpfilter.master.metrics import MOST_IDLE_SHOWN, MasterCollector, shown
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.metrics.definition import Kind
 from tests.master.client import TINY, Client
+from tests.metrics.series import series_of
 from tests.support import DATA
 
 ROW = DATA / "oracle" / "mysql-row"
@@ -71,23 +73,22 @@ def registered(client: Client, *options: str) -> str:
 def test_a_scrape_has_every_metric_once(server: MasterServer, client: Client) -> None:
     list(client.dump(registered(client)))
     scraped = Scraped(server.collector())
-    kinds = {one.family_name: one.kind.value for one in METRICS}
+    facts = [(one, group.labels) for group in METRICS for one in group.metrics]
+    kinds = {one.family: one.kind for one, _ in facts}
     assert {name: family.type for name, family in scraped.families.items()} == kinds
-    assert len(kinds) == len(METRICS)
+    assert len(kinds) == len(facts)
     found = {name for name, _ in scraped.values}
-    assert {series for one in METRICS for series in one.series} == found
-    for one in METRICS:
-        family = scraped.families[one.family_name]
+    assert {series for one, _ in facts for series in series_of(one)} == found
+    for one, wanted in facts:
+        family = scraped.families[one.family]
         assert family.documentation == one.help
         labels = {name for sample in family.samples for name in sample.labels} - {"le"}
-        assert labels == set(one.labels), one.name
+        assert labels == set(wanted), one.metric
 
 
 def test_help_texts_are_sentences() -> None:
-    for one in METRICS:
-        assert one.help.endswith("."), one.name
-        assert one.kind is not Kind.COUNTER or one.name.endswith("_total"), one.name
-        assert one.kind is Kind.COUNTER or not one.name.endswith("_total"), one.name
+    for one in (one for group in METRICS for one in group.metrics):
+        assert one.help.endswith("."), one.metric
 
 
 def test_the_counts_of_a_slave(server: MasterServer, client: Client) -> None:
@@ -266,9 +267,14 @@ def known(
     return KnownSlave(presence, server_id=number, last_seen_at=seen, **names)
 
 
+def views(slaves: list[KnownSlave]) -> list[SlaveView]:
+    end = BinlogEnd(BinlogStore(ROW).binlogs, 0.0)
+    return [SlaveView(slave, end) for slave in slaves]
+
+
 def test_slaves_that_have_only_registered_are_not_shown() -> None:
     slaves = [known(number, presence) for number, presence in enumerate(Presence, 1)]
-    assert [slave.presence for _, slave in shown(slaves)] == [
+    assert [view.slave.presence for view in shown(views(slaves))] == [
         Presence.GONE,
         Presence.NEVER_SEEN,
         Presence.FINISHED,
@@ -279,7 +285,7 @@ def test_slaves_that_have_only_registered_are_not_shown() -> None:
 def test_idle_slaves_are_bounded() -> None:
     many = [known(number, seen=1e9 - number) for number in range(1, MOST_IDLE_SHOWN + 50)]
     never = known(0, Presence.NEVER_SEEN, seen=None)
-    found = [slave.server_id for _, slave in shown([never, *many])]
+    found = [view.slave.server_id for view in shown(views([never, *many]))]
     assert sorted(found) == list(range(MOST_IDLE_SHOWN))
 
 
@@ -293,8 +299,9 @@ def test_no_two_series_have_equal_labels() -> None:
         known(0, Presence.NEVER_SEEN, uuid="", user="r", seen=None, entry=f"replica[{number}]")
         for number in (1, 2)
     ]
-    found = shown([dumping, idle, long_one, long_two, *tables])
-    assert {id(slave) for _, slave in found} == {id(slave) for slave in (dumping, long_one, *tables)}
-    assert len({tuple(labels.values()) for labels, _ in found}) == 4
-    assert found[0][0].keys() == {"slave", "server_id", "channel", "user"}
-    assert max(len(labels["channel"]) for labels, _ in found) == 64
+    found = shown(views([dumping, idle, long_one, long_two, *tables]))
+    assert {id(view.slave) for view in found} == {id(slave) for slave in (dumping, long_one, *tables)}
+    samples = next(iter(SLAVES.families(found))).samples
+    assert len({tuple(sample.labels.values()) for sample in samples}) == 4
+    assert samples[0].labels.keys() == {"slave", "server_id", "channel", "user"}
+    assert max(len(sample.labels["channel"]) for sample in samples) == 64

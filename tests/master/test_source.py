@@ -20,9 +20,9 @@ from dumpfilter.errors import (
 )
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.facts import SOURCE
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.source import FollowedSource, SourceThread, following
-from dumpfilter.master.source_metrics import METRICS, SourceCollector
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.sql.parser import parse_statement
@@ -107,11 +107,11 @@ def test_console_and_metrics_tell_of_the_source(source: FakeSource, tmp_path: Pa
             ((address, state, file, position, *_),) = table.rows
             assert (address, state, file) == (source.url, "receiving", "bin.000002")
             assert position == len(source.files["bin.000002"])
-            families = {each.name: each for each in SourceCollector(thread).collect()}
+            families = {each.name: each for each in server.collector().collect()}
         finally:
             server.stop()
-    assert set(families) == {each.family_name for each in METRICS}
-    values = {name: each.samples[0].value for name, each in families.items()}
+    assert {name for name in families if "_source_" in name} == {each.family for each in SOURCE.metrics}
+    values = {name: each.samples[0].value for name, each in families.items() if each.samples}
     assert values["dumpfilter_master_source_connected"] == 1
     assert values["dumpfilter_master_source_received_bytes"] == sum(map(len, source.files.values())) - 8
 

@@ -19,14 +19,12 @@ from prometheus_client.registry import Collector
 
 from dumpfilter.errors import OptionError
 from dumpfilter.metrics import endpoint as module
-from dumpfilter.metrics.definition import counter
 from dumpfilter.metrics.endpoint import MAX_SCRAPES, MetricsEndpoint, serving_metrics
+from dumpfilter.metrics.facts import Fact, Facts
 from dumpfilter.metrics.process import CommonCollector
 from dumpfilter.security.exposure import Exposed
 from dumpfilter.security.tls import ServerTls, TlsFiles, load_tls
 from tests.certificates import Authority
-
-VISITS = counter("visits_total", "Visits.")
 
 
 class Visits(Collector):
@@ -47,7 +45,10 @@ class Visits(Collector):
         self.entered.release()
         self.gate.wait(240)
         self.at_once -= 1
-        yield VISITS.family([({}, self.count)])
+        yield from VISITS.families([self])
+
+
+VISITS: Facts[Visits] = Facts((Fact("", read="count", metric="visits_total", help="Visits."),))
 
 
 def get(url: str, accept: str = "", context: ssl.SSLContext | None = None) -> tuple[str, str]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 
-from dumpfilter.metrics.definition import histogram
-from dumpfilter.metrics.latency import Latency, family_of
+from dumpfilter.metrics.latency import Latency
 
-NAP = histogram("nap_seconds", "Naps.", (0.1, 1.0, 10.0), ("cat",))
+NAP = (0.1, 1.0, 10.0)
 
 
 def values(latency: Latency) -> dict[str, float]:
     return {
         one.name.removeprefix("nap_seconds_") + one.labels.get("le", ""): one.value
-        for one in latency.samples()
+        for one in latency.samples("nap_seconds", {})
     }
 
 
@@ -51,12 +50,3 @@ def test_a_block_is_measured_even_if_it_fails() -> None:
     except KeyError:
         pass
     assert values(nap)["count"] == 1
-
-
-def test_recorders_share_a_metric() -> None:
-    tom, kit = Latency(NAP), Latency(NAP)
-    tom.observe(5)
-    metric = family_of(NAP, [({"cat": "tom"}, tom), ({"cat": "kit"}, kit)])
-    counts = {one.labels["cat"]: one.value for one in metric.samples if one.name == "nap_seconds_count"}
-    assert counts == {"tom": 1, "kit": 0}
-    assert not [one for one in metric.samples if one.name.endswith("_created")]

@@ -14,6 +14,7 @@ from dumpfilter.slave.lag import lag_seconds, relay_log_sizes, unapplied
 from dumpfilter.slave.metrics import METRICS, SlaveCollector
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import RelayPosition
+from tests.metrics.series import series_of
 from tests.slave.driven import Driven, driven, serving, wait_until
 
 
@@ -42,7 +43,12 @@ def test_a_scrape_has_every_metric(data: Path, tmp_path: Path) -> None:
         slave.sql("START REPLICA FOR CHANNEL 'ch'")
         slave.catch_up(master, "ch")
         names = {name for name, *_ in values(slave)}
-        wanted = {series.removeprefix("dumpfilter_slave_") for one in METRICS for series in one.series}
+        wanted = {
+            series.removeprefix("dumpfilter_slave_")
+            for group in METRICS
+            for one in group.metrics
+            for series in series_of(one)
+        }
         # There was no error.
         assert wanted - names == {"last_error_timestamp_seconds"}
         assert names <= wanted
