@@ -111,15 +111,14 @@ def _real() -> Experiment:
             )
         ),
         (_load(5.0),),
-        (
-            Load(
-                "db",
+        {
+            "db": Load(
                 tuple(
                     f"REPLACE INTO {schema}.t VALUES ({{n}}, REPEAT('x', 8000))" for schema in ("shop", "hr")
                 ),
                 0.012,
-            ),
-        ),
+            )
+        },
     )
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic.dataclasses import dataclass as written
 
 from dumpfilter.errors import OptionError
 from dumpfilter.options.near import did_you_mean
 from dumpfilter.options.toml_file import Model, load_toml
 from dumpfilter.simulation.results import Variant
 from dumpfilter.topology import parse_toml_topology, topology_from
-from dumpfilter.topology.model import Topology
-from dumpfilter.topology.units import parse_rate, parse_time
+from dumpfilter.topology.model import Rate, Texts, Time, Topology
 
 MICROSECONDS = 1_000_000
 
@@ -23,39 +23,41 @@ VARIANTS = (Variant.MASTER, Variant.SLAVE, Variant.NONE, Variant.REPLICA)
 """The variants that can be run for real. A simulation has more."""
 
 
-@dataclass(frozen=True)
-class Load:
-    """SQL statements that run on a real server, one after the other, from the first phase to the last."""
+STRICT = ConfigDict(extra="forbid")
 
-    node: str
-    statements: tuple[str, ...]
+
+@written(frozen=True, config=STRICT)
+class Load:
+    """The table ``[load.NODE]``: statements that run on a server, one by one, from the first phase to the last."""
+
+    sql: Texts
     """The statements, which take turns. ``{n}`` stands for the number of the statement, from 1."""
-    every: float
+    every: Time
     """The time from the begin of one statement to the begin of the next, seconds."""
 
 
-@dataclass(frozen=True)
+@written(frozen=True, config=STRICT)
 class Change:
-    """Other properties of a link for the time of a phase. None: as in the topology."""
+    """A table below ``[phase.links]``: other properties of a link during a phase. None: as in the topology."""
 
-    rate: int | None = None
-    delay: float | None = None
-    jitter: float | None = None
+    rate: Rate | None = None
+    delay: Time | None = None
+    jitter: Time | None = None
 
 
-@dataclass(frozen=True)
+@written(frozen=True, config=STRICT)
 class Phase:
-    """A span of time of an experiment, with the faults that last for it."""
+    """The table ``[[phase]]``: a span of time of an experiment, with the faults that last for it."""
 
     name: str
-    seconds: float
-    cut: tuple[str, ...] = ()
+    seconds: Annotated[Time, Field(alias="for")]
+    cut: Texts = ()
     """The links that are cut."""
-    silent: tuple[str, ...] = ()
+    silent: Texts = ()
     """The links over which no byte passes, and whose connections stay open."""
-    killed: tuple[str, ...] = ()
+    killed: Texts = ()
     """The nodes that are killed at the begin, and started again at the end."""
-    links: Mapping[str, Change] = field(default_factory=dict)
+    links: dict[str, Change] = Field(default_factory=dict)
     """Other properties of links."""
 
     @property
@@ -71,7 +73,8 @@ class Experiment:
     name: str
     topology: Topology
     phases: tuple[Phase, ...] = ()
-    loads: tuple[Load, ...] = ()
+    loads: Mapping[str, Load] = field(default_factory=dict)
+    """The statements that run on each server, by the node's name."""
     variants: tuple[Variant, ...] = (Variant.MASTER,)
     repetitions: int = 1
     limit: int = MICROSECONDS
@@ -80,80 +83,40 @@ class Experiment:
     """The longest time after the last phase until all nodes have caught up, seconds."""
 
 
-def _units(parse: Callable[[str], Any], example: str) -> BeforeValidator:
-    def validate(value: object) -> Any:
-        if not isinstance(value, str):
-            raise ValueError(f'write a text with a unit, such as "{example}"')
-        try:
-            return parse(value)
-        except OptionError as error:
-            raise ValueError(str(error)) from None
-
-    return BeforeValidator(validate)
+def _named(phases: object) -> object:
+    """Return the tables of the phases, each with a name."""
+    if not isinstance(phases, list):
+        return phases
+    return tuple(
+        {"name": f"phase {number}", **one} if isinstance(one, dict) else one
+        for number, one in enumerate(phases, start=1)
+    )
 
 
-def _as_tuple(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
-
-
-_Texts = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
-_Time = Annotated[float, _units(parse_time, "10s")]
-_Rate = Annotated[int, _units(parse_rate, "2mbit")]
-
-
-class ChangeTable(Model):
-    """A table below ``[phase.links]``."""
-
-    rate: _Rate | None = None
-    delay: _Time | None = None
-    jitter: _Time | None = None
-
-
-class PhaseTable(Model):
-    """The table ``[[phase]]``."""
-
-    name: str = ""
-    seconds: Annotated[_Time, Field(alias="for")]
-    cut: _Texts = ()
-    silent: _Texts = ()
-    killed: _Texts = ()
-    links: dict[str, ChangeTable] = Field(default_factory=dict)
-
-
-class LoadTable(Model):
-    """The table ``[load.NODE]``."""
-
-    sql: _Texts
-    every: _Time
-
-
-class ExperimentTable(Model):
-    """The whole file."""
-
+class _File(Model):
     name: str | None = None
     topology: str
     variants: tuple[Variant, ...] = (Variant.MASTER,)
     repetitions: Annotated[int, Field(ge=1, le=1000)] = 1
-    limit: _Time = 1.0
-    patience: _Time = 300.0
-    phase: tuple[PhaseTable, ...] = ()
-    load: dict[str, LoadTable] = Field(default_factory=dict)
+    limit: Time = 1.0
+    patience: Time = 300.0
+    phase: Annotated[tuple[Phase, ...], BeforeValidator(_named)] = ()
+    load: dict[str, Load] = Field(default_factory=dict)
 
 
 def load_experiment(path: Path) -> Experiment:
     """Read an experiment from a TOML file. Raises OptionError that names the file and the key."""
-    table = load_toml(path, ExperimentTable)
+    file = load_toml(path, _File)
     try:
-        topology = _topology(table.topology, path)
         experiment = Experiment(
-            table.name or path.stem,
-            topology,
-            tuple(_phase(one, number) for number, one in enumerate(table.phase, start=1)),
-            tuple(Load(node, one.sql, one.every) for node, one in table.load.items()),
-            table.variants,
-            table.repetitions,
-            round(table.limit * MICROSECONDS),
-            table.patience,
+            file.name or path.stem,
+            _topology(file.topology, path),
+            file.phase,
+            file.load,
+            file.variants,
+            file.repetitions,
+            round(file.limit * MICROSECONDS),
+            file.patience,
         )
         check(experiment)
     except OptionError as error:
@@ -167,17 +130,6 @@ def _topology(text: str, path: Path) -> Topology:
         return parse_toml_topology(text, file="topology", directory=path.parent, name=path.stem)
     beside = path.parent / text
     return topology_from(beside if text.endswith(".toml") and ">>" not in text else text)
-
-
-def _phase(table: PhaseTable, number: int) -> Phase:
-    return Phase(
-        table.name or f"phase {number}",
-        table.seconds,
-        table.cut,
-        table.silent,
-        table.killed,
-        {name: Change(one.rate, one.delay, one.jitter) for name, one in table.links.items()},
-    )
 
 
 def check(experiment: Experiment) -> None:
@@ -199,8 +151,8 @@ def check(experiment: Experiment) -> None:
                     raise OptionError(f"phase[{number}].{key}: there is no {what} {name!r}{near}")
         if phase.seconds <= 0:
             raise OptionError(f"phase[{number}].for: a phase takes time; write more than 0s")
-    for load in experiment.loads:
-        _check_load(load, topology, nodes)
+    for node, load in experiment.loads.items():
+        _check_load(node, load, topology, nodes)
     for variant in experiment.variants:
         if variant not in VARIANTS:
             raise OptionError(
@@ -210,13 +162,13 @@ def check(experiment: Experiment) -> None:
         raise OptionError("load: nothing would be written; add [load.NODE] with sql, or read from a workload")
 
 
-def _check_load(load: Load, topology: Topology, nodes: list[str]) -> None:
-    key = f"load.{load.node}"
-    if load.node not in nodes:
-        raise OptionError(f"{key}: there is no node {load.node!r}{did_you_mean(load.node, nodes)}")
-    if topology[load.node].kind not in ("server", "running"):
-        raise OptionError(f"{key}: {load.node} is no server, and takes no SQL; name a node with server = …")
-    if not load.statements:
+def _check_load(node: str, load: Load, topology: Topology, nodes: list[str]) -> None:
+    key = f"load.{node}"
+    if node not in nodes:
+        raise OptionError(f"{key}: there is no node {node!r}{did_you_mean(node, nodes)}")
+    if topology[node].kind not in ("server", "running"):
+        raise OptionError(f"{key}: {node} is no server, and takes no SQL; name a node with server = …")
+    if not load.sql:
         raise OptionError(f"{key}.sql: write at least one statement")
     if load.every <= 0:
         raise OptionError(f"{key}.every: write more than 0s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -206,23 +206,23 @@ def _pass(bed: Testbed, phase: Phase) -> None:
 
 
 @contextlib.contextmanager
-def _loads(bed: Testbed, loads: Sequence[Load]) -> Iterator[None]:
+def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[None]:
     """Run SQL statements for the time of the context. Raises the error of the first statement that failed."""
     end = threading.Event()
     errors: list[DumpfilterError] = []
 
-    def run(load: Load) -> None:
+    def run(node: str, load: Load) -> None:
         try:
-            with contextlib.closing(bed[load.node].connect()) as connection, connection.cursor() as cursor:
+            with contextlib.closing(bed[node].connect()) as connection, connection.cursor() as cursor:
                 begin, number = time.monotonic(), 0
                 while not end.wait(max(0.0, begin + number * load.every - time.monotonic())):
-                    text = load.statements[number % len(load.statements)]
+                    text = load.sql[number % len(load.sql)]
                     number += 1
                     cursor.execute(text.replace("{n}", str(number)))
         except (DumpfilterError, pymysql.Error, OSError) as error:
-            errors.append(TestbedError(f"load.{load.node}: {error}"))
+            errors.append(TestbedError(f"load.{node}: {error}"))
 
-    threads = [threading.Thread(target=run, args=[load], name=f"load {load.node}") for load in loads]
+    threads = [threading.Thread(target=run, args=one, name=f"load {one[0]}") for one in loads.items()]
     for thread in threads:
         thread.start()
     try:

@@ -28,10 +28,16 @@ class Model(BaseModel):
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
+WRITTEN = "written"
+"""The context of a validation of what a person wrote, where a number needs its unit."""
+
 MAX_TOML = 4 << 20
 """The largest TOML file that is read, bytes. The largest useful one has the rules of some thousand slaves."""
 MAX_DEPTH = 16
 """The most tables and lists within one another. The deepest useful ones are three."""
+
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+"""The types of pydantic's errors about a key that a model, or a dataclass, does not have."""
 
 _DEEP_KEY = re.compile(rf"""(?<![\w"'-])(?:["']?[\w-]++["']?[ \t]*+\.[ \t]*+){{{MAX_DEPTH}}}""", re.ASCII)
 """A dotted key with too many parts, for which TOML's parser would take time with the square of their number."""
@@ -69,7 +75,8 @@ def load_toml(path: Path, model: type[_Model]) -> _Model:
     Raises OptionError that names the file and the bad key, and never shows a value.
     """
     try:
-        return model.model_validate(parse_toml(read_small_file(path).decode("utf-8"), str(path)))
+        tables = parse_toml(read_small_file(path).decode("utf-8"), str(path))
+        return model.model_validate(tables, context=WRITTEN)
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except ValidationError as error:
@@ -77,11 +84,11 @@ def load_toml(path: Path, model: type[_Model]) -> _Model:
         raise OptionError(f"{path}: {key}: {reason}") from None
 
 
-def reason_of(error: ValidationError, model: type[BaseModel]) -> tuple[str, str]:
+def reason_of(error: ValidationError, model: type) -> tuple[str, str]:
     """Return the key of the first error, such as ``imposed[2].rules``, and what is wrong with it, without the value."""
     errors = error.errors(include_input=False, include_url=False)
     # A misspelt key is often the reason why another key is missing.
-    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
+    first = next((each for each in errors if each["type"] in _UNKNOWN), errors[0])
     return _key(first["loc"]), f"{_reason(first)}{_near(model, first)}"
 
 
@@ -92,7 +99,7 @@ def _key(location: tuple[int | str, ...]) -> str:
 
 def _reason(error: ErrorDetails) -> str:
     match error["type"]:
-        case "extra_forbidden":
+        case "extra_forbidden" | "unexpected_keyword_argument":
             return "there is no such key"
         case "missing":
             return "is missing"
@@ -105,9 +112,9 @@ def _reason(error: ErrorDetails) -> str:
     return error["msg"][:1].lower() + error["msg"][1:]
 
 
-def _near(model: type[BaseModel], error: ErrorDetails) -> str:
+def _near(model: type, error: ErrorDetails) -> str:
     """Return which key was probably meant, for an error about an unknown key."""
-    if error["type"] != "extra_forbidden":
+    if error["type"] not in _UNKNOWN:
         return ""
     *tables, key = (part for part in error["loc"] if isinstance(part, str))
     for table in tables:
@@ -119,13 +126,14 @@ def _near(model: type[BaseModel], error: ErrorDetails) -> str:
     return did_you_mean(key, _fields(model))
 
 
-def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Return the fields of a model by the keys that a person writes."""
-    return {field.alias or name: field for name, field in model.model_fields.items() if not field.exclude}
+def _fields(model: type) -> dict[str, FieldInfo]:
+    """Return the fields of a model or of a dataclass of pydantic, by the keys that a person writes."""
+    fields: dict[str, FieldInfo] = getattr(model, "__pydantic_fields__", {})
+    return {field.alias or name: field for name, field in fields.items() if not field.exclude}
 
 
-def _models(annotation: Any) -> list[type[BaseModel]]:
+def _models(annotation: Any) -> list[type]:
     """Return the models in a type such as ``tuple[Model, ...]``."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if hasattr(annotation, "__pydantic_fields__"):
         return [annotation]
     return [model for part in get_args(annotation) for model in _models(part)]

@@ -20,7 +20,7 @@ from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, RuleKind
 from dumpfilter.links.shape import PLAIN, LinkShape, Outage
 from dumpfilter.options.near import did_you_mean
 from dumpfilter.options.sizes import parse_size
-from dumpfilter.options.toml_file import Model
+from dumpfilter.options.toml_file import WRITTEN, Model
 from dumpfilter.topology.units import (
     AT_ONCE,
     format_outage,
@@ -39,9 +39,6 @@ Kind = Literal["server", "running", "recording", "workload", "master", "slave"]
 DEFAULT_STYLE: Family = "mysql"
 """The style of a workload that reaches no real server."""
 
-WRITTEN = "written"
-"""The context of a validation of what a person wrote, where a number needs its unit."""
-
 
 def _unit(parse: Callable[[str], Any], example: str) -> BeforeValidator:
     """Return a validator that reads a text with a unit. Pydantic adds the key to the errors of a ValueError."""
@@ -50,7 +47,7 @@ def _unit(parse: Callable[[str], Any], example: str) -> BeforeValidator:
         if isinstance(value, str):
             return _checked(parse, value)
         if info.context == WRITTEN:
-            raise ValueError(f'{value!r} has no unit; write a text, such as "{example}"')
+            raise ValueError(f'{value!r} has no unit; write a text with a unit, such as "{example}"')
         return value
 
     return BeforeValidator(validate)

@@ -21,9 +21,9 @@ from pydantic import ValidationError
 from dumpfilter.binlog.format import Family
 from dumpfilter.errors import OptionError
 from dumpfilter.options.near import did_you_mean
-from dumpfilter.options.toml_file import reason_of
+from dumpfilter.options.toml_file import WRITTEN, reason_of
 from dumpfilter.topology.checks import Where, check_topology
-from dumpfilter.topology.model import DEFAULT_STYLE, WRITTEN, Node, Role, Topology
+from dumpfilter.topology.model import DEFAULT_STYLE, Node, Role, Topology
 
 MOST_NODES = 1000
 """The most nodes of a topology. Each one becomes a process."""

@@ -56,7 +56,7 @@ def error_of(text: str) -> str:
         ),
         (
             SERVER + '[node.w]\nfrom = "m"\nlink = { delay = 5 }',
-            't.toml: node.w.link.delay: 5 has no unit; write a text, such as "50ms"',
+            't.toml: node.w.link.delay: 5 has no unit; write a text with a unit, such as "50ms"',
         ),
         (
             SERVER + '[node.w]\nfrom = "m"\nlink = { down = ["2m-60s"] }',
