@@ -39,7 +39,7 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.packets.empties import find_empties, with_empties
 from dumpfilter.packets.framing import count_events, frame, last_events
-from dumpfilter.packets.relay import GtidSynthesis, RelayPoint, dropped_runs, writer_places
+from dumpfilter.packets.relay import GtidSynthesis, dropped_runs
 from dumpfilter.receiver.binlog_file import find_end
 from dumpfilter.receiver.deframing import Deframer
 from dumpfilter.simulation import lag
@@ -150,7 +150,6 @@ def _write_packets(made: GeneratedSet, family: str) -> None:
         thread.start_file(segment.start, read)
         plans = thread.plan(segment)
         found = find_empties(plans, segment, segment.start, segment.start, read, gtid_source)
-        writer_places(segment, read, RelayPoint(segment.start))
         if family == "mysql":
             GtidSynthesis(fd).gtids((bytes(16), ""), 1, 1, 1, 0, 0)
         for plan, empties in zip(plans, found, strict=True):

@@ -18,7 +18,7 @@ from dumpfilter.errors import BinlogUnreadable, DumpfilterError
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED
-from dumpfilter.master.placed import PlacedPlan
+from dumpfilter.master.placed import PlacedPlan, ToldPositions
 from dumpfilter.master.store import BinlogStore
 
 
@@ -53,6 +53,27 @@ class DumpPlace:
         position = self.thread.position
         assert position is not None
         return position
+
+    def told_at(self, offset: int) -> tuple[str, int]:
+        """Return the file and position that a slave is told for an offset of the file. Raises BinlogError."""
+        position = self.source.position_of(offset) if self.told is None else self.told
+        return self.source.file.begin.file, position
+
+    def positions(self, segment: Segment, plans: Sequence[ChunkPlan]) -> list[ToldPositions]:
+        """Return the positions around each of the plans, which were made from this place. Raises BinlogError."""
+        file, end = self.told_at(self.end)
+        _, resume = self.told_at(self.resume)
+        out = []
+        last = self.resume
+        for plan in plans:
+            before, end = end, segment.position_of(plan.end)
+            resume_before, resume = (
+                resume,
+                resume if plan.resume == last else segment.position_of(plan.resume),
+            )
+            last = plan.resume
+            out.append(ToldPositions(file, before, resume_before, end, resume))
+        return out
 
     @property
     def key(self) -> Hashable:
@@ -103,7 +124,7 @@ class Reach:
 
     def add(self, segment: Segment, position: int) -> None:
         """Add the transactions of a segment from a position on."""
-        starts = segment.offset[segment.txn_event[:-1]]
+        starts = segment.txn_start
         first = int(np.searchsorted(starts, position))
         self.server_ids.update(np.unique(segment.txn_server[first:]).tolist())
         source, number = segment.txn_source[first:], segment.txn_number[first:]

@@ -8,17 +8,11 @@ from dataclasses import dataclass
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.dump import ChunkPlan, Counts
 from dumpfilter.dump.chunk import GtidRuns
+from dumpfilter.dump.gaps import Gaps
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.placed import PlacedPlan
-from dumpfilter.master.writer_positions import (
-    ToldPositions,
-    WriterPositions,
-    own_positions,
-    told_file,
-    told_place,
-)
 from dumpfilter.stream.gaps import gaps_to_proto
 from dumpfilter.stream.pace import LEAST
 from dumpfilter.stream.proof import chunk_crc32
@@ -53,17 +47,17 @@ def position_chunk(
             file. The first chunk of a dump and of a file always has both.
         end_of_file, end_of_log, heartbeat: why the chunk is sent.
     """
-    file, position = told_place(place, place.position)
+    file, position = place.told_at(place.position)
     chunk = pb.Chunk(
         file=file,
-        begin_position=told_place(place, end)[1],
+        begin_position=place.told_at(end)[1],
         end_position=position,
-        resume_position=told_place(place, resume)[1],
+        resume_position=place.told_at(resume)[1],
         filter_version=place.thread.filter_version,
         end_of_file=end_of_file,
         end_of_log=end_of_log,
         heartbeat=heartbeat,
-        previous_file="" if previous is None else told_file(previous),
+        previous_file="" if previous is None else previous.file.begin.file,
     )
     if announce:
         chunk.format_description = place.source.file.format_description.raw
@@ -75,7 +69,7 @@ def position_chunk(
 def kept_chunk(announcement: bytes, piece: GrpcPlan, kept: int) -> bytes:
     """Return the announcement of a dump that leaves out the first ``kept`` bytes, and goes on inside ``piece``."""
     chunk = pb.Chunk.FromString(announcement)
-    chunk.end_position = piece.told_positions.before
+    chunk.end_position = piece.positions.before
     chunk.kept_bytes = kept
     chunk.crc32 = chunk_crc32(chunk)
     return chunk.SerializeToString()
@@ -85,20 +79,8 @@ def kept_chunk(announcement: bytes, piece: GrpcPlan, kept: int) -> bytes:
 class GrpcPlan(PlacedPlan):
     """A plan that becomes chunks of the gRPC stream."""
 
-    positions: ToldPositions | None = None
-    """The writer's positions, if the plan is one for a relay log. None: the slave is told the positions of the plan."""
-
-    @property
-    def told(self) -> tuple[str, int]:
-        """The file and the position after the chunk, as slaves know them."""
-        if self.positions is None:
-            return self.plan.file, self.plan.end
-        return self.positions.file, self.positions.end
-
-    @property
-    def told_positions(self) -> ToldPositions:
-        """The positions of the chunk as slaves know them."""
-        return self.positions or own_positions(self.plan, self.end, self.resume)
+    gaps: Gaps
+    """The plan's gaps, with the writer's positions."""
 
     def messages(self, chunk_size: int, skipped: int = 0) -> Iterator[bytes]:
         """Yield the chunk as a message, without its first ``skipped`` bytes of events.
@@ -106,8 +88,7 @@ class GrpcPlan(PlacedPlan):
         A plan with far more bytes than ``chunk_size``, for example one large event, becomes several messages.
         """
         plan, key_of = self.plan, self.key_of
-        told = self.told_positions
-        gaps = plan.gaps if self.positions is None else plan.gaps.with_ends(told.gap_ends)
+        told, gaps = self.positions, self.gaps
         events = self.events() if plan.size else b""
         self.note_commit_time(events)
         size = max(chunk_size, _LEAST_SPLIT)
@@ -154,15 +135,10 @@ class GrpcEncoding:
         self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan], filter_version: int
     ) -> list[PlacedPlan]:
         """Return the plans of one segment with what the chunk before each has told the slave."""
-        source, end, resume = place.source, place.end, place.resume
-        told: Sequence[ToldPositions | None] = [None] * len(plans)
-        if source.file.is_relay_log:
-            told = WriterPositions(source, segment).of(plans, place)
-        pieces: list[PlacedPlan] = []
-        for plan, of_plan in zip(plans, told, strict=True):
-            pieces.append(GrpcPlan(plan, source, end, resume, filter_version, of_plan))
-            end, resume = plan.end, plan.resume
-        return pieces
+        return [
+            GrpcPlan(plan, place.source, told, filter_version, plan.gaps.of_writer(segment))
+            for plan, told in zip(plans, place.positions(segment, plans), strict=True)
+        ]
 
     def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
         is_other_file = previous is not None and previous.name != place.file
@@ -174,7 +150,7 @@ class GrpcEncoding:
         return [position_chunk(place, place.end, place.position, end_of_file=True)]
 
     def told(self, place: DumpPlace) -> tuple[str, int]:
-        return told_place(place, place.position)
+        return place.told_at(place.position)
 
     def heartbeat(self, place: DumpPlace) -> bytes:
         return position_chunk(place, place.end, self._resume(place), heartbeat=True)

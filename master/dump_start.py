@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.dump.thread import check_start
 from dumpfilter.errors import PositionError
 from dumpfilter.index.previous_gtids import gtids_before
 from dumpfilter.master.ahead import Wanted, unknown_domains
-from dumpfilter.master.relay_starts import relay_start
+from dumpfilter.master.find_position import find_position, is_gap
 from dumpfilter.master.store import BinlogStore, add_transactions
 from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -72,7 +71,7 @@ def _start_of_chain(request: pb.DumpRequest, file: str, position: int, store: Bi
         if not request.received_gtids:
             raise
         start = start_after(parse_gtid_set(request.received_gtids, family=store.family), store)
-        if store.open_file(start.file).track.begin.file == file:
+        if store.open_file(start.file).file.begin.file == file:
             # In the same file the slave can only go on at its own position.
             raise
         return start
@@ -103,7 +102,7 @@ def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
         if position:
             raise PositionError("a binlog's events begin at 4", file=file or names[0], position=position)
         position = FIRST_EVENT
-    if store.is_relay_log and not _is_relay_log_file(file, store):
+    if store.is_relay_log:
         return _start_in_relay_log(file, position, store)
     file = file or names[0]
     if file not in names and not store.binlogs.refresh():
@@ -112,26 +111,14 @@ def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
     return DumpStart(file, max(position, store.first_position(file)))
 
 
-def _is_relay_log_file(file: str, store: BinlogStore) -> bool:
-    """Tell whether a slave names a file of the relay log itself.
-
-    The masters of earlier releases told slaves of a chain positions in the relay log.
-    """
-    names = store.binlogs.names
-    return file in names and not any(store.open_file(name).track.begin.file == file for name in names)
-
-
 def _start_in_relay_log(file: str, position: int, store: BinlogStore) -> DumpStart:
     """Return the start of a dump from a file and position of the writer. Raises PositionError and BinlogUnreadable."""
-    place = relay_start(file, position, store, has_earlier=True)
+    place = find_position(file, position, store, has_earlier=True)
     indexed = store.open_file(place.file)
-    if position <= indexed.track.begin.position:
+    if position <= indexed.file.begin.position:
         return DumpStart(place.file, indexed.file.first_event)
-    told = None if indexed.track.at(place.boundary).end == position else position
-    if not place.end:
-        return DumpStart(place.file, place.boundary, told=told)
-    header = EventHeader.unpack(indexed.read(place.boundary, HEADER_LENGTH))
-    if header.type != EventType.IGNORABLE:
+    told = None if indexed.position_of(place.boundary) == position else position
+    if place.end and not is_gap(indexed, place.boundary):
         raise PositionError(
             f"lies inside a transaction, which begins at {place.begun}; a dump begins between two transactions",
             file=file,

@@ -6,7 +6,6 @@ file is scanned.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import threading
 from collections.abc import Iterator
@@ -19,12 +18,11 @@ from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogReplaced, BinlogTruncated, PositionError
-from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogFile, SegmentReader, ends_with_rotation
+from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogFile, ScanPoint, SegmentReader, ends_with_rotation
 from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import Prepared
-from dumpfilter.master.relay_track import RelayTrack
 from dumpfilter.master.segment_cache import SegmentCache
 
 _MERGE_BELOW = 256 << 10
@@ -60,8 +58,8 @@ class _Place:
     continues: bool
     open: bool
     rotated: bool
-    prepared: Prepared
-    """The XA transactions that are prepared and not yet committed or rolled back where the segment begins."""
+    point: ScanPoint
+    """The state of the scan where the segment begins."""
 
 
 class IndexedFile:
@@ -101,10 +99,28 @@ class IndexedFile:
         self._tail = b""
         self._lock = threading.Lock()
 
-    @functools.cached_property
-    def track(self) -> RelayTrack:
-        """The writer's file and positions in this file, which is a slave's relay log."""
-        return RelayTrack(self.file)
+    def position_of(self, offset: int) -> int:
+        """Return the writer's position at an offset at which an event begins. It is the offset in a server's binlog.
+
+        Raises BinlogError.
+        """
+        file = self.file
+        if not file.is_relay_log:
+            return offset
+        segment = self.segment_at(max(offset, file.first_event))
+        if segment is None and self._places:
+            with self._lock:
+                segment = self._load(len(self._places) - 1)
+        return file.begin.position if segment is None else segment.position_of(offset)
+
+    def boundary_before(self, position: int) -> int:
+        """Return the offset of a boundary at or before a position of the writer, as near as the scan has come to it."""
+        for place in reversed(self._places):
+            writer = place.point.writer
+            begin = place.start if writer is None else writer.position
+            if begin <= position and not place.continues:
+                return place.start
+        return self.file.first_event
 
     @property
     def scanned_to(self) -> int:
@@ -267,14 +283,14 @@ class IndexedFile:
         if last is not None and self.file.size == last.end:
             return False
         if merged:
-            reader.rewind(merged[0].start, merged[0].prepared)
+            reader.rewind(merged[0].start, merged[0].point)
         try:
-            prepared = reader.prepared
+            point = reader.point
             segment = reader.next()
             if last is not None and segment is not None and segment.end == last.end:
                 # The bytes after the segment are only a part of a transaction. The next read tells whether this part is
                 # incomplete because the server is writing it, or damaged.
-                prepared = reader.prepared
+                point = reader.point
                 segment = reader.next()
         except BinlogError:
             # Somebody may have written another file over this one since the check.
@@ -294,7 +310,7 @@ class IndexedFile:
         self.events_scanned += events
         rotated = ends_with_rotation(segment)
         self._places.append(
-            _Place(segment.start, segment.end, events, segment.continues, segment.open, rotated, prepared)
+            _Place(segment.start, segment.end, events, segment.continues, segment.open, rotated, point)
         )
         self._tail = bytes(reader.data[: segment.end - segment.start][-_TAIL:])
         self._cache.add((self.number, segment.start), segment)
@@ -332,10 +348,9 @@ class IndexedFile:
             self._subjects,
             self._sources,
             verify=False,
-            prepared=places[first].prepared,
             max_opened=self._max_opened,
         )
-        reader.position = places[first].start
+        reader.rewind(places[first].start, places[first].point)
         for place in places[first : number + 1]:
             reader.limit = place.end
             segment = reader.next()

@@ -11,6 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +49,18 @@ def read_window(source: IndexedFile, low: int, high: int, pieces: int) -> Window
     return Window(buffer, low)
 
 
+class ToldPositions(NamedTuple):
+    """The positions around a chunk as slaves know them, all in one binlog file of the writer."""
+
+    file: str
+    before: int
+    """The position at which the chunk before ended."""
+    resume_before: int
+    """The last position between two transactions that a chunk before has told the slave."""
+    end: int
+    resume: int
+
+
 @dataclass(eq=False, slots=True)
 class PlacedPlan(ABC):
     """The plan of a chunk, together with what the chunk before has told the slave."""
@@ -55,10 +68,7 @@ class PlacedPlan(ABC):
     plan: ChunkPlan
     source: IndexedFile
     """The open binlog file from which the events are read. Another file may take its name meanwhile."""
-    end: int
-    """The position at which the chunk before ended, bytes."""
-    resume: int
-    """The last position between two transactions that a chunk before has told the slave."""
+    positions: ToldPositions
     filter_version: int
     committed_at: float | None = field(default=None, init=False)
     """The Unix time at which the first transaction was committed, once messages have been made. None: not known."""
@@ -66,7 +76,7 @@ class PlacedPlan(ABC):
     @property
     def told(self) -> tuple[str, int]:
         """The file and the position after the chunk, as slaves know them."""
-        return self.plan.file, self.plan.end
+        return self.positions.file, self.positions.end
 
     @property
     def counts(self) -> Counts:

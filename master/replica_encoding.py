@@ -92,17 +92,18 @@ class ReplicaEncoding:
         self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan], filter_version: int
     ) -> list[PlacedPlan]:
         """Return the plans of one segment with the stand-ins of the transactions that each drops."""
-        source, end, resume = place.source, place.end, place.resume
-        if source.file.is_relay_log:
-            return relay_pieces(place, segment, plans, filter_version, by_gtid=self.by_gtid)
+        source, positions = place.source, place.positions(segment, plans)
         empties = [NO_EMPTIES] * len(plans)
+        if self.by_gtid and segment.writer is not None:
+            return relay_pieces(place, segment, plans, positions, filter_version)
         if self.by_gtid:
-            empties = find_empties(plans, segment, place.position, resume, source.read, source.gtid_source)
-        pieces: list[PlacedPlan] = []
-        for plan, of_plan in zip(plans, empties, strict=True):
-            pieces.append(ReplicaPlan(plan, source, end, resume, filter_version, of_plan))
-            end, resume = plan.end, plan.resume
-        return pieces
+            empties = find_empties(
+                plans, segment, place.position, place.resume, source.read, source.gtid_source
+            )
+        return [
+            ReplicaPlan(plan, source, told, filter_version, of_plan)
+            for plan, told, of_plan in zip(plans, positions, empties, strict=True)
+        ]
 
     def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
         """Return an artificial Rotate event, which names file and position, and the format description event.
@@ -112,10 +113,8 @@ class ReplicaEncoding:
         """
         file = place.source.file
         fd = file.format_description
-        is_whole_file = place.position == file.first_event
+        is_whole_file = place.position == file.first_event and file.is_whole
         name, position = self.told(place)
-        if file.is_relay_log:
-            is_whole_file = is_whole_file and place.source.track.is_whole
         return b"".join(
             (
                 rotate(
@@ -139,10 +138,8 @@ class ReplicaEncoding:
         return []
 
     def told(self, place: DumpPlace) -> tuple[str, int]:
-        """Return the file and the position of a place; in a relay log those of the writer."""
-        if place.source.file.is_relay_log:
-            return place.source.track.position_at(place.position)
-        return place.file, place.position
+        """Return the writer's file and position of a place."""
+        return place.source.file.begin.file, place.source.position_of(place.position)
 
     def heartbeat(self, place: DumpPlace) -> bytes:
         """Return an empty message. The connection writes heartbeats, because it knows the replica's position."""

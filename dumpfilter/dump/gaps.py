@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from dumpfilter.dump.cut import OF_NEXT
 from dumpfilter.filter.hits import KINDS, Hits
+from dumpfilter.index.segment import Segment
 
 Integers = npt.NDArray[np.int64]
 
@@ -70,8 +71,12 @@ class Gaps:
         joined[:, 2] = last[np.append(np.flatnonzero(begins)[1:] - 1, len(last) - 1)]
         return joined
 
-    def with_ends(self, ends: Integers) -> Gaps:
-        """Return the gaps with other positions after their last transactions, for example in another file."""
+    def of_writer(self, segment: Segment) -> Gaps:
+        """Return the gaps, which lie in a segment, with the writer's positions after their last transactions."""
+        if segment.writer is None or not len(self):
+            return self
+        # A gap without an end has 0, and moves no position.
+        ends = np.where(self.end == 0, 0, segment.positions_of(self.end))
         return Gaps(self.offset, ends, self.runs_until, self.runs, self.hits_until, self.hits)
 
     def part(self, first: int, stop: int) -> Gaps:

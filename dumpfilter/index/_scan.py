@@ -41,6 +41,7 @@ from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
     HEADER_LENGTH,
+    LOG_EVENT_ARTIFICIAL_F,
     LOG_EVENT_IGNORABLE_F,
     STMT_END_F,
     EventType,
@@ -216,6 +217,11 @@ _MIN_QUERY_HEADER = 13
 _EXTENDED_QUERY_HEADER = 17
 _LOAD_QUERY_HEADER = 26
 _GTID_LENGTH = 25
+_TIMES_CODE_AT = 25
+_TIMES_CODE = 2
+_SEQUENCE_AT = 34
+_GTID_LENGTH_57 = 42
+"""The length of a Gtid event's body of MySQL 5.7, the first with a sequence_number. Later versions append fields."""
 _MARIADB_GTID_LENGTH = 13
 _MARIADB_FLAGS_AT = 12
 _FL_STANDALONE = 0x01
@@ -231,6 +237,10 @@ _DUMMY_ROWS_LENGTH = 12
 A server writes a dummy rows event, which has no table, only to end a statement.
 """
 _U = np.uintp
+
+
+WRITER = np.dtype([("position", np.int64), ("sequence", np.int64), ("time", np.int64)])
+"""The data type of a :class:`~dumpfilter.index.segment.WriterPoint` that :func:`follow_writer` changes."""
 
 
 class Text(enum.IntEnum):
@@ -787,6 +797,55 @@ def _gap_source(at, key_length):
     if key_length == 8:
         return np.uint64(load_u32(at)), np.uint64(load_u32(at + _U(4)))
     return load_u64(at), load_u64(at + _U(8))
+
+
+@njit(cache=True, nogil=True)
+def follow_writer(buffer, events, checksum, gaps, told, tagged, state, position, sequence, time):
+    """Write the writer's position before each event of a relay log, and after the last one, to ``position``.
+
+    ``gaps`` has the numbers of the Gap events between transactions, and ``told`` how many GTIDs each tells. The columns
+    ``sequence`` and ``time`` get the sequence_number and the time of the newest event before each of them. ``tagged``
+    has the sequence_number of each GTID_TAGGED event, by the event's number, or no entries without such an event. The
+    record ``state`` (:data:`WRITER`) has the facts before the first event, and gets those after the last one.
+    ``checksum`` is the length of checksums.
+    """
+    base = _U(buffer.address) - _U(buffer.offset)
+    now = state[0]
+    at, newest, seconds = now.position, now.sequence, now.time
+    g = 0
+    for i in range(events.offset.size):
+        event = base + _U(events.offset[i])
+        body = event + _U(HEADER_LENGTH)
+        length = events.size[i] - HEADER_LENGTH - checksum
+        kind = np.int64(events.type[i])
+        position[i] = at
+        if events.role[i] & R.ROLE_MASK == R.GAP:
+            if g < gaps.size and gaps[g] == i:
+                sequence[g], time[g] = newest, seconds
+                newest += told[g]
+                g += 1
+            if _has_end(body, length):
+                at = np.int64(load_u64(body + _U(GAP_END_AT)))
+            continue
+        if kind == EventType.ROTATE and load_u16(event + _U(17)) & LOG_EVENT_ARTIFICIAL_F:
+            at = np.int64(load_u64(body))
+            continue
+        number = np.int64(0)
+        if kind == EventType.GTID_TAGGED:
+            number = tagged[i] if tagged.size else number
+        elif (
+            kind == EventType.GTID
+            and length >= _GTID_LENGTH_57
+            and load_u8(body + _U(_TIMES_CODE_AT)) == _TIMES_CODE
+        ):
+            number = np.int64(load_u64(body + _U(_SEQUENCE_AT)))
+        newest = number if number > 0 else newest
+        seconds = np.int64(events.time[i]) if events.time[i] else seconds
+        low = np.int64(load_u32(event + _U(13)))
+        # MariaDB 11.8 writes 0 for events inside a transaction. A replica then adds the length.
+        at += (low - at) & np.int64(0xFFFFFFFF) if low else events.size[i]
+    position[events.offset.size] = at
+    now.position, now.sequence, now.time = at, newest, seconds
 
 
 @njit(cache=True, nogil=True)

@@ -7,11 +7,12 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import (
     HEADER_LENGTH,
     LOG_EVENT_ARTIFICIAL_F,
@@ -36,7 +37,7 @@ from dumpfilter.index.addresses import (
 )
 from dumpfilter.index.index_file import read_index
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE, FileScanner
-from dumpfilter.index.segment import ScannedEvents, Segment
+from dumpfilter.index.segment import ScannedEvents, Segment, WriterPoint
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import NONE_PREPARED, Prepared
 
@@ -47,6 +48,27 @@ FileIdentity = tuple[int, int]
 
 FLAGS_OFFSET = 4 + 17
 """The offset of the flags of the format description event, whose lowest byte has LOG_EVENT_BINLOG_IN_USE_F."""
+
+
+class WriterPosition(NamedTuple):
+    """A position in a binlog file of the writer, the server that wrote the events."""
+
+    file: str
+    """The base name of the writer's binlog file."""
+    position: int
+
+
+class ScanPoint(NamedTuple):
+    """The state of a scan between two transactions, with which another scan can begin there."""
+
+    prepared: Prepared
+    """The XA transactions that are prepared."""
+    writer: WriterPoint | None = None
+    """The facts that are known of the writer of a relay log. None in a server's binlog."""
+
+
+FIRST_POINT = ScanPoint(NONE_PREPARED)
+"""The state of a scan before the first file of a server."""
 
 
 class BinlogFile:
@@ -82,6 +104,35 @@ class BinlogFile:
             return False
         header = EventHeader.unpack(head)
         return header.type == EventType.ROTATE and bool(header.flags & LOG_EVENT_ARTIFICIAL_F)
+
+    @functools.cached_property
+    def begin(self) -> WriterPosition:
+        """The place in the writer's binlog at which the file begins.
+
+        A slave begins a relay log file for each binlog file of its master. The first event of the relay log file names
+        the writer's file, and the position from which the slave received it.
+        """
+        if not self.is_relay_log:
+            return WriterPosition(self.name, self.first_event)
+        size = EventHeader.unpack(self.read(self.first_event, HEADER_LENGTH)).size
+        event = self.read(self.first_event, size)
+        try:
+            rotate = decode_rotate(self.format_description.body(event))
+        except BinlogCorrupt as error:
+            raise error.located(self.name, self.first_event) from None
+        return WriterPosition(rotate.name, rotate.position)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the file begins with the first event of the writer's file."""
+        return self.begin.position <= self.first_event
+
+    @property
+    def writer_begin(self) -> WriterPoint | None:
+        """The facts that are known of the writer where a relay log file begins; None for a server's binlog."""
+        if not self.is_relay_log:
+            return None
+        return WriterPoint(self.begin.position, 0, self.format_description.header.timestamp)
 
     @property
     def size(self) -> int:
@@ -228,6 +279,7 @@ class SegmentReader:
             statements=statements,
             prepared=prepared if statements else None,
             max_opened=max_opened,
+            writer=file.writer_begin,
         )
         self.position = file.first_event
         self._segment_size = max(segment_size, HEADER_LENGTH)
@@ -322,13 +374,18 @@ class SegmentReader:
         """The XA transactions that are prepared at the end of the last segment."""
         return self.scanner.prepared
 
-    def rewind(self, position: int, prepared: Prepared = NONE_PREPARED) -> None:
+    @property
+    def point(self) -> ScanPoint:
+        """The state of the scan at the end of the last segment."""
+        return ScanPoint(self.prepared, self.scanner.writer)
+
+    def rewind(self, position: int, point: ScanPoint = FIRST_POINT) -> None:
         """Go back to a boundary (a position between two transactions), to read the events after it again.
 
-        ``prepared`` are the XA transactions that are prepared at the boundary.
+        ``point`` is the state of the scan at the boundary.
         """
         self.position = position
-        self.scanner.reset(prepared)
+        self.scanner.reset(*point)
 
 
 class BinlogSet:

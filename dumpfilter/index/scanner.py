@@ -23,7 +23,15 @@ from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
 from dumpfilter.index import _scan as K
 from dumpfilter.index._resolve import Resolved, Resolver
 from dumpfilter.index._scan import Stop
-from dumpfilter.index.segment import NO_DROPPED_RUNS, Columns, DroppedRuns, ScannedEvents, Segment
+from dumpfilter.index.segment import (
+    NO_DROPPED_RUNS,
+    Columns,
+    DroppedRuns,
+    ScannedEvents,
+    Segment,
+    WriterColumns,
+    WriterPoint,
+)
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import Prepared
 
@@ -80,6 +88,7 @@ class FileScanner:
             transactions (XA statements have the role XA) and opens no compressed transactions (role KEEP).
         max_opened: the uncompressed size up to which compressed transactions are opened, bytes. Larger ones have the
             role KEEP.
+        writer: the facts that are known of the writer where the scan begins in a relay log. None for a server's binlog.
     """
 
     def __init__(
@@ -93,8 +102,13 @@ class FileScanner:
         statements: bool = True,
         prepared: Prepared | None = None,
         max_opened: int = MAX_OPENED,
+        writer: WriterPoint | None = None,
     ) -> None:
         self.file = file
+        self.writer = writer
+        """The facts that are known of the writer at the end of the last segment."""
+        self._tagged: dict[int, int] = {}
+        """The sequence_number of each GTID_TAGGED event of a segment, by the event's number."""
         self._max_opened = max_opened
         self.format_description = format_description
         self._statements = statements
@@ -130,13 +144,15 @@ class FileScanner:
         """
         self._columns = Columns(64)
 
-    def reset(self, prepared: Prepared) -> None:
+    def reset(self, prepared: Prepared, writer: WriterPoint | None = None) -> None:
         """Forget the open transaction, so that the next scan may begin at any boundary (position between two
         transactions).
 
-        ``prepared`` are the XA transactions that are prepared at that boundary.
+        ``prepared`` are the XA transactions that are prepared at that boundary, and ``writer`` what is known there of
+        the writer of a relay log.
         """
         self._state["place"] = 0
+        self.writer = writer
         if self._state["resolve"][0]:
             self._resolver = Resolver(self._subjects, prepared, self._scan_inside, self._max_opened)
 
@@ -235,7 +251,7 @@ class FileScanner:
                         data[at : at + length].tobytes(), file=self.file, position=offset + at
                     )
                 )
-                return self._format_description_segment(offset + at, length)
+                return self._format_description_segment(data, offset, offset + at, length)
             elif boundary_count:
                 # This call returns the whole transactions before the bad event. The next call meets the bad event
                 # again and raises the error.
@@ -274,7 +290,8 @@ class FileScanner:
         n_set = K.subject_sets(
             events, found, continues, self.in_transaction, columns.set_start, columns.set_subject
         )
-        is_gap = events.role == (R.GAP | R.ENDS)
+        gaps = np.flatnonzero(events.role == (R.GAP | R.ENDS))
+        dropped = self._dropped(gaps, data, offset, found.event)
         return Segment(
             file=self.file,
             start=offset,
@@ -300,9 +317,46 @@ class FileScanner:
             earlier_ends=resolved.earlier_ends,
             unknown_ends=resolved.unknown_ends,
             xa_ends=frozenset(resolved.known_ends),
-            dropped=self._dropped(np.flatnonzero(is_gap), data, offset, found.event),
+            dropped=dropped,
             has_inner_gaps=bool((events.role == R.GAP).any()),
+            writer=self._follow_writer(events, gaps, data, offset, dropped),
         )
+
+    def _follow_writer(
+        self,
+        events: K.EventColumns,
+        gaps: npt.NDArray[np.int64],
+        data: npt.NDArray[np.uint8],
+        offset: int,
+        dropped: DroppedRuns = NO_DROPPED_RUNS,
+    ) -> WriterColumns | None:
+        """Return the facts that are known of the writer along the events of a relay log; None for a server's binlog.
+
+        ``gaps`` are the numbers of the Gap events between transactions.
+        """
+        tagged, self._tagged = self._tagged, {}
+        if self.writer is None:
+            return None
+        n = len(events.offset)
+        numbers = np.zeros(n if tagged else 0, np.int64)
+        for event, number in tagged.items():
+            numbers[event] = number
+        counts = np.cumsum(np.append(0, dropped.runs[:, 2] - dropped.runs[:, 1] + 1))
+        told = np.diff(counts[np.append(0, dropped.until)])
+        state = np.array([self.writer], K.WRITER)
+        columns = WriterColumns(*(np.empty(size, np.int64) for size in (n + 1, len(gaps), len(gaps))))
+        K.follow_writer(
+            K.Buffer(data.ctypes.data, data.size, offset),
+            events,
+            self.format_description.checksum_length,
+            gaps,
+            told,
+            numbers,
+            state,
+            *columns,
+        )
+        self.writer = WriterPoint(*state[0].tolist())
+        return columns
 
     def _dropped(
         self,
@@ -384,20 +438,25 @@ class FileScanner:
             self._read_tagged_gtid(data, offset, int(txn))
         return int(n)
 
-    def _format_description_segment(self, start: int, length: int) -> Segment:
+    def _format_description_segment(
+        self, data: npt.NDArray[np.uint8], offset: int, start: int, length: int
+    ) -> Segment:
         def one(value: int, dtype: type) -> npt.NDArray[np.generic]:
             return np.array([value], dtype)
 
-        return Segment(
-            self.file,
-            start,
-            start + length,
+        events = K.EventColumns(
             one(start, np.int64),  # type: ignore[arg-type]
             one(length, np.int64),  # type: ignore[arg-type]
             one(0, np.uint32),  # type: ignore[arg-type]
             one(EventType.FORMAT_DESCRIPTION, np.uint8),  # type: ignore[arg-type]
             one(R.FILE | R.ENDS, np.uint8),  # type: ignore[arg-type]
             one(R.NOTHING, np.int32),  # type: ignore[arg-type]
+        )
+        return Segment(
+            self.file,
+            start,
+            start + length,
+            *events,
             np.array([0, 1], np.int64),
             one(R.KEPT, np.int32),  # type: ignore[arg-type]
             one(K.NO_TRANSACTION, np.int32),  # type: ignore[arg-type]
@@ -412,6 +471,7 @@ class FileScanner:
             self.prepared,
             {},
             {},
+            writer=self._follow_writer(events, np.empty(0, np.int64), data, offset),
         )
 
     def _scan_inside(self, events: bytes, prepared: Prepared) -> Segment | None:
@@ -445,9 +505,11 @@ class FileScanner:
         start = int(events.offset[event]) - offset
         end = start + int(events.size[event]) - self.format_description.checksum_length
         try:
-            gtid = decode_gtid_tagged(data[start + HEADER_LENGTH : end].tobytes()).gtid
+            decoded = decode_gtid_tagged(data[start + HEADER_LENGTH : end].tobytes())
         except BinlogCorrupt as error:
             raise error.located(self.file, offset + start) from None
+        self._tagged[event] = decoded.sequence_number or 0
+        gtid = decoded.gtid
         if gtid is None:
             return
         transactions.source[txn] = self._sources.tagged(gtid.uuid, gtid.tag)

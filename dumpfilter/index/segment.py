@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,31 @@ class DroppedRuns(NamedTuple):
 
 NO_DROPPED_RUNS = DroppedRuns(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 3), np.int64))
 """The dropped transactions of a segment without Gap events, as every segment of a server's binlog."""
+
+
+class WriterPoint(NamedTuple):
+    """The facts that are known of the writer at an offset of a relay log file.
+
+    The writer is the server that wrote the binlog of the slave's master.
+    """
+
+    position: int
+    """The position in the writer's binlog file, bytes."""
+    sequence: int = 0
+    """The ``sequence_number`` of the transaction before, also of one that a Gap event tells."""
+    time: int = 0
+    """The time of the newest event of a server before, Unix seconds."""
+
+
+class WriterColumns(NamedTuple):
+    """The facts that are known of the writer along a segment of a relay log, int64."""
+
+    position: npt.NDArray[np.int64]
+    """The writer's position before each event. One entry more has the position after the last event."""
+    sequence: npt.NDArray[np.int64]
+    """The ``sequence_number`` before each Gap event of :attr:`Segment.dropped`."""
+    time: npt.NDArray[np.int64]
+    """The time of the newest event of a server before each Gap event of :attr:`Segment.dropped`, Unix seconds."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +115,7 @@ class Segment:
       transaction whose subject is SKIP and whose source is -3.
     - ``has_inner_gaps``: whether Gap events stand inside transactions (role GAP without ENDS).
     - ``format_description``: the format description event by which the events are read.
+    - ``writer``: the writer's positions, in a relay log only. In a server's binlog each offset is the position.
     """
 
     file: str
@@ -118,29 +144,50 @@ class Segment:
     xa_ends: frozenset[int] = frozenset()
     dropped: DroppedRuns = NO_DROPPED_RUNS
     has_inner_gaps: bool = False
+    writer: WriterColumns | None = None
+
+    def position_of(self, offset: int) -> int:
+        """Return the writer's position at an offset at which an event begins, or at the segment's end."""
+        return (
+            offset if self.writer is None else int(self.writer.position[np.searchsorted(self.offset, offset)])
+        )
+
+    def positions_of(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the writer's positions at offsets of the segment, as :meth:`position_of`."""
+        if self.writer is None:
+            return offsets
+        found: npt.NDArray[np.int64] = self.writer.position[np.searchsorted(self.offset, offsets)]
+        return found
+
+    @property
+    def txn_start(self) -> npt.NDArray[np.int64]:
+        """The offset of the first event of each transaction that the segment has, int64."""
+        starts: npt.NDArray[np.int64] = self.offset[self.txn_event[:-1]]
+        return starts
 
     @property
     def nbytes(self) -> int:
         """The memory of the segment's arrays, including the segments of compressed transactions, bytes."""
-        return sum(
-            column.nbytes
-            for column in (
-                self.offset,
-                self.size,
-                self.time,
-                self.type,
-                self.role,
-                self.subject,
-                self.txn_event,
-                self.txn_subject,
-                self.txn_source,
-                self.txn_number,
-                self.txn_server,
-                self.txn_set,
-                self.set_subject,
-                *self.dropped,
-            )
-        ) + sum(_SEGMENT_OVERHEAD + payload.nbytes for payload in self.payloads.values())
+        columns: list[npt.NDArray[Any]] = [
+            self.offset,
+            self.size,
+            self.time,
+            self.type,
+            self.role,
+            self.subject,
+            self.txn_event,
+            self.txn_subject,
+            self.txn_source,
+            self.txn_number,
+            self.txn_server,
+            self.txn_set,
+            self.set_subject,
+            *self.dropped,
+        ]
+        if self.writer is not None:
+            columns += self.writer
+        inner = sum(_SEGMENT_OVERHEAD + payload.nbytes for payload in self.payloads.values())
+        return sum(column.nbytes for column in columns) + inner
 
     def with_known_ends(self, holds: Mapping[Xid, int]) -> Segment:
         """Return a copy of the segment in which more XA COMMIT and XA ROLLBACK events have a subject and the role for
@@ -207,6 +254,7 @@ class Segment:
             unknown_ends={event: xid for event, xid in self.unknown_ends.items() if event < events},
             xa_ends=frozenset(event for event in self.xa_ends if event < events),
             dropped=self.dropped.before(txn),
+            writer=self.writer and self.writer._replace(position=self.writer.position[: events + 1]),
         )
 
     def transaction_of(self, event: int) -> int:

@@ -1,13 +1,11 @@
-"""The writer's places in a slave's relay log, and the transactions that only Gap events tell.
+"""Stand-ins of the transactions that only the Gap events of a slave's relay log tell.
 
 The writer is the server that wrote the binlog of the slave's master. A relay log has the writer's events with the
 writer's ``end_log_pos``. A replica that is served from a relay log shall see the writer's files, positions and GTIDs.
 Where the master dropped transactions, the relay log has a Gap event. The Gap event tells their GTIDs and the position
 after them, and nothing else.
 
-This module follows the writer's position and ``sequence_number`` through a relay log (:class:`RelayPoint`), and makes
-the stand-ins (:mod:`dumpfilter.packets.empties`) of transactions that Gap events tell. The Gtid event of such a
-stand-in is synthesized:
+The Gtid event of such a stand-in (:mod:`dumpfilter.packets.empties`) is synthesized:
 
 - ``sequence_number`` is the one that the writer gave. A server numbers the transactions of a file without holes, and
   Gap events tell how many transactions they stand for.
@@ -19,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +26,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import encode_varlen
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.dump.chunk import ChunkPlan, ReadAt
+from dumpfilter.dump.chunk import ChunkPlan
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.index.segment import Segment
 from dumpfilter.packets import _empties_kernels as E
@@ -37,11 +34,6 @@ from dumpfilter.packets import _relay_kernels as K
 from dumpfilter.packets.empties import NO_EMPTIES, Empties
 
 Integers = npt.NDArray[np.int64]
-
-_NO_STARTS: Integers = np.empty(0, np.int64)
-
-_READ_SIZE = 4 << 20
-"""The bytes of a relay log that are read at a time."""
 
 # The versions of MySQL from which on a Gtid event has more fields.
 _WITH_SEQUENCE = (5, 7)
@@ -55,69 +47,6 @@ _MICROSECONDS = 1_000_000
 
 _SERIALIZATION_VERSION = 1
 """The version of ``mysql::serialization``, in which a GTID_TAGGED event is written."""
-
-
-class RelayPoint(NamedTuple):
-    """The facts that are known of the writer at an offset of a relay log file."""
-
-    offset: int
-    """The offset in the relay log file, bytes."""
-    sequence: int = 0
-    """The ``sequence_number`` of the transaction before, also of one that a Gap event tells."""
-    end: int = 0
-    """The position in the writer's binlog file, bytes."""
-    time: int = 0
-    """The time of the newest event before, Unix seconds."""
-
-
-class WriterPlaces(NamedTuple):
-    """The facts that are known of the writer at each transaction of a segment of a relay log, int64 of shape (n,).
-
-    A Gap event counts as a transaction.
-    """
-
-    sequence: Integers
-    """The ``sequence_number`` of the transaction before."""
-    before: Integers
-    """The position in the writer's binlog file before the transaction."""
-    end: Integers
-    """The position in the writer's binlog file after the transaction, as far as the segment has it."""
-    time: Integers
-    """The time of the newest event before the transaction, Unix seconds."""
-
-
-def follow(read: ReadAt, point: RelayPoint, offset: int, *, checksum: bool) -> RelayPoint:
-    """Return what is known of the writer at a later offset of the relay log file, at which an event begins.
-
-    ``read`` reads the file. Raises BinlogCorrupt, without a file, when no event begins at the offset.
-    """
-    return _walk(read, point, offset, _NO_STARTS, checksum)[1]
-
-
-def writer_places(segment: Segment, read: ReadAt, point: RelayPoint) -> tuple[WriterPlaces, RelayPoint]:
-    """Return what is known of the writer at each transaction of a segment, and after the segment.
-
-    ``read`` reads the relay log file, and ``point`` is what is known before the segment. Raises BinlogCorrupt, without
-    a file, when the file does not have the segment's events.
-    """
-    starts = segment.offset[segment.txn_event[:-1]]
-    return _walk(read, point, segment.end, starts, segment.format_description.checksum)
-
-
-def _walk(
-    read: ReadAt, point: RelayPoint, stop: int, starts: Integers, checksum: bool
-) -> tuple[WriterPlaces, RelayPoint]:
-    state = K.Point(*(np.array([value], np.int64) for value in point))
-    places = WriterPlaces(*(np.zeros(len(starts), np.int64) for _ in WriterPlaces._fields))
-    size = _READ_SIZE
-    while (at := int(state.offset[0])) < stop:
-        data = np.frombuffer(read(at, min(size, stop - at)), np.uint8)
-        wrong = K.walk(data, stop - at, checksum, state, np.ascontiguousarray(starts), K.Places(*places))
-        if wrong >= 0 or (state.offset[0] == at and size >= stop - at):
-            raise BinlogCorrupt("a relay log does not have whole events here", position=int(max(wrong, at)))
-        # One Gap event may be larger than a read.
-        size = 2 * size if state.offset[0] == at else _READ_SIZE
-    return places, RelayPoint(*(int(value[0]) for value in state))
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +88,7 @@ def dropped_runs(
     gaps = plan.gaps
     if not len(gaps.runs):
         return []
-    starts = segment.offset[segment.txn_event[:-1]]
+    starts = segment.txn_start
     first = int(np.searchsorted(starts, position))
     if first and (first == len(starts) or int(starts[first]) > position):
         # The chunk begins inside a transaction.
@@ -251,12 +180,32 @@ class StandIns:
         return bytes(self.gtids[offset : offset + length])
 
 
-def mysql_stand_ins(
-    runs: list[DroppedRun],
-    places: WriterPlaces,
-    fd: FormatDescription,
-    gtid_of: Callable[[int], bytes],
-) -> StandIns:
+class _Around:
+    """The writer's positions around the transactions of a segment of a relay log."""
+
+    def __init__(self, segment: Segment) -> None:
+        assert segment.writer is not None, "the segment is not one of a relay log"
+        at = segment.writer.position[segment.txn_event]
+        self.before, self.after = at[:-1], at[1:]
+        self._segment, self._writer = segment, segment.writer
+
+    def _gap(self, transaction: int) -> int:
+        """Return the number of a Gap event in the segment."""
+        return int(np.searchsorted(self._segment.dropped.transaction, transaction))
+
+    def sequence(self, transaction: int) -> int:
+        """Return the ``sequence_number`` before a Gap event."""
+        return int(self._writer.sequence[self._gap(transaction)])
+
+    def time(self, run: DroppedRun) -> int:
+        """Return the time of a dropped transaction; for a Gap event that of the newest event before."""
+        segment = self._segment
+        if run.before is None:
+            return int(segment.time[segment.txn_event[run.transaction]])
+        return int(self._writer.time[self._gap(run.transaction)])
+
+
+def mysql_stand_ins(runs: list[DroppedRun], segment: Segment, gtid_of: Callable[[int], bytes]) -> StandIns:
     """Return the stand-ins of dropped transactions for a MySQL replica, which needs each GTID.
 
     ``gtid_of`` returns the Gtid event of a transaction that the relay log has, by the transaction's number in the
@@ -267,7 +216,7 @@ def mysql_stand_ins(
     n = sum(run.count for run in runs)
     place, end = np.empty(n, np.int64), np.empty(n, np.int64)
     size = np.empty(n, np.int64)
-    synthesis = GtidSynthesis(fd)
+    around, synthesis = _Around(segment), GtidSynthesis(segment.format_description)
     parts: list[bytes | memoryview] = []
     at = 0
     totals: dict[int, int] = {}
@@ -279,28 +228,28 @@ def mysql_stand_ins(
         place[at:until] = run.place
         if run.before is None:
             parts.append(gtid_of(transaction))
-            size[at], end[at] = len(parts[-1]), places.end[transaction]
+            size[at], end[at] = len(parts[-1]), around.after[transaction]
         else:
             events, lengths = synthesis.gtids(
                 run.key,
                 run.first,
                 run.count,
-                int(places.sequence[transaction]) + run.before + 1,
-                int(places.time[transaction]),
-                int(places.before[transaction]),
+                around.sequence(transaction) + run.before + 1,
+                around.time(run),
+                int(around.before[transaction]),
             )
             parts.append(events)
             size[at:until] = lengths
             # Only after the last of its transactions a Gap event tells a position.
-            end[at:until] = places.before[transaction]
+            end[at:until] = around.before[transaction]
             if run.before + run.count == totals[transaction]:
-                end[until - 1] = places.end[transaction]
+                end[until - 1] = around.after[transaction]
         at = until
     offset = np.cumsum(size) - size
     return StandIns(Empties(place, end, gtid_offset=offset, gtid_size=size), b"".join(parts))
 
 
-def mariadb_stand_ins(runs: list[DroppedRun], places: WriterPlaces, fd: FormatDescription) -> StandIns:
+def mariadb_stand_ins(runs: list[DroppedRun], segment: Segment) -> StandIns:
     """Return the stand-ins for a MariaDB replica, which needs the last GTID of each domain (:func:`last_of_domains`).
 
     A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end
@@ -309,14 +258,15 @@ def mariadb_stand_ins(runs: list[DroppedRun], places: WriterPlaces, fd: FormatDe
     n = len(runs)
     if not n:
         return StandIns()
-    stand_in = E.MARIADB_GTID_LENGTH + E.XID_LENGTH + 2 * (CHECKSUM_LENGTH if fd.checksum else 0)
+    around = _Around(segment)
+    stand_in = E.MARIADB_GTID_LENGTH + E.XID_LENGTH + 2 * segment.format_description.checksum_length
     end: list[int] = []
     following = -1
     later = 0
     for run in reversed(runs):
         later = later + 1 if run.transaction == following else 0
         following = run.transaction
-        end.append(int(places.end[run.transaction]) - later * stand_in)
+        end.append(int(around.after[run.transaction]) - later * stand_in)
     end.reverse()
 
     def column(values: list[int]) -> Integers:
@@ -329,7 +279,7 @@ def mariadb_stand_ins(runs: list[DroppedRun], places: WriterPlaces, fd: FormatDe
             domain=column([int(run.key[0]) for run in runs]),
             server=column([int(run.key[1]) for run in runs]),
             number=column([run.last for run in runs]),
-            timestamp=column([int(places.time[run.transaction]) for run in runs]),
+            timestamp=column([around.time(run) for run in runs]),
         )
     )
 

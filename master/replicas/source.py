@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
 from dumpfilter.binlog.gtid import MariadbGtidSet
 from dumpfilter.binlog.rows import Cursor, TableMap, decode_table_map
 from dumpfilter.errors import BinlogMissing, BinlogUnreadable, PositionError
 from dumpfilter.index.segment import Segment
-from dumpfilter.master.relay_starts import relay_start
+from dumpfilter.master.find_position import find_position, is_event, is_gap
 from dumpfilter.master.store import BinlogStore, add_transactions
-from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.sql.plain import Value
 
 _COLUMN_NAMES = 4
@@ -117,29 +116,22 @@ def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:
     answer for its ``gtid_slave_pos``, and no later event would tell the GTID of this transaction again.
     """
     try:
-        if store.is_relay_log:
-            place = relay_start(file, position, store)
-            file, position = place.file, place.boundary
-            if place.end and not _is_gap(store, file, position):
-                position += 1
-        found = store.previous_gtids(file)
+        place = find_position(file, position, store)
+        found = store.previous_gtids(place.file)
     except (BinlogMissing, PositionError, BinlogUnreadable):
         return None
     if not isinstance(found, MariadbGtidSet):
         return ""
-    at = store.first_position(file)
-    is_event = position in (FIRST_EVENT, at) or store.is_relay_log
-    while at < position and (segment := store.segment_at(file, at)) is not None:
-        starts = segment.offset[segment.txn_event[:-1]]
-        begun = int(np.searchsorted(starts, position))
+    indexed = store.open_file(place.file)
+    if not (store.is_relay_log or is_event(position, indexed, store)):
+        return None
+    is_inside = place.end and not is_gap(indexed, place.boundary)
+    until = place.boundary + 1 if is_inside else place.boundary
+    at = indexed.file.first_event
+    while at < until and (segment := store.segment_of(indexed, at)) is not None:
+        begun = int(np.searchsorted(segment.txn_start, until))
         if begun:
-            add_transactions(found, segment.before(begun) if begun < len(starts) else segment, store.sources)
-        is_event = is_event or position == segment.end or bool((segment.offset == position).any())
+            is_part = begun < len(segment.txn_start)
+            add_transactions(found, segment.before(begun) if is_part else segment, store.sources)
         at = segment.end
-    return ",".join(map(str, found.gtids())) if is_event else None
-
-
-def _is_gap(store: BinlogStore, file: str, position: int) -> bool:
-    """Tell whether a Gap event begins at a position of a relay log file."""
-    header = EventHeader.unpack(store.open_file(file).read(position, HEADER_LENGTH))
-    return header.type == EventType.IGNORABLE
+    return ",".join(map(str, found.gtids()))

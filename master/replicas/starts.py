@@ -9,16 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import Membership
 from dumpfilter.errors import PositionError
-from dumpfilter.index.segment import Segment
 from dumpfilter.master.ahead import check_no_hole
 from dumpfilter.master.dump_start import DumpStart, start_after, start_at
-from dumpfilter.master.indexed_file import IndexedFile
-from dumpfilter.master.relay_starts import relay_start
+from dumpfilter.master.find_position import find_position, is_event
 from dumpfilter.master.replicas.failures import before_begin, beyond_end, purged
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.options.defaults import FIRST_EVENT
@@ -102,54 +99,20 @@ def start_by_position(
     store.refresh()
     if position < FIRST_EVENT:
         raise before_begin(store.family)
-    if store.is_relay_log:
-        place = relay_start(file, position, store)
-        start = DumpStart(place.file, place.boundary)
-        return _inside(start, file, position, place.begun, place.end, store)
-    start = start_at(file or store.binlogs.names[0], position, store)
-    indexed = store.open_file(start.file)
-    if position > indexed.file.size:
-        raise beyond_end(store.family)
-    segment = store.segment_of(indexed, start.position)
-    if segment is None or segment.transaction_at(start.position) is not None:
-        return ReplicaStart(start, start.position, start.position)
-    if not is_computed and start.position not in segment.offset[: segment.txn_event[-1]]:
-        raise PositionError("no event begins here", file=start.file, position=position)
-    end = _end_of_transaction(segment, start.position, indexed, store)
-    while (boundary := _transaction_before(segment, start.position)) is None:
-        earlier = store.segment_of(indexed, segment.start - 1)
-        assert earlier is not None, "a segment that continues a transaction has one before"
-        segment = earlier
-    return _inside(DumpStart(start.file, boundary), start.file, start.position, boundary, end, store)
-
-
-def _inside(start: DumpStart, file: str, told: int, begun: int, end: int, store: BinlogStore) -> ReplicaStart:
-    """Return the start of a dump, whose ``end`` is 0 if the replica has no part of a transaction."""
-    checksum = bool(end) and store.open_file(start.file).file.format_description.checksum
-    return ReplicaStart(start, told, begun, end, checksum, file)
-
-
-def _transaction_before(segment: Segment, position: int) -> int | None:
-    """Return the position of the last transaction that begins in the segment before ``position``, or None."""
-    starts = _starts(segment)
-    at = int(np.searchsorted(starts, position))
-    return int(starts[at - 1]) if at else None
-
-
-def _end_of_transaction(segment: Segment, position: int, indexed: IndexedFile, store: BinlogStore) -> int:
-    """Return the end of the transaction that is open at ``position``, as far as it is written."""
-    while True:
-        starts = _starts(segment)
-        at = int(np.searchsorted(starts, position))
-        if at < len(starts):
-            return int(starts[at])
-        following = store.segment_of(indexed, segment.end) if segment.open else None
-        if following is None:
-            return segment.end
-        segment = following
-
-
-def _starts(segment: Segment) -> npt.NDArray[np.int64]:
-    """Return the positions of the transactions that begin in the segment."""
-    starts = segment.offset[segment.txn_event[:-1]]
-    return starts[1:] if segment.continues else starts
+    if not store.is_relay_log:
+        position = start_at(file, position, store).position
+        indexed = store.open_file(file or store.binlogs.names[0])
+        if position > indexed.file.size:
+            raise beyond_end(store.family)
+    found = find_position(file, position, store)
+    indexed = store.open_file(found.file)
+    if found.end and not (store.is_relay_log or is_computed or is_event(position, indexed, store)):
+        raise PositionError("no event begins here", file=found.file, position=position)
+    return ReplicaStart(
+        DumpStart(found.file, found.boundary),
+        position,
+        found.begun,
+        found.end,
+        bool(found.end) and indexed.file.format_description.checksum,
+        file or found.file,
+    )

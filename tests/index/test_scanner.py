@@ -225,7 +225,7 @@ def test_from_the_middle(made: MadeBinlog, segment_size: int, data: st.DataObjec
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
     while reader.next() is not None:
         pass
-    reader.rewind(start, before.prepared)
+    reader.rewind(start, before.point)
     again = []
     while (segment := reader.next()) is not None:
         again += [

@@ -23,18 +23,16 @@ from dumpfilter.dump import DumpThread, render
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.filter import Rule
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.packets.control import rotate
 from dumpfilter.packets.empties import with_empties
 from dumpfilter.packets.relay import (
     DroppedRun,
     GtidSynthesis,
-    RelayPoint,
     dropped_runs,
-    follow,
     last_of_domains,
     mariadb_stand_ins,
     mysql_stand_ins,
     pages,
-    writer_places,
 )
 from dumpfilter.slave.threads.gtids import gtid_of
 from tests.dump.plans import scanned
@@ -55,18 +53,24 @@ def event_at(file: MemoryFile, starts: list[int]) -> Callable[[int], bytes]:
     )
 
 
+def with_rotate(relay: bytes, fd: FormatDescription) -> bytes:
+    """Return a relay log with the Rotate event that names the writer's file."""
+    head = len(MAGIC) + len(fd.raw)
+    return relay[:head] + rotate("bin.000001", head, server_id=1, checksum=fd.checksum) + relay[head:]
+
+
 def through_relay(
     relay: bytes, given_rules: list[Rule], executed: GtidSet, *, chunk_size: int, segment_size: int
-) -> tuple[bytes, RelayPoint]:
-    """Return the stream that a slave sends to a real replica from its relay log, and the point after it."""
+) -> tuple[bytes, int]:
+    """Return the stream that a slave sends to a real replica from its relay log, and the writer's position after it."""
     file = scanned(relay, segment_size)
     fd = file.file.format_description
     flags = TableFlags(of_rules(given_rules, fd.family), file.subjects)
     thread: DumpThread = file.thread(
         flags, chunk_size=chunk_size, exclude=executed, position=file.file.first_event
     )
-    point = RelayPoint(file.file.first_event, end=file.file.first_event)
     out = []
+    position = file.file.begin.position
 
     def key_of(number: int) -> object:
         return file.sources.key(number, fd.family)
@@ -74,22 +78,19 @@ def through_relay(
     for segment in file.segments:
         begin, resume = thread.position, thread.resume
         assert begin is not None
-        places, after = writer_places(segment, file.file.read, point)
-        assert after == follow(file.file.read, point, segment.end, checksum=fd.checksum)
-        point = after
-        starts = segment.offset[segment.txn_event[:-1]].tolist()
-
+        starts = segment.txn_start.tolist()
+        position = segment.position_of(segment.end)
         for plan in thread.plan(segment):
             runs = dropped_runs(plan, segment, begin, key_of)  # type: ignore[arg-type]
             begin = plan.end
             if fd.family == "mariadb":
-                made = mariadb_stand_ins(last_of_domains(runs), places, fd)
+                made = mariadb_stand_ins(last_of_domains(runs), segment)
             else:
                 begins = [resume if segment.continues else starts[0], *starts[1:]]
-                made = mysql_stand_ins(runs, places, fd, event_at(file.file, begins))
+                made = mysql_stand_ins(runs, segment, event_at(file.file, begins))
             chunk = render(plan, b"", 0, file.file.read, fd)
             out.append(bytes(with_empties(chunk, made.empties, made.read, fd)))
-    return b"".join(out), point
+    return b"".join(out), position
 
 
 def events_of(stream: bytes, fd: FormatDescription) -> list[Event]:
@@ -147,8 +148,8 @@ def test_a_replica_of_a_slave_gets_what_a_replica_of_the_master_gets(
         if data.draw(st.booleans()):
             add_run(executed, source, number, number)  # type: ignore[arg-type]
     above = dump(made.data, first, chunk_size=chunk_size)
-    relay = relayed(above, made.fd)
-    stream, point = through_relay(relay, second, executed, chunk_size=chunk_size, segment_size=segment_size)
+    relay = with_rotate(relayed(above, made.fd), made.fd)
+    stream, end = through_relay(relay, second, executed, chunk_size=chunk_size, segment_size=segment_size)
     events = events_of(stream, made.fd)
     kept, stood_in = without_stand_ins(events)
     plain = dump(relay, second, exclude=executed)
@@ -168,7 +169,7 @@ def test_a_replica_of_a_slave_gets_what_a_replica_of_the_master_gets(
     ends = [end for _, end in stood_in]
     assert ends == sorted(ends)
     if made.gtids:
-        assert point.end == _end_of(above, made)
+        assert end == _end_of(above, made)
     _check_sequences(events, made)
 
 
@@ -297,22 +298,26 @@ def test_pages_have_all_gtids(counts: list[int], most: int) -> None:
 
 
 def test_a_gap_event_beyond_its_size_is_an_error() -> None:
-    fd = _description()
-    gap = bytearray(make_gap(Gap(500, runs=((b"u" * 16, 1, 2),)), server_id=1, checksum=False))
+    gap = bytearray(make_gap(Gap(500, runs=((b"u" * 16, 1, 2),)), server_id=1, checksum=True))
     gap[HEADER_LENGTH + 20] = 200
-    data = _empty() + gap
-    fd = replace(fd, checksum=False)
-    file = MemoryFile(data)
+    gap[-4:] = zlib.crc32(gap[:-4]).to_bytes(4, "little")
     with pytest.raises(BinlogCorrupt) as error:
-        follow(file.read, RelayPoint(file.first_event), len(data), checksum=fd.checksum)
-    assert error.value.position == file.first_event
+        scanned(_empty() + gap, 1 << 16)
+    assert error.value.position == len(_empty())
 
 
 def test_positions_of_4_gib_and_more_are_widened() -> None:
     """A Gap event has the whole position, and an event its low 32 bits."""
     event = make_event(EventType.XID, bytes(8), timestamp=9, end_log_pos=100, checksum=True)
     gap = make_gap(Gap((7 << 32) - 50), server_id=1, checksum=True)
-    data = _empty() + gap + event
-    file = MemoryFile(data)
-    point = follow(file.read, RelayPoint(file.first_event), len(data), checksum=True)
-    assert point == RelayPoint(len(data), 0, (7 << 32) + 100, 9)
+    relay = with_rotate(_empty() + gap + event, _description())
+    for size in (1, 1 << 16):
+        segments = scanned(relay, size).segments
+        positions = [position for one in segments for position in one.writer.position.tolist()[1:]]  # type: ignore[union-attr]
+        assert positions == [len(_empty()), (7 << 32) - 50, (7 << 32) + 100]
+
+
+def test_positions_in_a_servers_binlog_are_offsets() -> None:
+    (segment,) = scanned(_empty() + make_event(EventType.STOP, b"", checksum=True), 1 << 16).segments
+    assert segment.writer is None
+    assert [segment.position_of(at) for at in (segment.start, segment.end)] == [segment.start, segment.end]

@@ -17,16 +17,17 @@ from typing import Any, Protocol
 
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gap_events import is_gap_event
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import FilterSemantics, Rule, make_filter
 from dumpfilter.filter.channels import ChannelFilters, split_channel
 from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind, make_rule
-from dumpfilter.index.fileset import BinlogFile, BinlogSet
+from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
+from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.listen import ListenAddress
-from dumpfilter.master.relay_track import RelayTrack
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.console import SlaveConsole
@@ -276,9 +277,13 @@ def place_in(file: BinlogFile) -> Callable[[int], Place]:
     """Return the function that tells slaves' places from offsets of a binlog file or relay log file."""
     if not file.is_relay_log:
         return lambda offset: (file.name, offset)
-    track = RelayTrack(file)
-    begin = file.first_event
-    return lambda offset: track.position_at(max(offset, begin))
+    reader = SegmentReader(file, Subjects(), SourceNumbers())
+    positions: dict[int, int] = {}
+    while (segment := reader.next()) is not None:
+        positions |= {
+            offset: segment.position_of(offset) for offset in [*segment.offset.tolist(), segment.end]
+        }
+    return lambda offset: (file.begin.file, positions[max(offset, file.first_event)])
 
 
 @dataclass(frozen=True)

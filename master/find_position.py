@@ -1,7 +1,7 @@
-"""The place in a slave's relay log at which a dump begins, from a place in the writer's binlog.
+"""The place in a binlog set that belongs to a file and position of the writer.
 
-The writer is the server that wrote the binlog of the slave's master. The slaves and replicas of a slave know the
-writer's files and positions only.
+The writer is the server that wrote the events. Slaves and replicas know its files and positions only. A relay log has
+other offsets, and may have several files for one of the writer's.
 """
 
 from __future__ import annotations
@@ -10,73 +10,77 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, EventHeader
+from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.errors import BinlogUnreadable, PositionError
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.packets.relay import writer_places
+from dumpfilter.options.defaults import FIRST_EVENT
 
 _FARTHEST = 1 << 31
 """The distance from which on a position of 32 bits lies before another one."""
 
 _UNKNOWN_END = -1
-"""The position behind a transaction of which the relay log does not have the end yet."""
+"""The position behind a transaction of which the set does not have the end yet."""
 
 
-class RelayStart(NamedTuple):
-    """A place in a relay log."""
+class FoundPosition(NamedTuple):
+    """A boundary of a binlog set, found by a position of the writer."""
 
     file: str
     boundary: int
-    """The position between two transactions, bytes."""
+    """The offset between two transactions, bytes."""
     begun: int
     """The writer's position at the boundary."""
     end: int = 0
     """The writer's position behind the transaction of which the replica has a part; 0 if the replica has none.
 
-    It is negative for a transaction that the slave is still receiving.
+    It is negative for a transaction whose end is not written yet.
     """
 
 
-def relay_start(file: str, position: int, store: BinlogStore, *, has_earlier: bool = False) -> RelayStart:
-    """Return the place in a relay log that belongs to a place in the writer's binlog.
+def find_position(
+    file: str, position: int, store: BinlogStore, *, has_earlier: bool = False
+) -> FoundPosition:
+    """Return the newest boundary at or before a position in the writer's binlog.
 
     An empty ``file`` stands for the first one. Of several relay log files for one file of the writer the newest that
     begins before the position counts. ``has_earlier`` says that the reader has the transactions which the slave had
-    before it asked its master by GTID, and which the relay log therefore lacks. Raises PositionError for a place that
-    the slave has not received, and BinlogUnreadable (momentary) for one that the slave will receive.
+    before it asked its master by GTID, and which the relay log therefore lacks. Raises BinlogMissing, PositionError for
+    a place that the set lacks, and BinlogUnreadable (momentary) for one that the slave will receive.
     """
     names = store.binlogs.names
-    if not file:
-        first = store.first_position(names[0])
-        return RelayStart(names[0], first, position)
-    indexed = _holding(file, position, store)
+    if not file and store.is_relay_log:
+        return FoundPosition(names[0], store.first_position(names[0]), position)
+    indexed = _holding(file, position, store) if store.is_relay_log else store.open_file(file or names[0])
     found = _transaction_at(indexed, position, store)
     if found is not None:
         boundary, begun, end = found
         begin = _begin(indexed, boundary, begun)
         if begun <= position < begin:
             if has_earlier:
-                return RelayStart(indexed.name, boundary, position)
+                return FoundPosition(indexed.name, boundary, position)
             raise _missing(file, position, f"it has nothing from {begun} to {begin}")
         begun = max(begun, begin)
-        return RelayStart(indexed.name, boundary, begun, end if begun < position else 0)
+        return FoundPosition(indexed.name, boundary, begun, end if begun < position else 0)
+    if not store.is_relay_log:
+        # The server has not ended the transaction that holds the position, or the binlog ends there.
+        return FoundPosition(indexed.name, position, position)
     size = indexed.file.size
-    if store.file_after(indexed.name) is None and position > indexed.track.at(size).end:
+    if store.file_after(indexed.name) is None and position > indexed.position_of(size):
         raise _not_received(file, position)
-    return RelayStart(indexed.name, size, position)
+    return FoundPosition(indexed.name, size, position)
 
 
 def _holding(file: str, position: int, store: BinlogStore) -> IndexedFile:
     """Return the newest relay log file for a file of the writer that begins at a position or before."""
     known = []
-    newest = store.open_file(store.binlogs.names[-1]).track.begin.file
+    newest = store.open_file(store.binlogs.names[-1]).file.begin.file
     if _is_later(file, newest):
         raise _not_received(file, position)
     for name in reversed(store.binlogs.names):
         indexed = store.open_file(name)
-        begin = indexed.track.begin
-        if begin.file == file and (begin.position <= position or indexed.track.is_whole):
+        begin = indexed.file.begin
+        if begin.file == file and (begin.position <= position or indexed.file.is_whole):
             return indexed
         known.append(f"{begin.file} from {begin.position} on")
     raise _missing(file, position, f"it has {', '.join(reversed(known))}")
@@ -98,10 +102,25 @@ def _begin(indexed: IndexedFile, boundary: int, before: int) -> int:
     already when it asked its master by GTID. The relay log does not have them.
     """
     header = EventHeader.unpack(indexed.read(boundary, HEADER_LENGTH))
-    if header.type not in GTIDS or not header.end_log_pos:
+    if not indexed.file.is_relay_log or header.type not in GTIDS or not header.end_log_pos:
         return before
     distance = (header.end_log_pos - header.size - before) & 0xFFFFFFFF
     return before + distance if distance < _FARTHEST else before
+
+
+def is_event(position: int, indexed: IndexedFile, store: BinlogStore) -> bool:
+    """Tell whether an event of a server's binlog begins at a position, or the binlog ends there."""
+    if position <= indexed.file.first_event:
+        return position in (FIRST_EVENT, indexed.file.first_event)
+    if position > indexed.file.size:
+        return False
+    segment = store.segment_of(indexed, position)
+    return segment is None or bool((segment.offset == position).any())
+
+
+def is_gap(indexed: IndexedFile, boundary: int) -> bool:
+    """Tell whether a Gap event begins at a boundary."""
+    return EventHeader.unpack(indexed.read(boundary, HEADER_LENGTH)).type == EventType.IGNORABLE
 
 
 def _not_received(file: str, position: int) -> BinlogUnreadable:
@@ -125,28 +144,26 @@ def _is_later(file: str, newest: str) -> bool:
 def _transaction_at(indexed: IndexedFile, position: int, store: BinlogStore) -> tuple[int, int, int] | None:
     """Return the first transaction or Gap event that ends behind a position of the writer, or None without one.
 
-    The result is its begin in the relay log, and the writer's positions before and behind it.
+    The result is its begin in the set, and the writer's positions before and behind it.
     """
-    track = indexed.track
-    at = indexed.file.first_event
+    at = indexed.boundary_before(position)
     begun: tuple[int, int] | None = None
     while (segment := store.segment_of(indexed, at)) is not None:
-        places, after = writer_places(segment, indexed.read, track.at(segment.start))
-        track.note(after)
-        starts = segment.offset[segment.txn_event[:-1]]
-        number = int(np.searchsorted(places.end, position, side="right"))
+        starts = segment.txn_start
+        around = segment.positions_of(np.append(starts, segment.end))
+        number = int(np.searchsorted(around[1:], position, side="right"))
         if number < len(starts):
             if number or not segment.continues:
-                begun = int(starts[number]), int(places.before[number])
+                begun = int(starts[number]), int(around[number])
             assert begun is not None, "a segment that continues a transaction has one before"
             is_open = segment.open and number == len(starts) - 1
-            return (*begun, _UNKNOWN_END if is_open else int(places.end[number]))
+            return (*begun, _UNKNOWN_END if is_open else int(around[number + 1]))
         if not segment.open:
             begun = None
         elif not (segment.continues and len(starts) == 1):
-            begun = int(starts[-1]), int(places.before[-1])
+            begun = int(starts[-1]), int(around[-2])
         at = segment.end
-    if begun is None or position > track.at(at).end:
+    if begun is None or position > indexed.position_of(at):
         return None
-    # The slave is still receiving the transaction, and the replica has everything of it up to here.
+    # The writer has not ended the transaction, and the replica has everything of it up to here.
     return (*begun, _UNKNOWN_END)

@@ -12,7 +12,7 @@ from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gap_events import Gap, is_gap_event, parse_gap_event
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.errors import BinlogUnreadable, PositionError
-from dumpfilter.master.relay_starts import relay_start
+from dumpfilter.master.find_position import find_position
 from dumpfilter.master.replicas.source import gtid_position
 from dumpfilter.master.store import BinlogStore
 from tests.master.replicas.serving import header, serving
@@ -52,7 +52,7 @@ def test_each_position_has_its_place(relay_dir: Path) -> None:
     for name in store.binlogs.names:
         known = list(steps(relay_dir / name))
         for number, (file, position, _, _) in enumerate(known):
-            found = relay_start(file, position, store)
+            found = find_position(file, position, store)
             assert found.file == name
             assert found.begun <= position
             behind = [raw for _, _, after, raw in known if after > found.boundary and raw]
@@ -65,13 +65,13 @@ def test_each_position_has_its_place(relay_dir: Path) -> None:
 def test_places_that_the_slave_does_not_have(relay_dir: Path) -> None:
     store = BinlogStore(relay_dir / "relay-bin.index")
     with pytest.raises(PositionError, match="Replicate by GTID"):
-        relay_start("other.000001", 4, store)
+        find_position("other.000001", 4, store)
     for file, position in (("bin.000003", 100_000), ("bin.000099", 4)):
         with pytest.raises(BinlogUnreadable, match="not received") as error:
-            relay_start(file, position, store)
+            find_position(file, position, store)
         assert error.value.momentary
-    first = relay_start("", 4, store)
-    assert first[:2] == relay_start("bin.000001", 4, store)[:2]
+    first = find_position("", 4, store)
+    assert first[:2] == find_position("bin.000001", 4, store)[:2]
     store.close()
 
 
