@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from bench._common import Options, Report, binlogs, do_db, interleaved, timed, warm
 from bench.scan import scan
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump import ChunkPlan, DumpThread, Followers, plan_many
+from dumpfilter.dump import ChunkPlan, DumpThread, plan_many
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
@@ -107,22 +107,8 @@ def _commits(report: Report, made: GeneratedSet, filters: Sequence[Filter], runs
         for thread in threads:
             thread.plan(segment)
 
-    def follow() -> None:
-        threads = [DumpThread(each, sources) for each in flags]
-        for thread in threads:
-            thread.start_file(small[0].start, _no_payloads)
-        followers = Followers(threads, subjects)
-        for segment in small:
-            for thread in threads:
-                thread.start_file(segment.start, _no_payloads)
-            for plans in followers.plan(segment):
-                assert isinstance(plans, list)
-                for plan in plans:
-                    _read(plan)
-
     found = interleaved(
         {
-            f"a small segment for {PLACES} that wait": lambda: timed(follow),
             f"a small segment for {PLACES} together": lambda: timed(lambda: wait(read)),
             f"a small segment for {PLACES} one by one": lambda: timed(lambda: wait(alone)),
         },

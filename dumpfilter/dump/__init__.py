@@ -1,14 +1,13 @@
 """The decision which binlog events a slave gets, and the chunks of bytes to send. This package opens no connection."""
 
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, render, render_into
-from dumpfilter.dump.thread import DumpThread, Followers, plan_many
+from dumpfilter.dump.thread import DumpThread, plan_many
 
 __all__ = [
     "DEFAULT_CHUNK_SIZE",
     "ChunkPlan",
     "Counts",
     "DumpThread",
-    "Followers",
     "plan_many",
     "render",
     "render_into",

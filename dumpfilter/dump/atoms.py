@@ -52,78 +52,76 @@ from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_HIT_F, FILTER_U
 FILTERS = 64
 """The most filters that one call decides for, the bits of a word."""
 
-# The columns of an atom.
-A_FIRST = 0  # the number of its first event
-A_STOP = 1  # the number after its last event
-A_START = 2  # the file offset of its first event
-A_SIZE = 3  # bytes
-A_LIST = 4  # the list of subjects of which one must be sent; or DROPPED or FRAMING
-A_SUBJECT = 5  # the subject that must be sent, too; NO_SUBJECT for none
-A_LATER = 6  # the list of the statement's later subjects, if a rows event may need STMT_END_F; else NO_LIST
-A_DOUBTS = 7  # the number of events about which a filter may be unable to decide
+A_FIRST, A_STOP, A_START, A_SIZE, A_LIST, A_SUBJECT, A_LATER, A_DOUBTS = range(8)
+"""The columns of an atom.
+
+- A_FIRST, A_STOP: the number of its first event, and the number after its last event.
+- A_START, A_SIZE: the file offset of its first event, and its bytes.
+- A_LIST: the list of subjects of which one must be sent; or DROPPED or FRAMING.
+- A_SUBJECT: the subject that must be sent, too; NO_SUBJECT for none.
+- A_LATER: the list of the statement's later subjects, if a rows event may need STMT_END_F; else NO_LIST.
+- A_DOUBTS: the number of events about which a filter may be unable to decide.
+"""
 ATOM_COLUMNS = 8
 
-DROPPED = -1
-"""The list of an atom that no filter is sent."""
-FRAMING = -2
-"""The list of an atom that is sent with any other event of its transaction."""
-NO_LIST = -3
+DROPPED, FRAMING, NO_LIST = -1, -2, -3
+"""The lists of an atom that no filter is sent, and of one that is sent with any other event of its transaction."""
 
 NO_SUBJECT = -1
 UNMAPPED = -5
 """The subject of rows events without a table map. A filter sends them unless an imposed filter drops them."""
 
-# The lists with which all others end.
-NEVER = 0
-"""The empty list."""
-EVER = 1
-"""The list of which one subject is always sent."""
-OPEN = 2
-"""The unknown list of the events that follow the segment, in the same statement."""
-BEFORE = 3
-"""The list of the rows before the segment, in the same statement."""
+NEVER, EVER, OPEN, BEFORE = range(4)
+"""The lists with which all others end.
+
+- NEVER: the empty list.
+- EVER: the list of which one subject is always sent.
+- OPEN: the unknown list of the events that follow the segment, in the same statement.
+- BEFORE: the list of the rows before the segment, in the same statement.
+"""
 ROOTS = 4
 
-# The columns of a list.
-L_SUBJECT = 0  # the first subject
-L_TAIL = 1  # the list of the other subjects
-L_ONLY = 2  # the subject, if the list has no other one; else NO_SUBJECT
-L_OPEN = 3  # 1 for a list that ends with OPEN
+L_SUBJECT, L_TAIL, L_ONLY, L_OPEN = range(4)
+"""The columns of a list.
+
+- L_SUBJECT, L_TAIL: the first subject, and the list of the other subjects.
+- L_ONLY: the subject, if the list has no other one; else NO_SUBJECT.
+- L_OPEN: 1 for a list that ends with OPEN.
+"""
 LIST_COLUMNS = 4
 
 MOST_LISTS = 3
 """The most lists that one event can add. A rows event can be in two lists for events before, and in one for dummy
 rows."""
 
-# The columns of a filter's row of input.
-F_FLAGS = 0  # the address of the filter's flags, one uint32 for each subject
-F_HITS = 1  # the address of the rules that each subject matches, MOST_HITS int8 for each subject
-F_IS_OFF = 2  # 1 for a filter without rules
-F_UNMAPPED = 3  # 1 if rows without a table map are sent
-F_FIRST = 4  # the number of the first transaction to decide
-F_CHUNK_SIZE = 5
-F_POSITION = 6  # the file offset where the slave's last chunk ended
-F_RESUME = 7  # the last boundary at or before F_POSITION
-F_LISTS_ENDS = 8  # 1 if the ends of transactions are wanted
-FILTER_COLUMNS = 9
+F_FLAGS, F_HITS, F_IS_OFF, F_UNMAPPED, F_FIRST, F_CHUNK_SIZE, F_POSITION, F_RESUME = range(8)
+"""The columns of a filter's row of input.
 
-# The columns of a subject's words, each with a bit for each filter.
-W_SEND = 0
-W_UNDECIDED = 1
-W_HIT = 2
+- F_FLAGS: the address of the filter's flags, one uint32 for each subject.
+- F_HITS: the address of the rules that each subject matches, MOST_HITS int8 for each subject.
+- F_IS_OFF: 1 for a filter without rules.
+- F_UNMAPPED: 1 if rows without a table map are sent.
+- F_FIRST: the number of the first transaction to decide.
+- F_POSITION, F_RESUME: the file offset where the slave's last chunk ended, and the last boundary at or before it.
+"""
+
+W_SEND, W_UNDECIDED, W_HIT = range(3)
+"""The columns of a subject's words, each with a bit for each filter."""
 SUBJECT_WORDS = 3
 
-# The rows of the transactions' words.
-T_BUSY = 0  # the filters for which the transaction is more than a dropped one without hits
-T_WHOLE = 1  # the filters that are sent the whole
-T_PART = 2  # the filters that are sent a part
-T_HITS = 3  # the filters for which dropped events may have used rules
-T_DOUBT = 4  # the filters that are sent the whole because they cannot decide
+T_BUSY, T_WHOLE, T_PART, T_HITS, T_DOUBT = range(5)
+"""The rows of the transactions' words.
+
+- T_BUSY: the filters for which the transaction is more than a dropped one without hits.
+- T_WHOLE, T_PART: the filters that are sent the whole, and those that are sent a part.
+- T_HITS: the filters for which dropped events may have used rules.
+- T_DOUBT: the filters that are sent the whole because they cannot decide.
+"""
 TRANSACTION_WORDS = 5
 
-# The columns of an atom's words.
-ATOM_SENT = 0
-ATOM_ENDS = 1  # the filters for which the rows event gets STMT_END_F
+ATOM_SENT, ATOM_ENDS = range(2)
+"""The columns of an atom's words: the filters that are sent the atom, and those for which its rows event gets
+STMT_END_F."""
 ATOM_WORDS = 2
 
 _NONE = np.uint64(0)
@@ -141,8 +139,6 @@ class Columns(NamedTuple):
     size: np.ndarray
     role: np.ndarray
     subject: np.ndarray
-    hit_role: np.ndarray
-    """The events' roles, with XA COMMIT and XA ROLLBACK as FRAME, because an applier asks no rule about them."""
     txn_event: np.ndarray
     txn_subject: np.ndarray
     """Each transaction's only subject, or ``MIXED``, ``KEPT`` (sent whole) or ``SKIP`` (dropped whole)."""
@@ -152,14 +148,16 @@ class Columns(NamedTuple):
     set_subject: np.ndarray
     dropped: tuple
     """The GTIDs that Gap events tell (:class:`~dumpfilter.index.segment.DroppedRuns`)."""
-    has: np.ndarray
-    """For each transaction whether the slave has it, so that it does not count as read. Without entries: none."""
     end: int
     """The file offset where the segment ends."""
     is_open: bool
     """Whether the segment ends inside its last transaction."""
     has_gaps: bool
     """Whether Gap events stand inside transactions. Even a filter without rules drops them."""
+    hit_role: np.ndarray
+    """The events' roles, with XA COMMIT and XA ROLLBACK as FRAME, because an applier asks no rule about them."""
+    has: np.ndarray
+    """For each transaction whether the slave has it, so that it does not count as read. Without entries: none."""
     carried: int
     """The number of events before the segment with which the columns begin."""
     is_kept: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -120,72 +120,59 @@ class ChunkPlan:
         return self.counts.bytes_sent
 
 
-_HIT_COLUMNS = 2
 _NOTHING_REPLACED: Mapping[int, bytes] = MappingProxyType({})
-_NUMBERS = frozenset({"end", "resume", "resume_bytes", "counts"})
-_ARRAYS = frozenset({"ranges", "completed", "gaps"})
 
 
-class PackedPlan(ChunkPlan):
-    """A chunk plan whose fields are unpacked at the first access to them.
+class Written(NamedTuple):
+    """The arrays that the decision of a segment fills for some filters (:class:`dumpfilter.dump.cut.Done`)."""
+
+    range: npt.NDArray[np.int64]
+    gap: npt.NDArray[np.int64]
+    run: GtidRuns
+    hit: npt.NDArray[np.int64]
+
+
+class PlanView(ChunkPlan):
+    """A chunk plan that is a view of the arrays of a decision. Its fields are made at the first access to them.
 
     A master often merges or discards a plan, or sends it much later, so the work is left until then.
 
     Parameters:
         file: the name of the binlog file.
-        packed: the array of the slave's share of a segment. All plans of the share hold it.
-        at: the index in ``packed`` at which the plan begins.
+        written: the arrays with the rows of all chunks of the decision.
+        before, chunk: the columns of the chunk before this chunk, and of this chunk.
     """
 
-    __slots__ = ("_at", "_packed")
+    __slots__ = ("_before", "_chunk", "_written")
 
-    def __init__(self, file: str, packed: npt.NDArray[np.int64], at: int) -> None:
+    def __init__(self, file: str, written: Written, before: Sequence[int], chunk: Sequence[int]) -> None:
         self.file = file
+        self.end, self.resume, self.resume_bytes = chunk[: K.H_EVENTS_READ]
         self.replaced = _NOTHING_REPLACED
-        self._packed = packed
-        self._at = at
+        self._written = written
+        self._before = before
+        self._chunk = chunk
 
     def __getattr__(self, name: str) -> Any:
         # Python calls this method for a field that has no value yet.
-        if name in _NUMBERS:
-            self._unpack_numbers()
-        elif name in _ARRAYS:
-            self._unpack_arrays()
+        if name == "counts":
+            self.counts = Counts(*self._chunk[K.H_EVENTS_READ : K.H_RANGES])
+        elif name in ("ranges", "completed", "gaps"):
+            self._view()
         else:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return object.__getattribute__(self, name)
 
-    def _unpack_numbers(self) -> None:
-        at = self._at
-        self.end, self.resume, self.resume_bytes, *counts = self._packed[at : at + K.H_RANGES].tolist()
-        self.counts = Counts(*counts)
-
-    def _unpack_arrays(self) -> None:
-        packed, at = self._packed, self._at
-        head = at + K.HEAD
-        n_ranges, n_completed, n, n_runs, n_hits = packed[at + K.H_RANGES : head].tolist()
-        completed = head + K.RANGE_COLUMNS * n_ranges
-        offset = completed + K.RUN_COLUMNS * n_completed
-        self.ranges = packed[head:completed].reshape(n_ranges, K.RANGE_COLUMNS)
-        self.completed = packed[completed:offset].reshape(n_completed, K.RUN_COLUMNS)
-        if not n:
-            self.gaps = NO_GAPS
-            return
-        end = offset + n
-        runs_until = end + n
-        hits_until = runs_until + n
-        runs = hits_until + n
-        hits = runs + K.RUN_COLUMNS * n_runs
-        self.gaps = Gaps(
-            packed[offset:end],
-            packed[end:runs_until],
-            packed[runs_until:hits_until],
-            packed[runs:hits].reshape(n_runs, K.RUN_COLUMNS),
-            packed[hits_until:runs],
-            packed[hits : hits + _HIT_COLUMNS * n_hits].reshape(n_hits, _HIT_COLUMNS)
-            if n_hits
-            else NO_GAPS.hits,
-        )
+    def _view(self) -> None:
+        range, gap, run, hit = self._written
+        ranges, gaps, hits, _, runs = self._before[K.H_RANGES :]
+        ranges_until, gaps_until, hits_until, gap_runs, runs_until = self._chunk[K.H_RANGES :]
+        self.ranges = range[ranges:ranges_until]
+        self.completed = run[gap_runs:runs_until]
+        self.gaps = NO_GAPS
+        if gaps < gaps_until:
+            offset, end, run_of_gap, hit_of_gap = gap[:, gaps:gaps_until]
+            self.gaps = Gaps(offset, end, run_of_gap, run[runs:gap_runs], hit_of_gap, hit[hits:hits_until])
 
 
 class Window(NamedTuple):

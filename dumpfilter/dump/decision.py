@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -13,12 +14,11 @@ import numpy.typing as npt
 from dumpfilter.binlog import roles as R
 from dumpfilter.dump import atoms as A
 from dumpfilter.dump import cut as K
-from dumpfilter.dump.chunk import ChunkPlan, PackedPlan
+from dumpfilter.dump.chunk import ChunkPlan, PlanView, Written
 from dumpfilter.filter.boundary import OnUndecided
-from dumpfilter.filter.flags import MOST_HITS, TableFlags
+from dumpfilter.filter.flags import MOST_HITS
 from dumpfilter.filter.hits import KINDS
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.subjects import Subjects
 
 Integers = npt.NDArray[np.int64]
 
@@ -75,24 +75,37 @@ class Asked(NamedTuple):
     """The file offset where the last chunk ended."""
     resume: int
     """The last boundary at or before ``position``."""
-    lists_ends: bool = False
-    """Whether :attr:`Decided.ends` is wanted, which needs a chunk of the whole segment."""
 
 
 class Decided(NamedTuple):
     """The decision of a segment by one filter."""
 
     plans: list[ChunkPlan]
-    packed: Integers
-    """The array that holds all plans."""
-    starts: list[int]
-    """The index in ``packed`` of each plan."""
     position: int
     resume: int
     carry: Carry | None
     ends: Integers
-    """The ends of the transactions of which something is sent, if they are wanted, with the columns ``END_...`` of
-    :mod:`dumpfilter.dump.cut`."""
+    """The ends of the transactions of which something is sent, with the columns ``END_...`` of
+    :mod:`dumpfilter.dump.cut`, if they are wanted. The bytes and events are those of a chunk."""
+
+
+_shared = attrgetter(
+    "offset",
+    "size",
+    "role",
+    "subject",
+    "txn_event",
+    "txn_subject",
+    "txn_source",
+    "txn_number",
+    "txn_set",
+    "set_subject",
+    "dropped",
+    "end",
+    "open",
+    "has_inner_gaps",
+)
+"""The columns of a segment, in the order of the fields of :class:`~dumpfilter.dump.atoms.Columns`."""
 
 
 def columns_of(segment: Segment) -> A.Columns:
@@ -101,28 +114,7 @@ def columns_of(segment: Segment) -> A.Columns:
     if segment.xa_ends:
         hit_role = hit_role.copy()
         hit_role[list(segment.xa_ends)] = R.FRAME
-    return A.Columns(
-        offset=segment.offset,
-        size=segment.size,
-        role=segment.role,
-        subject=segment.subject,
-        hit_role=hit_role,
-        txn_event=segment.txn_event,
-        txn_subject=segment.txn_subject,
-        txn_source=segment.txn_source,
-        txn_number=segment.txn_number,
-        txn_set=segment.txn_set,
-        set_subject=segment.set_subject,
-        dropped=segment.dropped,
-        has=_HAS_NONE,
-        end=segment.end,
-        is_open=segment.open,
-        has_gaps=segment.has_inner_gaps,
-        carried=0,
-        is_kept=False,
-        rows_kept=False,
-        hits=NO_HITS,
-    )
+    return A.Columns._make((*_shared(segment), hit_role, _HAS_NONE, 0, False, False, NO_HITS))
 
 
 def with_carry(columns: A.Columns, carry: Carry) -> A.Columns:
@@ -156,220 +148,147 @@ class _Scratch(threading.local):
         self.call = 0
         self.weighed: A.Weighed
         self.transactions: K.Transactions
-        self.chunk: K.Chunk
         self.done: K.Done
-        self._events = self._transactions = self._runs = self._subjects = self._chunks = self._data = 0
+        self._events = self._subjects = self._room = 0
 
-    def make_room(self, columns: A.Columns, subjects: int, chunks: int, data: int) -> None:
-        """Enlarge the arrays for a segment, for ``subjects``, and for the results of one filter."""
-        events, transactions = len(columns.offset), len(columns.txn_subject)
-        runs = transactions + len(columns.dropped[2])
-        if events > self._events or transactions > self._transactions or runs > self._runs:
-            self._events = max(1024, self._events, 2 * events)
-            self._transactions = max(256, self._transactions, 2 * transactions)
-            self._runs = max(256, self._runs, 2 * runs)
-            self._make(self._events, self._transactions, self._runs)
+    def make_room(self, events: int, subjects: int, room: int) -> None:
+        """Enlarge the arrays for a segment, for ``subjects``, and for ``room`` rows of results of one filter.
+
+        ``events`` is the number of events or of runs of GTIDs, whichever is larger.
+        """
+        if events > self._events:
+            self._events = n = max(1024, 2 * events)
             self._subjects = 0
+            lists = A.ROOTS + A.MOST_LISTS * n
+            self.weighed = A.Weighed(
+                stamp=np.zeros(0, np.int64),
+                subject=np.zeros((0, A.SUBJECT_WORDS), np.uint64),
+                transaction=np.zeros((A.TRANSACTION_WORDS, n), np.uint64),
+                atom_until=np.zeros(n, np.int64),
+                atoms=np.zeros((n, A.ATOM_COLUMNS), np.int64),
+                atom=np.zeros((n, A.ATOM_WORDS), np.uint64),
+                lists=np.zeros((lists, A.LIST_COLUMNS), np.int64),
+                list_word=np.zeros(lists, np.uint64),
+                live=np.zeros(3, np.uint64),
+            )
+            until, break_, start, read = np.zeros((4, n + 1), np.int64)
+            self.transactions = K.Transactions(
+                until, np.zeros((n, K.RUN_COLUMNS), np.int64), break_, start, read
+            )
         if subjects > self._subjects:
             self._subjects = max(1024, 2 * subjects)
             self.weighed = self.weighed._replace(
                 stamp=np.zeros(self._subjects, np.int64),
                 subject=np.zeros((self._subjects, A.SUBJECT_WORDS), np.uint64),
             )
-        if chunks > self._chunks or data > self._data:
-            self._chunks, self._data = max(256, self._chunks, 2 * chunks), max(1 << 14, self._data, 2 * data)
+        if room > self._room:
+            # The system gives memory for the rows that are used only.
+            self._room = n = max(1 << 14, 4 * room)
             self.done = K.Done(
-                np.zeros((A.FILTERS, K.DONE_COLUMNS), np.int64),
-                np.zeros(self._chunks, np.int64),
-                np.zeros(self._data, np.int64),
+                np.zeros((A.FILTERS, K.HITS + len(KINDS)), np.int64),
+                chunk=np.zeros((n, K.CHUNK_COLUMNS), np.int64),
+                range=np.zeros((n, K.RANGE_COLUMNS), np.int64),
+                gap=np.zeros((n, K.GAP_COLUMNS), np.int64),
+                run=np.zeros((n, K.RUN_COLUMNS), np.int64),
+                hit=np.zeros((n, 2), np.int64),
+                carry=np.zeros((n, K.CARRY_COLUMNS), np.int64),
+                end=np.zeros((n, K.END_COLUMNS), np.int64),
             )
-
-    def _make(self, events: int, transactions: int, runs: int) -> None:
-        lists = A.ROOTS + A.MOST_LISTS * events
-        self.weighed = A.Weighed(
-            stamp=np.zeros(0, np.int64),
-            subject=np.zeros((0, A.SUBJECT_WORDS), np.uint64),
-            transaction=np.zeros((A.TRANSACTION_WORDS, transactions), np.uint64),
-            atom_until=np.zeros(transactions, np.int64),
-            atoms=np.zeros((events, A.ATOM_COLUMNS), np.int64),
-            atom=np.zeros((events, A.ATOM_WORDS), np.uint64),
-            lists=np.zeros((lists, A.LIST_COLUMNS), np.int64),
-            list_word=np.zeros(lists, np.uint64),
-            live=np.zeros(3, np.uint64),
-        )
-        self.transactions = K.Transactions(
-            until=np.zeros(transactions + 1, np.int64),
-            run=np.zeros((runs, K.RUN_COLUMNS), np.int64),
-            break_=np.zeros(runs, np.int64),
-            start=np.zeros(transactions + 1, np.int64),
-            read=np.zeros(transactions + 1, np.int64),
-        )
-        gaps = _most_gaps(transactions)
-        self.chunk = K.Chunk(
-            now=np.zeros(K.NOW, np.int64),
-            gap=np.zeros((gaps, K.GAP_COLUMNS), np.int64),
-            gap_runs=np.zeros(K.RUN_COLUMNS * (runs + gaps), np.int64),
-            gap_hits=np.zeros(2 * gaps * len(KINDS), np.int64),
-            hits=np.zeros(len(KINDS), np.int64),
-            ends=np.zeros((transactions, K.END_COLUMNS), np.int64),
-        )
-
-
-def _most_gaps(transactions: int) -> int:
-    """Return the most gaps of a segment: one before and one inside each transaction, and one after the last."""
-    return 2 * transactions + 2
-
-
-def _room(columns: A.Columns, chunk_size: int) -> tuple[int, int]:
-    """Return the most chunks that one filter gets from a segment, and the most integers in which they are packed."""
-    events, transactions = len(columns.offset), len(columns.txn_subject)
-    chunks = events + 2
-    if chunk_size > 1:
-        chunks = min(int(columns.size.sum()) // chunk_size + 2, chunks)
-    gaps = _most_gaps(transactions) + chunks
-    # Each cut of a chunk or gap can cut a run of GTIDs in two.
-    runs = 2 * (transactions + len(columns.dropped[2])) + chunks + gaps
-    hits = min(MOST_HITS * events + len(columns.hits), len(KINDS) * gaps)
-    carry = len(KINDS) + K.CARRY_COLUMNS * events + K.END_COLUMNS * transactions
-    return chunks, (
-        K.HEAD * (chunks + 1)
-        + K.RANGE_COLUMNS * events
-        + K.RUN_COLUMNS * runs
-        + K.GAP_COLUMNS * gaps
-        + 2 * hits
-        + carry
-    )
 
 
 _scratch = _Scratch()
 
 
-def decide(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decided]:
+def decide(
+    file: str, columns: A.Columns, asked: Sequence[Asked], *, with_ends: bool = False
+) -> list[Decided]:
     """Return the decision of a segment of a file by each of some filters.
 
-    Columns with carried events or with changes for one filter serve this filter alone.
+    Columns with carried events or with changes for one filter serve this filter alone. ``with_ends`` says whether
+    :attr:`Decided.ends` is wanted.
     """
     found: list[Decided] = []
     for begin in range(0, len(asked), A.FILTERS):
-        word = asked[begin : begin + A.FILTERS]
-        # The compiled code has only the addresses of the flags, so these references keep the arrays.
-        pinned = [one.flags.addresses() for one in word]
-        rows = np.array(
-            [
-                (
-                    flags,
-                    rules,
-                    not one.flags.is_on,
-                    one.flags.on_undecided is OnUndecided.SEND,
-                    one.first,
-                    one.chunk_size,
-                    one.position,
-                    one.resume,
-                    one.lists_ends,
-                )
-                for one, (_, flags, _, rules) in zip(word, pinned, strict=True)
-            ],
-            np.int64,
-        )
-        found += _decide_word(
-            file,
-            columns,
-            rows,
-            max(len(flags) for flags, _, _, _ in pinned),
-            min(one.first for one in word),
-            min(one.chunk_size for one in word),
-        )
+        found += _decide_word(file, columns, asked[begin : begin + A.FILTERS], with_ends)
     return found
 
 
-class Waiting:
-    """Filters that wait at one place of a binlog set, and decide each commit there together.
-
-    A commit has few events, so that a look at each filter would cost more than the decision. The filters' rows of input
-    are made once. They change only when the set gets new subjects.
-    """
-
-    def __init__(self, filters: Sequence[TableFlags], subjects: Subjects, chunk_size: int) -> None:
-        self._filters = filters
-        self._subjects = subjects
-        self._chunk_size = chunk_size
-        self._known = -1
-        self._pinned: list[object] = []
-        self._rows: Integers = np.zeros((len(filters), A.FILTER_COLUMNS), np.int64)
-        self._rows[:, A.F_CHUNK_SIZE] = chunk_size
-        for row, flags in zip(self._rows, filters, strict=True):
-            row[A.F_IS_OFF], row[A.F_UNMAPPED] = not flags.is_on, flags.on_undecided is OnUndecided.SEND
-
-    def decide(self, segment: Segment, resume: int) -> list[Decided]:
-        """Return the decision of the segment that begins at the filters' place by each filter."""
-        rows = self._rows
-        known = len(self._subjects)
-        if known != self._known:
-            pinned = [flags.addresses() for flags in self._filters]
-            rows[:, A.F_FLAGS : A.F_HITS + 1] = [(flags, rules) for _, flags, _, rules in pinned]
-            self._pinned, self._known = [*pinned], known
-        rows[:, A.F_POSITION] = segment.start
-        rows[:, A.F_RESUME] = resume
-        columns = columns_of(segment)
-        found: list[Decided] = []
-        for begin in range(0, len(rows), A.FILTERS):
-            word = rows[begin : begin + A.FILTERS]
-            found += _decide_word(segment.file, columns, word, known, 0, self._chunk_size)
-        return found
-
-
-def _decide_word(
-    file: str, columns: A.Columns, rows: Integers, subjects: int, low: int, chunk_size: int
-) -> list[Decided]:
-    """Return the decision by up to 64 filters, one for each of ``rows``.
-
-    ``low`` is the lowest first transaction of a filter, and ``chunk_size`` the smallest size of a chunk.
-    """
+def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked], with_ends: bool) -> list[Decided]:
+    """Return the decision of a segment by each of up to 64 filters."""
+    # The compiled code has only the addresses of the flags, so these references keep the arrays.
+    pinned = [one.flags.addresses() for one in asked]
+    filters = np.array(
+        [
+            (
+                flags,
+                rules,
+                not one.flags.is_on,
+                one.flags.on_undecided is OnUndecided.SEND,
+                one.first,
+                one.chunk_size,
+                one.position,
+                one.resume,
+            )
+            for one, (_, flags, _, rules) in zip(asked, pinned, strict=True)
+        ],
+        np.int64,
+    )
+    events, dropped = len(columns.offset), len(columns.dropped[2])
+    # Each chunk and each gap can cut a run of GTIDs in two. Each event can end a chunk, and a gap.
+    room = (MOST_HITS + 2) * events + 2 * dropped + len(columns.hits) + 8
     scratch = _scratch
-    room = _room(columns, chunk_size)
-    scratch.make_room(columns, subjects, *room)
+    scratch.make_room(events + dropped, max(len(flags) for flags, _, _, _ in pinned), room)
     scratch.call += 1
     done = scratch.done
+    low = min(one.first for one in asked)
     found: list[Decided] = []
-    while len(found) < len(rows):
+    while len(found) < len(asked):
         begin = len(found)
         end = K.plan(
             columns,
-            rows,
-            len(rows),
+            filters,
+            len(filters),
             begin,
             low,
             scratch.call,
             room,
             scratch.weighed,
             scratch.transactions,
-            scratch.chunk,
             done,
         )
         results = done.filters[begin:end].tolist()
-        starts = done.starts[: results[-1][K.D_CHUNKS]].tolist()
-        for first_chunk, until_chunk, at, carry, ends, until, position, resume, is_kept, rows_kept in results:
-            packed = done.data[at:until].copy()
-            of_filter = [start - at for start in starts[first_chunk:until_chunk]]
+        chunks = done.chunk[: results[-1][K.D_CHUNKS]].tolist()
+        last = chunks[-1]
+        written = Written(
+            done.range[: last[K.H_RANGES]].copy(),
+            done.gap[: last[K.H_GAPS]].T.copy(),
+            done.run[: last[K.H_RUNS]].copy(),
+            done.hit[: last[K.H_HITS]].copy(),
+        )
+        chunk, carry, ends = 1, 0, 0
+        for result in results:
+            until, carry_until, ends_until, position, resume, is_kept, rows_kept = result[: K.D_BEGIN]
             found.append(
                 Decided(
-                    [PackedPlan(file, packed, start) for start in of_filter],
-                    packed,
-                    of_filter,
+                    [PlanView(file, written, chunks[k - 1], chunks[k]) for k in range(chunk, until)],
                     position,
                     resume,
-                    _carry(packed[carry - at : ends - at], bool(is_kept), bool(rows_kept))
+                    Carry(
+                        done.carry[carry:carry_until].copy(),
+                        bool(is_kept),
+                        bool(rows_kept),
+                        _hit_rows(result[K.HITS :]),
+                    )
                     if columns.is_open
                     else None,
-                    packed[ends - at :].reshape(-1, K.END_COLUMNS),
+                    done.end[ends:ends_until].copy() if with_ends else done.end[:0],
                 )
             )
+            chunk, carry, ends = until, carry_until, ends_until
     return found
 
 
-def _carry(written: Integers, is_kept: bool, rows_kept: bool) -> Carry:
-    counts = written[: len(KINDS)]
-    kinds = np.flatnonzero(counts)
-    hits = np.zeros((len(kinds), K.HIT_COLUMNS), np.int64)
-    hits[:, K.HIT_KIND], hits[:, K.HIT_COUNT] = kinds, counts[kinds]
-    return Carry(written[len(KINDS) :].reshape(-1, K.CARRY_COLUMNS).copy(), is_kept, rows_kept, hits)
+def _hit_rows(counts: Sequence[int]) -> Integers:
+    """Return the hits of the open transaction, which is number 0 in the next segment."""
+    rows = [(0, kind, count) for kind, count in enumerate(counts) if count]
+    return np.array(rows, np.int64) if rows else NO_HITS

@@ -26,8 +26,8 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.boundary import BoundaryPass
 from dumpfilter.dump.boundary_xa import DroppedParts
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, ReadAt
-from dumpfilter.dump.cut import H_UNDECIDED, RANGE_OFFSET, RANGE_PATCH, REPLACED
-from dumpfilter.dump.decision import Asked, Carry, Decided, Waiting, columns_of, decide, with_carry
+from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, REPLACED
+from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
 from dumpfilter.dump.exclusion import Exclusion, SegmentOrigins
 from dumpfilter.dump.payload import FilteredPayloads, PayloadFilter
 from dumpfilter.dump.xa import XaEnds
@@ -35,7 +35,6 @@ from dumpfilter.errors import DumpfilterError, PositionError, UndecidedEvent
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.subjects import Subjects
 
 
 class _FilterChange(NamedTuple):
@@ -221,18 +220,6 @@ class DumpThread:
             or self._exclusion.concerns(origins, self._origin)
         )
 
-    @property
-    def _is_plain(self) -> bool:
-        """Whether nothing but the filter decides about commits without XA, if no segment is compressed or cut."""
-        return (
-            self._carry is None
-            and self._change is None
-            and not self._flags.boundary
-            and self._exclusion.key is None
-            and (self._origin is None or not self._origin.is_on)
-            and self.position != self._relay_rotate
-        )
-
     def _plan_alone(self, segment: Segment, first: int) -> list[ChunkPlan]:
         try:
             return self._plan_own(segment, first)
@@ -318,9 +305,9 @@ def _add_payloads(decided: Decided, payloads: FilteredPayloads) -> None:
             ranges = plan.ranges
             offsets = ranges[ranges[:, RANGE_PATCH] == REPLACED, RANGE_OFFSET]
             plan.replaced = {at: payloads.replaced[at] for at in offsets.tolist()}
-    ends = decided.packed[decided.starts]
     for offset, n in payloads.undecided:
-        decided.packed[decided.starts[int(np.searchsorted(ends, offset, "right"))] + H_UNDECIDED] += n
+        plan = next(plan for plan in decided.plans if offset < plan.end)
+        plan.counts.events_undecided += n
 
 
 Planned = list[ChunkPlan] | DumpfilterError
@@ -355,55 +342,6 @@ def plan_many(threads: Sequence[DumpThread], segment: Segment) -> list[Planned]:
             planned[number] = decided.plans
             threads[number]._go_on(segment, asked.first, decided)
     return planned
-
-
-class Followers:
-    """Dump threads that wait at the end of one binlog set, and plan each commit there together.
-
-    This is the entry for a live path: :meth:`plan` takes a commit as soon as its events are in memory. Only threads of
-    which nothing but the filter decides about ordinary commits take the short way. They stand at one place.
-    """
-
-    def __init__(self, threads: Sequence[DumpThread], subjects: Subjects) -> None:
-        self._threads = list(threads)
-        self._subjects = subjects
-        self._numbers: dict[TableFlags, list[int]] = {}
-        self._others: list[int] = []
-        for number, thread in enumerate(threads):
-            if thread._is_plain and thread.chunk_size == threads[0].chunk_size:
-                self._numbers.setdefault(thread.flags, []).append(number)
-            else:
-                self._others.append(number)
-        chunk_size = threads[0].chunk_size if threads else DEFAULT_CHUNK_SIZE
-        self._waiting = Waiting(list(self._numbers), subjects, chunk_size)
-
-    def plan(self, segment: Segment) -> list[Planned]:
-        """Return for each thread what ``thread.plan(segment)`` would give, or the error that it would raise."""
-        threads = self._threads
-        is_ordinary = not (
-            segment.open
-            or segment.continues
-            or segment.payloads
-            or segment.xa_ends
-            or segment.earlier_ends
-            or segment.prepared
-        )
-        if not is_ordinary or not self._numbers:
-            return plan_many(threads, segment)
-        planned: list[Planned] = [[]] * len(threads)
-        if self._others:
-            others = plan_many([threads[number] for number in self._others], segment)
-            for number, found in zip(self._others, others, strict=True):
-                planned[number] = found
-        first = threads[next(iter(self._numbers.values()))[0]]
-        together = self._waiting.decide(segment, first.resume)
-        for numbers, decided in zip(self._numbers.values(), together, strict=True):
-            for number in numbers:
-                thread = threads[number]
-                assert thread.position == segment.start
-                planned[number] = decided.plans
-                thread.position, thread.resume = decided.position, decided.resume
-        return planned
 
 
 def _no_file(offset: int, length: int) -> bytes:

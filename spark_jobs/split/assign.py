@@ -191,10 +191,8 @@ class Assigner:
         return decide(
             segment.file,
             columns,
-            [
-                Asked(rows[k], 0, WHOLE_SEGMENT, segment.start, segment.start, lists_ends=True)
-                for k in outputs
-            ],
+            [Asked(rows[k], 0, WHOLE_SEGMENT, segment.start, segment.start) for k in outputs],
+            with_ends=True,
         )
 
     def _rows(self) -> list[_OutputFlags]:
@@ -314,7 +312,7 @@ def _share(output: int, decided: Decided, block: _Block, segment: Segment) -> Sh
         output,
         runs,
         plan.counts.events_sent,
-        ends[:, K.END_TRANSACTION].copy(),
+        ends[:, K.END_TRANSACTION],
         ends[:, [K.END_BYTES, K.END_EVENTS]],
         replaced,
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from dumpfilter.binlog.gtid_sources import empty_set
-from dumpfilter.dump import Followers, plan_many
+from dumpfilter.dump import plan_many
 from dumpfilter.errors import PositionError
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
@@ -116,9 +116,8 @@ def test_equal_threads_share_plans() -> None:
 
 
 @pytest.mark.parametrize("segment_size", [1, 300, 1 << 16])
-def test_followers_plan_each_commit_as_their_threads_would(segment_size: int) -> None:
-    """Threads that wait for commits together plan as alone: equal filters, no rules, GTIDs, a foreign server, a change
-    of filter."""
+def test_threads_of_all_sorts_plan_together_as_alone(segment_size: int) -> None:
+    """The threads have equal filters, no rules, GTIDs, an ignored server, and small chunks."""
     file = scanned(
         _transactions(
             [("shop", "rows")],
@@ -139,10 +138,4 @@ def test_followers_plan_each_commit_as_their_threads_would(segment_size: int) ->
         file.thread(TableFlags(DO_SHOP, file.subjects), chunk_size=1),
         file.thread(shop, origin=OriginFilter(frozenset({11}))),
     ]
-    alone = [thread.fork() for thread in threads]
-    followers = Followers(threads, file.subjects)
-    for segment in file.segments:
-        found = followers.plan(segment)
-        expected = [thread.plan(segment) for thread in alone]
-        assert [values(one) for one in found] == [values(one) for one in expected]
-        assert [(one.key, one.position) for one in threads] == [(one.key, one.position) for one in alone]
+    check_many(threads, file.segments)

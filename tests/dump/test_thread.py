@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -164,3 +165,30 @@ def test_transactions_that_the_slave_has_count_as_neither_read_nor_dropped(
             found.add(plan.counts)
     assert (found.events_dropped, found.bytes_dropped, found.transactions_dropped) == (0, 0, 0)
     assert (found.events_read, found.bytes_read) == (found.events_sent, found.bytes_sent)
+
+
+@settings(max_examples=60, deadline=None)
+@given(file=_files(), own=_OWN, chunk_size=_CHUNK_SIZES, had=st.sets(st.integers(0, 20)))
+def test_resume_bytes_lie_before_the_resume_point(
+    file: ScannedFile, own: list[Rule], chunk_size: int, had: set[int]
+) -> None:
+    """A chunk says how many of its bytes lie before the resume point, also if the slave has the open transaction."""
+    exclude = empty_set(_family(file))
+    gtids = [
+        (source, number)
+        for segment in file.segments
+        for source, number in zip(segment.txn_source.tolist(), segment.txn_number.tolist(), strict=True)
+        if source >= 0
+    ]
+    for k, (source, number) in enumerate(gtids):
+        if k in had:
+            add_run(exclude, file.sources.key(source, _family(file)), number, number)
+    thread = file.thread(_flags(file, own, []), chunk_size=chunk_size, exclude=exclude)
+    resume = thread.resume
+    for segment in file.segments:
+        for plan in thread.plan(segment):
+            offset, size, _ = plan.ranges.T
+            before = np.clip(plan.resume - offset, 0, size).sum() if plan.resume > resume else 0
+            if not plan.replaced:
+                assert plan.resume_bytes == before
+            resume = plan.resume
