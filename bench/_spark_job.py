@@ -20,6 +20,7 @@ import shutil
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,6 @@ from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.engines.runner import Runner
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
-from dumpfilter.spark_jobs.simulation.evaluation import evaluator
 from dumpfilter.spark_jobs.simulation.traffic import read_traffic
 from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context
 from dumpfilter.spark_jobs.spark.jobs import SparkRunner
@@ -77,7 +77,12 @@ def _simulate(job: dict[str, Any], run: Runner) -> None:
     rates = job.get("rates") or [None]
     settings = tuple(Setting(variant=Variant.MASTER, rate=rate) for rate in rates)
     traffic = read_traffic(job["simulate"], slaves.filters, run)
-    results = simulate(slaves, {slaves.origins[0]: traffic}, Options(settings=settings), evaluator(run))
+    results = simulate(
+        slaves,
+        {slaves.origins[0]: traffic},
+        Options(settings=settings),
+        partial(ThreadRunner(), label="simulating"),
+    )
     assert sum(one.count for one in results.runs[0].nodes) == job["slaves"]
 
 

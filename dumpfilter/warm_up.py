@@ -42,8 +42,7 @@ from dumpfilter.packets.framing import count_events, frame, last_events
 from dumpfilter.packets.relay import GtidSynthesis, dropped_runs
 from dumpfilter.receiver.binlog_file import find_end
 from dumpfilter.receiver.deframing import Deframer
-from dumpfilter.simulation import lag
-from dumpfilter.simulation.hop import MICROSECOND, Hop, cross, looks, span
+from dumpfilter.simulation.hop import MICROSECOND, Hop, cross, looks
 from dumpfilter.statement import statement_shape
 from dumpfilter.stream.event_proof import EventProof
 from dumpfilter.stream.gaps import gaps_from_proto, gaps_to_proto
@@ -124,17 +123,11 @@ def _write_relay_log(directory: Path, plan: ChunkPlan, segment: Segment, reader:
 
 
 def _simulate(traffic: TransactionTraffic) -> None:
-    """Send transactions over a simulated link, and measure how late they arrive."""
+    """Send transactions over a simulated link."""
     sent = traffic.of_filter(0)
     committed = (traffic.time - traffic.time[0])[sent.transaction]
     crossed = cross(committed * MICROSECOND, sent.bytes, Hop(1_000_000))
-    received = lag.microseconds(crossed.received)
     looks(crossed.received, 1, 1)
-    span(crossed.received, sent.bytes, Hop(1_000_000))
-    lag.measure_delays(committed, received, (0, 1), limit=0)
-    lag.measure(committed, received, limit=0)
-    lag.series(committed, received, start=0, width=1_000_000, count=1)
-    lag.carried(committed, sent.bytes, sent.bytes, start=0, width=1_000_000, count=1)
 
 
 def _write_packets(made: GeneratedSet, family: str) -> None:

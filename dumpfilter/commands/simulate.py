@@ -5,6 +5,7 @@ The traffic of each transaction is read in one pass over the binlogs, on threads
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -71,7 +72,7 @@ def simulate_command(
     from dumpfilter.commands.results import show_results
     from dumpfilter.report.output import check_output
     from dumpfilter.simulation.simulate import simulate
-    from dumpfilter.spark_jobs.simulation.evaluation import evaluator
+    from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 
     given = planned(topology, slaves, binlog or [])
     options = scenarios.options(given.plan.links)
@@ -79,5 +80,7 @@ def simulate_command(
     progress = Console(stderr=True)
     with engine.runner(progress, default="local") as run:
         traffics = read_origins(given, run, read, {setting.variant for setting in options.settings})
-        results = simulate(given.plan, traffics, options, evaluator(run), speeds=given.speeds)
+    # The traffic is small. So the nodes are evaluated here, also when Spark has read the binlogs.
+    threads = partial(ThreadRunner(console=progress), label="simulating")
+    results = simulate(given.plan, traffics, options, threads, speeds=given.speeds)
     show_results(results, output, progress, page=report, json=json)

@@ -201,15 +201,3 @@ def _sent_until(sizes, i, start, stop, hop, arrived):
         at += needed
         i += 1
     return total
-
-
-@njit(cache=True, nogil=True)
-def span(arrived, sizes, numerator, denominator, fixed):
-    """Return the time that a hop needs for transactions, and the time at which it has sent them if it was free."""
-    work = np.int64(0)
-    end = np.int64(_NONE)
-    for i in range(len(arrived)):
-        needed = time_of(sizes[i], numerator, denominator) + fixed
-        work += needed
-        end = max(end, arrived[i]) + needed
-    return work, end

@@ -99,9 +99,6 @@ class _Kept:
         self._lock = threading.Lock()
         self._of: OrderedDict[object, object] = OrderedDict()
 
-    def __reduce__(self) -> tuple[type[_Kept], tuple[()]]:
-        return _Kept, ()
-
     def get(self, key: object, make: Callable[[], _T]) -> _T:
         """Return the value of a key, made by ``make`` if it is not in memory."""
         with self._lock:

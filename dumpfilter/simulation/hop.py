@@ -161,37 +161,3 @@ def times_of(sizes: Ints, hop: Hop) -> Ints:
     whole, rest = np.divmod(sizes, denominator)
     times: Ints = whole * numerator + (rest * numerator + denominator // 2) // denominator + hop.fixed
     return times
-
-
-@dataclass(frozen=True)
-class Span:
-    """The effect of consecutive transactions on a hop without outages and messages, as a map in (max, +) algebra.
-
-    A hop that is free at time ``x`` before the transactions is free at ``max(x + work, end)`` after them.
-    """
-
-    work: int = 0
-    """The time that the hop needs for all the transactions, nanoseconds."""
-    end: int = -NEVER
-    """The time at which the hop has sent the transactions, if nothing was sent before them."""
-
-    def __add__(self, after: Span) -> Span:
-        """Join two spans. ``after`` has the transactions that follow. The operation is associative."""
-        return Span(self.work + after.work, max(self.end + after.work, after.end))
-
-    def __call__(self, free: int) -> int:
-        """Return the time at which the hop is free after the transactions, if it is free at ``free`` before them."""
-        return max(free + self.work, self.end)
-
-
-def span(arrived: Ints, sizes: Ints, hop: Hop) -> Span:
-    """Return the effect of consecutive transactions on a hop."""
-    numerator, denominator = nanoseconds_of_a_byte(hop.rate)
-    work, end = _hop.span(
-        np.ascontiguousarray(arrived, np.int64),
-        np.ascontiguousarray(sizes, np.int64),
-        numerator,
-        denominator,
-        hop.fixed,
-    )
-    return Span(int(work), int(end))

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.simulation import _lag
 from dumpfilter.simulation.traffic import Ints
 
 CAUGHT_UP_SHARE = 99
@@ -61,26 +60,27 @@ def measure_delays(
     """
     if not len(committed):
         return [Lag(0, 0, 0, 0, 0, 0, missing) for _ in delays]
-    lags = received - committed
-    places = np.array([max(-(-len(lags) * share // 100) - 1, 0) for share in (50, 95, 99)], np.int64)
-    p50, p95, p99, worst = _lag.select(lags, places).tolist()
-    above = _times_above(committed, received, worst, [limit - delay for delay in delays])
+    lags = np.sort(received - committed)
+    p50, p95, p99 = (percentile(lags, share) for share in (50, 95, 99))
+    worst = int(lags[-1])
+    limits = np.array([limit - delay for delay in delays], np.int64)
+    above = np.zeros(len(limits), np.int64)
+    if limits.min() < worst:
+        # Each transaction adds max(x - limit, 0), where x is the lag at which it arrived. It subtracts the same
+        # expression for the lag that it had when the transaction before it arrived.
+        above = _excess(lags, limits) - _excess(np.sort(received[:-1] - committed[1:]), limits)
     return [
         Lag(len(lags), p50 + delay, p95 + delay, p99 + delay, worst + delay, time, missing)
-        for delay, time in zip(delays, above, strict=True)
+        for delay, time in zip(delays, above.tolist(), strict=True)
     ]
 
 
-def _times_above(committed: Ints, received: Ints, worst: int, limits: Sequence[int]) -> list[int]:
-    needed = sorted({limit for limit in limits if limit < worst})
-    if not needed:
-        return [0] * len(limits)
-    if len(needed) == 1:
-        times = {needed[0]: int(_lag.above(committed, received, needed[0]))}
-    else:
-        found = _lag.above_many(committed, received, np.array(needed, np.int64))
-        times = dict(zip(needed, found.tolist(), strict=True))
-    return [times.get(limit, 0) for limit in limits]
+def _excess(ordered: Ints, limits: Ints) -> Ints:
+    """Return the sum of ``max(x - limit, 0)`` over ascending numbers, for each limit."""
+    first = np.searchsorted(ordered, limits, "right")
+    sums = np.concatenate([[0], np.cumsum(ordered)])
+    found: Ints = sums[-1] - sums[first] - (len(ordered) - first) * limits
+    return found
 
 
 def spans_above(committed: Ints, received: Ints, limit: int) -> npt.NDArray[np.int64]:
@@ -111,16 +111,26 @@ def length_of_union(spans: npt.NDArray[np.int64]) -> int:
 
 
 def series(committed: Ints, received: Ints, *, start: int, width: int, count: int) -> Ints:
-    """Return the greatest lag of a node in each of ``count`` spans of time of ``width`` microseconds."""
+    """Return the greatest lag of a node in each of ``count`` spans of time of ``width`` microseconds.
+
+    ``received`` ascends. The lag is greatest when a transaction arrives, or at the end of a span.
+    """
     found = np.zeros(count, np.int64)
-    _lag.series(committed, received, start, width, found)
+    late = received > committed
+    # A transaction that arrives exactly at the end of a span is in that span, and not in the next one.
+    spans = np.clip((received[late] - start - 1) // width, 0, count - 1)
+    np.maximum.at(found, spans, (received - committed)[late])
+    ends = start + width * np.arange(1, count)
+    missing = np.searchsorted(received, ends, "right")
+    waits = np.flatnonzero(missing < len(received))
+    ages = ends[waits] - committed[missing[waits]]
+    np.maximum.at(found, waits, ages)
     return found
 
 
 def microseconds(times: Ints) -> Ints:
     """Return times since the begin of a run, in nanoseconds, as microseconds, rounded up."""
-    found: Ints = _lag.microseconds(times)
-    return found
+    return -(-times // 1000)
 
 
 def carried(departed: Ints, sizes: Ints, needed: Ints, *, start: int, width: int, count: int) -> Ints:
@@ -129,8 +139,17 @@ def carried(departed: Ints, sizes: Ints, needed: Ints, *, start: int, width: int
     ``needed`` has the time that each transaction's bytes took, which ended when the transaction departed. The bytes of
     one transaction are spread evenly over this time.
     """
-    found = np.zeros(count, np.int64)
-    _lag.carried(departed, sizes, needed, start, width, found)
+    order = np.argsort(departed, kind="stable")
+    ends, lengths, sums = departed[order], needed[order], np.concatenate([[0], np.cumsum(sizes[order])])
+    edges = start + width * np.arange(1, count)
+    gone = np.searchsorted(ends, edges)
+    left = sums[gone]
+    # The transactions that are under way at an edge. On one link there is one, and others follow it at no time.
+    under_way = np.flatnonzero(gone < len(ends))
+    at = gone[under_way]
+    part = np.clip(edges[under_way] - (ends[at] - lengths[at]), 0, lengths[at])
+    left[under_way] += sizes[order][at] * part // np.maximum(lengths[at], 1)
+    found: Ints = np.diff(np.concatenate([[0], left, sums[-1:]]))
     return found
 
 

@@ -137,7 +137,7 @@ Schedules = Mapping[float, Mapping[str, Schedule]]
 
 @dataclass(frozen=True)
 class _Task:
-    """The evaluation of families of nodes, which an engine may send to another thread or process."""
+    """The evaluation of families of nodes, which may run in another thread."""
 
     schedules: Schedules
     limit: int

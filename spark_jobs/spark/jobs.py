@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.spark_jobs.engines.progress import LineClock, Reached, progress_bar
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
 
 _POLL = 0.1
@@ -85,21 +84,6 @@ class SparkRunner:
     def cores(self) -> int:
         """The number of tasks that Spark runs at the same time."""
         return max(1, int(self._get_context().defaultParallelism))
-
-    def share(self, value: T) -> Shared[T]:
-        """Send a picklable value to all processes of Spark, each once. Tasks that hold the result can read it."""
-        shared: Shared[T] = self._get_context().broadcast(value)
-        return shared
-
-
-class Shared(Protocol[T_co]):
-    """A value that all processes of Spark have (a broadcast variable)."""
-
-    @property
-    def value(self) -> T_co: ...
-
-    def destroy(self) -> None:
-        """Free the value everywhere."""
 
 
 @contextmanager

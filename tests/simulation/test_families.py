@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.simulation import _lag, lag
+from dumpfilter.simulation import lag
 from dumpfilter.simulation.evaluate import Schedule, evaluate, evaluate_family, families_of
 from dumpfilter.simulation.hop import MICROSECOND, Down, Hop
 from dumpfilter.simulation.route import Form, Passage, Route
@@ -86,19 +86,6 @@ def test_slaves_that_differ_in_their_delays_are_one_family() -> None:
     nodes = [(Route("m", (Passage(Form.EVENTS, 0, Hop(10**6, delay * MICROSECOND)),)),) for delay in range(9)]
     ((family, numbers),) = families_of(nodes)
     assert len(family.delays) == len(numbers) == 9
-
-
-NUMBERS = st.one_of(
-    st.integers(-5, 20), st.integers(0, 10**15), st.sampled_from([0, 1, 1 << 40, (1 << 40) + 1])
-)
-
-
-@given(st.lists(NUMBERS, min_size=1, max_size=200), st.data())
-def test_selected_values_are_those_of_a_sort(values: list[int], data: st.DataObject) -> None:
-    places = data.draw(st.lists(st.integers(0, len(values) - 1), min_size=1, max_size=4))
-    ordered = sorted(values)
-    found = _lag.select(np.array(values, np.int64), np.array(places, np.int64))
-    assert found.tolist() == [*(ordered[place] for place in places), ordered[-1]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 25)), min_size=1, max_size=30), st.data())

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from functools import reduce
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.simulation.hop import NEVER, Down, Hop, Span, cross, span, times_of
+from dumpfilter.simulation.hop import NEVER, Down, Hop, cross, times_of
 from tests.simulation.reference import receive_times
 
 RATES = st.one_of(st.none(), st.integers(1_000, 10**12), st.sampled_from([512_000, 999_983, 10**9]))
@@ -68,26 +65,6 @@ def test_a_link_is_lindleys_recursion_as_a_cumulative_maximum(
     total = np.cumsum(needed)
     departed = total + np.maximum.accumulate(arrived - (total - needed)) if len(total) else total
     assert cross(arrived, sizes, hop).departed.tolist() == departed.tolist()
-
-
-@given(traffic(), RATES, st.lists(st.integers(0, 30)), st.integers(-(10**9), 10**12))
-def test_ranges_can_be_joined_in_any_grouping(
-    given: tuple[list[int], list[int]], rate: int | None, cuts: list[int], free: int
-) -> None:
-    hop = Hop(rate)
-    arrived, sizes = (np.array(column, np.int64) for column in given)
-    edges = sorted({0, len(arrived), *(cut for cut in cuts if cut <= len(arrived))})
-    parts = [span(arrived[a:b], sizes[a:b], hop) for a, b in pairwise(edges)]
-    whole = span(arrived, sizes, hop)
-    from_the_left = reduce(Span.__add__, parts, Span())
-    from_the_right = reduce(lambda joined, part: part + joined, reversed(parts), Span())
-    assert from_the_left == from_the_right == whole
-    one_after_the_other = free
-    for part in parts:
-        one_after_the_other = part(one_after_the_other)
-    assert one_after_the_other == whole(free)
-    if len(arrived):
-        assert whole.end == cross(arrived, sizes, hop).departed[-1]
 
 
 @given(traffic(), HOPS, st.integers(0, 10**8), st.integers(0, 1 << 30))

@@ -16,7 +16,6 @@ from dumpfilter.simulation.route import Appliers
 from dumpfilter.simulation.simulate import Options, Search, simulate
 from dumpfilter.spark_jobs.engines.runner import Runner, run_here
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
-from dumpfilter.spark_jobs.simulation.evaluation import evaluator
 from dumpfilter.spark_jobs.simulation.traffic import TrafficOptions, read_traffic
 from dumpfilter.spark_jobs.spark.jobs import SparkRunner
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -59,7 +58,7 @@ OPTIONS = Options(
 def simulated(source: Path | list[Path], run: Runner, options: TrafficOptions) -> Results:
     slaves = plan()
     traffic = read_traffic(source, slaves.filters, run, options)
-    return simulate(slaves, {slaves.origins[0]: traffic}, OPTIONS, evaluator(run))
+    return simulate(slaves, {slaves.origins[0]: traffic}, OPTIONS)
 
 
 @pytest.fixture(scope="module")
