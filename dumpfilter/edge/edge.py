@@ -21,8 +21,7 @@ from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.port import listening_socket
-from dumpfilter.edge.relay_service import RelayService
-from dumpfilter.edge.served_channel import ServedChannel
+from dumpfilter.edge.served_channel import RelayService, ServedChannel
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.channels import fold_channel
 from dumpfilter.master.config import MasterConfig, load_config
@@ -32,7 +31,6 @@ from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.server import ReplicaServer
 from dumpfilter.master.service import DumpFilterService
-from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.options.port_file import write_port
 from dumpfilter.security.tls import TlsSource, temporary_tls
 from dumpfilter.slave.slave import Slave, Watching
@@ -226,14 +224,10 @@ class Edge:
     def _open_for_slaves(self, slave: Slave, name: str, port: int) -> GrpcPort:
         served = self._channels[name]
 
-        def service() -> DumpFilterService:
-            self._configure(slave, served)
-            return served.service()
-
         async def open_port() -> GrpcPort:
             limits = self._options.limits
             connections = limits.connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-            opened = GrpcPort(RelayService(service), limits, connections)
+            opened = GrpcPort(RelayService(lambda: served.service(slave)), limits, connections)
             self.slave_ports[name] = opened.open(self._listen(port))
             await opened.start()
             return opened
@@ -258,8 +252,7 @@ class Edge:
         seen: list[DumpFilterService] = []
 
         def service() -> DumpFilterService:
-            self._configure(slave, served)
-            found = served.service()
+            found = served.service(slave)
             if not seen or seen[-1] is not found:
                 seen[:] = [found]
                 # How names are compared is known only now.
@@ -281,15 +274,6 @@ class Edge:
         self._wait(server.open(listener))
         log.info("replicas.listening", channel=name, host=options.host, port=self.chosen_ports[name])
         return server
-
-    def _configure(self, slave: Slave, served: ServedChannel) -> None:
-        """Tell a served channel where its relay log is. A client may have added the channel on the console."""
-        for one in slave.channels_now:
-            if one.info.channel == served.name:
-                is_complete = (
-                    one.info.auto_position or not one.info.log_file or one.info.log_pos <= FIRST_EVENT
-                )
-                served.configure(one.directory, slave.uuid, is_complete=is_complete)
 
     def _close(self, servers: Sequence[ReplicaServer], ports: Sequence[GrpcPort]) -> None:
         for served in self._channels.values():

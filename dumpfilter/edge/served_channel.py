@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any, cast
 
 import structlog
 
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.edge.relay_set import ReceivedEnd, RelayWentBack
-from dumpfilter.edge.relay_store import RelayStore
-from dumpfilter.errors import BinlogUnreadable
+from dumpfilter.edge.relay_store import ReceivedEnd, RelayStore, RelayWentBack
+from dumpfilter.errors import BinlogUnreadable, DumpfilterError
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.limits import ServerLimits
+from dumpfilter.master.refusals import Context, abort
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
+from dumpfilter.options.defaults import FIRST_EVENT
+from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import RelayPosition, place_order
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
 log = structlog.get_logger("dumpfilter.slave")
 
@@ -43,26 +48,17 @@ class ServedChannel:
         limits: ServerLimits | None = None,
         load_config: Callable[[NameRules], MasterConfig] = lambda names: MasterConfig(),
     ) -> None:
-        self._load_config = load_config
         self.name = name
+        self._load_config = load_config
         self._loop = loop
-        self._server_uuid = ""
         self._limits = limits
         self._lock = threading.Lock()
-        self._directory: Path | None = None
-        self._is_complete = False
         self._end: ReceivedEnd | None = None
+        self._grown: Callable[[], None] = lambda: None
         self._reader: SharedReader | None = None
-        self._service: DumpFilterService | None = None
+        self.running: DumpFilterService | None = None
+        """The service over the present relay log, or None if nobody has connected since it began."""
         self._is_closed = False
-
-    def configure(self, directory: Path, server_uuid: str, *, is_complete: bool) -> None:
-        """Say where the channel's relay log is, and as which source the slave presents itself.
-
-        ``is_complete`` says that the channel received its first binlog file from the beginning, or by GTIDs.
-        """
-        with self._lock:
-            self._directory, self._server_uuid, self._is_complete = directory, server_uuid, is_complete
 
     def note(self, position: RelayPosition | None) -> None:
         """Note the position up to which the relay log is complete. A position further back ends all dumps.
@@ -76,39 +72,40 @@ class ServedChannel:
                 return
             if self._end is None:
                 self._end = ReceivedEnd(position)
-            else:
-                self._end.position = position
+            self._end.position = position
+            grown = self._grown
+        grown()
 
-    def service(self) -> DumpFilterService:
+    def service(self, slave: Slave) -> DumpFilterService:
         """Return the service over the present relay log. Raises BinlogError, a momentary one without a relay log."""
+        # A client may have added the channel on the console.
+        channel = next((one for one in slave.channels_now if one.info.channel == self.name), None)
         with self._lock:
             if self._is_closed:
                 raise BinlogUnreadable("the slave is shutting down; connect again", momentary=True)
-            if self._service is None:
-                if self._end is None or self._directory is None:
+            if self.running is None:
+                if self._end is None or channel is None:
                     raise BinlogUnreadable(
                         "the slave has received nothing from its master yet; try again later", momentary=True
                     )
-                store = RelayStore(self._directory, self._end, is_complete=self._is_complete)
+                info = channel.info
+                is_complete = info.auto_position or not info.log_file or info.log_pos <= FIRST_EVENT
+                store = RelayStore(channel.directory, self._end, is_complete=is_complete)
+                self._grown = store.watcher.follow_writer()
                 self._reader = SharedReader(store, self._loop)
-                self._service = DumpFilterService(
+                self.running = DumpFilterService(
                     self._reader,
-                    master_uuid=self._server_uuid,
+                    master_uuid=slave.uuid,
                     config=self._load_config(store.names),
                     limits=self._limits,
                 )
-            return self._service
-
-    @property
-    def running(self) -> DumpFilterService | None:
-        """The service over the present relay log, or None if nobody has connected since it began."""
-        return self._service
+            return self.running
 
     def stop(self) -> None:
         """End all dumps with an error after which slaves connect again. No dump begins any more."""
         with self._lock:
             self._is_closed = True
-            service = self._service
+            service = self.running
         if service is not None:
             service.stopping = True
             for slave in service.register.all():
@@ -119,17 +116,21 @@ class ServedChannel:
         """End all dumps, and close the relay log for good."""
         with self._lock:
             self._is_closed = True
-            reader, self._reader, self._service = self._reader, None, None
-            if self._end is not None:
-                self._end.close()
+            reader = self._forget()[1]
         if reader is not None:
             _close(reader)
 
+    def _forget(self) -> tuple[DumpFilterService | None, SharedReader | None]:
+        """Close the present relay log to readers. Return its service and reader."""
+        found = self.running, self._reader
+        if self._end is not None:
+            self._end.is_closed = True
+        self._end = self.running = self._reader = None
+        self._grown = lambda: None
+        return found
+
     def _close_relay_log(self) -> None:
-        end, service, reader = self._end, self._service, self._reader
-        self._end = self._service = self._reader = None
-        assert end is not None
-        end.close()
+        service, reader = self._forget()
         if service is None or reader is None:
             return
         service.store.give_up(RelayWentBack())
@@ -143,3 +144,42 @@ class ServedChannel:
 def _close(reader: SharedReader) -> None:
     reader.close()
     reader.store.close()
+
+
+class RelayService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # generated, untyped
+    """The gRPC service of a channel. ``present`` returns the one over the present relay log, or raises DumpfilterError.
+
+    A slave that registered with an earlier service is not known to the present one, and registers again.
+    """
+
+    def __init__(self, present: Callable[[], DumpFilterService]) -> None:
+        self._present = present
+
+    async def present(self, context: Context) -> DumpFilterService:
+        """Return the service over the present relay log, or end the call with an error."""
+        try:
+            # A relay log that is opened for the first time waits for the disk.
+            return await asyncio.to_thread(self._present)
+        except DumpfilterError as error:
+            await abort(context, error)
+
+    async def Dump(self, request: pb.DumpRequest, context: Context) -> AsyncIterator[bytes]:
+        """Stream the relay log to a slave, with the writer's positions."""
+        service = await self.present(context)
+        stream = cast("AsyncGenerator[bytes]", service.Dump(request, context))
+        async with contextlib.aclosing(stream) as messages:
+            async for message in messages:
+                yield message
+
+
+def _forwarded(method: str) -> Callable[[RelayService, Any, Context], Awaitable[Any]]:
+    async def call(self: RelayService, request: Any, context: Context) -> Any:
+        service = await self.present(context)
+        return await getattr(service, method)(request, context)
+
+    return call
+
+
+for _method in pb.DESCRIPTOR.services_by_name["DumpFilter"].methods:
+    if not _method.server_streaming:
+        setattr(RelayService, _method.name, _forwarded(_method.name))

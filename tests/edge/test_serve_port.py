@@ -9,7 +9,7 @@ import pytest
 
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.edge.edge import Edge, EdgeOptions, SlavePorts
-from dumpfilter.edge.relay_service import RelayService
+from dumpfilter.edge.served_channel import RelayService
 from dumpfilter.errors import OptionError
 from dumpfilter.security.exposure import Exposed
 from dumpfilter.v1 import dumpfilter_pb2 as pb

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.edge.relay_set import ReceivedEnd, RelaySet, RelayWentBack
-from dumpfilter.edge.relay_store import RelayStore
+from dumpfilter.edge.relay_store import ReceivedEnd, RelaySet, RelayStore, RelayWentBack
 from dumpfilter.slave.state.relay_log import RelayPosition
 from tests.master.test_relay_plans import receive
 
@@ -29,9 +28,7 @@ def test_files_and_bytes_end_at_the_position(relay_dir: Path) -> None:
         assert file.size == 700
         assert len(file.read_up_to(600, 500)) == 100
         assert file.read_up_to(800, 10) == b""
-        before = found.growth()
         end.position = RelayPosition("relay-bin.000002", 300)
-        assert found.growth() != before
         assert found.refresh()
         assert found.names == ["relay-bin.000001", "relay-bin.000002"]
         assert file.size == whole
@@ -44,7 +41,7 @@ def test_a_closed_relay_log_cannot_be_read(relay_dir: Path) -> None:
     indexed = store.open_file("relay-bin.000002")
     assert store.segment_of(indexed, indexed.file.first_event) is not None
     indexed.check()
-    end.close()
+    end.is_closed = True
     store.give_up(RelayWentBack())
     with pytest.raises(RelayWentBack) as error:
         indexed.check()
