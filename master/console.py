@@ -19,10 +19,10 @@ from dumpfilter.filter import (
 )
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_write_filter
+from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master import facts
 from dumpfilter.master.counters import SlaveKey
 from dumpfilter.master.drain import Drain, Kind, Slaves
-from dumpfilter.master.lag import BinlogEnd
 from dumpfilter.master.purge import purge
 from dumpfilter.master.register import RegisteredSlave, Unregistered
 from dumpfilter.master.replica_console import (
@@ -149,7 +149,7 @@ class MasterConsole:
         return None if read is None else read()
 
     def _slaves(self) -> Table:
-        end = BinlogEnd(self._store.binlogs, time.time())
+        end = BinlogEnd(self._store.binlogs.paths, time.time())
         return facts.SLAVES.table(facts.SlaveView(slave, end) for slave in self._service.known_slaves.all())
 
     def _warnings(self) -> Table:

@@ -19,11 +19,11 @@ from dumpfilter.sql.result import ColumnType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from dumpfilter.index.lag import BinlogEnd
     from dumpfilter.lint.findings import FilterWarning
     from dumpfilter.master.counters import SlaveCounts
     from dumpfilter.master.drain import Drain
     from dumpfilter.master.imposed import ImposedFilter
-    from dumpfilter.master.lag import BinlogEnd
     from dumpfilter.master.measurements import CacheState, Measurements
     from dumpfilter.master.register import RegisteredSlave
     from dumpfilter.master.source import SourceThread

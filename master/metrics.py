@@ -12,11 +12,11 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from dumpfilter.errors import BinlogError
+from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master import facts
 from dumpfilter.master.drain import Drains
 from dumpfilter.master.facts import Counted, Master, SlaveView
 from dumpfilter.master.known_slaves import KnownSlaves, Presence
-from dumpfilter.master.lag import BinlogEnd, modified
 from dumpfilter.master.limits import Kind as CallKind
 from dumpfilter.master.limits import Places, ServerLimits
 from dumpfilter.master.measurements import MEASURED, CacheState, Measurements
@@ -65,7 +65,7 @@ class MasterCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics of the master."""
         modified_at = self._modified()
-        end = BinlogEnd(self._store.binlogs, time.time())
+        end = BinlogEnd(self._store.binlogs.paths, time.time())
         slaves = self._slaves.all()
         states = Counter(slave.presence for slave in slaves)
         failed = self._measured.failed_calls.counts()
@@ -94,7 +94,7 @@ class MasterCollector(Collector):
         try:
             # The check also notices that the server has begun another file.
             self._store.check_readable()
-            return modified(self._store.binlogs)
+            return self._store.open_file(self._store.binlogs.names[-1]).file.modified / 1e9
         except BinlogError:
             return None
 

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from dumpfilter.metrics.facts import Fact, Facts
 from dumpfilter.metrics.latency import Latency
 from dumpfilter.slave.channel import Channel, ChannelState
-from dumpfilter.slave.lag import lag_seconds, relay_log_sizes, unapplied
+from dumpfilter.slave.lag import relay_lag
 from dumpfilter.slave.measurements import SYNC_TIME
 from dumpfilter.slave.slave import Configured, Slave
 from dumpfilter.slave.state.counters_info import CountersInfo
@@ -235,17 +235,16 @@ def _threads(configured: Configured) -> Iterator[ThreadView]:
 def _view(configured: Configured, now: float) -> ChannelView:
     channel = configured.channel
     state = channel.now()
-    sizes = relay_log_sizes(configured.directory)
-    left = unapplied(sizes, state.applied.relay_position, state.received.relay_position)
+    lag = relay_lag(configured.directory, state.applied.relay_position, state.received.relay_position, now)
     return ChannelView(
         configured.info.channel,
         channel,
         state,
         channel.counters.info,
-        relay_files=len(sizes),
-        relay_bytes=sum(sizes.values()),
-        lag_bytes=sum(end - begin for _, begin, end in left),
-        lag_seconds=lag_seconds(configured.directory, left, now),
+        relay_files=lag.files,
+        relay_bytes=lag.bytes,
+        lag_bytes=lag.lag_bytes,
+        lag_seconds=lag.lag_seconds,
     )
 
 

@@ -58,9 +58,10 @@ class Seen:
     def lag(self) -> tuple[int, float | None]:
         """Return the bytes that are received and not applied, and the age of the first of them in seconds."""
         applied, received = self.state
-        return relay_lag(
+        found = relay_lag(
             self.configured.directory, applied.relay_position, received.relay_position, time.time()
         )
+        return found.lag_bytes, found.lag_seconds
 
 
 def look(channels: Sequence[Configured]) -> list[Seen]:

@@ -510,6 +510,11 @@ class BinlogSet:
         """The absolute paths, or the URIs, of the set's binlog files, oldest first."""
         return [one if isinstance(one, str) else str(one.resolve()) for one in self._paths.values()]
 
+    @property
+    def paths(self) -> dict[str, Path]:
+        """The paths of the set's binlog files on this machine, by name, oldest first. Raises OptionError."""
+        return {name: self.path(name) for name in self._paths}
+
     def path(self, name: str) -> Path:
         """Return the path of a binlog file on this machine, given its name.
 

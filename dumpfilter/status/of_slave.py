@@ -132,9 +132,8 @@ def _channel(directory: Path, *, named: bool) -> ChannelStatus:
     status.applied_file, status.applied_position = applied.source_file, applied.source_position
     status.relay_file, status.relay_position = applied.relay_file, applied.relay_offset
     status.retrieved_gtids, status.executed_gtids = received.retrieved, applied.executed
-    status.lag_bytes, status.lag_seconds = relay_lag(
-        directory, applied.relay_position, received.relay_position, time.time()
-    )
+    lag = relay_lag(directory, applied.relay_position, received.relay_position, time.time())
+    status.lag_bytes, status.lag_seconds = lag.lag_bytes, lag.lag_seconds
     values = counted.model_dump()
     status.counters = {name: values.get(name, counted.counts.get(name, 0)) for name in _COUNTERS}
     status.hits = dict(counted.hits)

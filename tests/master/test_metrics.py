@@ -13,10 +13,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dumpfilter.errors import DumpfilterError
+from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master import refusals
 from dumpfilter.master.facts import METRICS, SLAVES, SlaveView
 from dumpfilter.master.known_slaves import KnownSlave, Presence
-from dumpfilter.master.lag import BinlogEnd
 from dumpfilter.master.measurements import (
     MEASURED,
     REASONS,
@@ -268,7 +268,7 @@ def known(
 
 
 def views(slaves: list[KnownSlave]) -> list[SlaveView]:
-    end = BinlogEnd(BinlogStore(ROW).binlogs, 0.0)
+    end = BinlogEnd(BinlogStore(ROW).binlogs.paths, 0.0)
     return [SlaveView(slave, end) for slave in slaves]
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from dumpfilter.slave.lag import lag_seconds, relay_log_sizes, unapplied
+from dumpfilter.slave.lag import relay_lag
 from dumpfilter.slave.metrics import METRICS, SlaveCollector
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import RelayPosition
@@ -111,8 +111,8 @@ def test_the_lag_of_a_stopped_applier(data: Path, tmp_path: Path) -> None:
         slave.sql("START REPLICA IO_THREAD")
         slave.catch_up(master, executed=False)
         found = values(slave)
-        sizes = relay_log_sizes(tmp_path / "s")
-        assert found["lag_bytes", ""] == sum(sizes.values()) - 4 * len(sizes)
+        sizes = [path.stat().st_size for path in (tmp_path / "s").glob("relay-bin.0*")]
+        assert found["lag_bytes", ""] == sum(sizes) - 4
         assert found["lag_seconds", ""] > 3600
         assert found["thread_running", "", "sql"] == 0
         slave.sql("START REPLICA SQL_THREAD")
@@ -120,23 +120,29 @@ def test_the_lag_of_a_stopped_applier(data: Path, tmp_path: Path) -> None:
         assert values(slave)["lag_bytes", ""] == 0
 
 
-def test_parts_that_are_not_applied() -> None:
-    sizes = {"relay-bin.000009": 900, "relay-bin.000010": 1000, "relay-bin.000011": 1100}
-    end = RelayPosition("relay-bin.000011", 50)
-    assert unapplied(sizes, RelayPosition("relay-bin.000009", 700), end) == [
-        ("relay-bin.000009", 700, 900),
-        ("relay-bin.000010", 4, 1000),
-        ("relay-bin.000011", 4, 50),
-    ]
-    assert unapplied(sizes, RelayPosition("relay-bin.000011", 20), end) == [("relay-bin.000011", 20, 50)]
-    assert unapplied(sizes, end, end) == []
-    assert unapplied(sizes, None, None) == []
+def test_parts_that_are_not_applied(tmp_path: Path) -> None:
+    for number, size in ((999_999, 900), (1_000_000, 1000), (1_000_001, 1100)):
+        (tmp_path / f"relay-bin.{number:06d}").write_bytes(bytes(size))
+    end = RelayPosition("relay-bin.1000001", 50)
+
+    def lag(applied: RelayPosition | None, received: RelayPosition | None = end) -> int:
+        found = relay_lag(tmp_path, applied, received, 1e9)
+        assert (found.files, found.bytes) == (3, 3000)
+        return found.lag_bytes
+
+    assert lag(RelayPosition("relay-bin.999999", 700)) == 200 + 1000 + 50
+    assert lag(RelayPosition("relay-bin.1000001", 20)) == 30
+    assert lag(end) == lag(None, None) == 0
+    assert lag(None) == 896 + 1000 + 50
+    # The slave has removed the file that it had applied.
+    assert lag(RelayPosition("relay-bin.999998", 500)) == 896 + 1000 + 50
     # The relay log was cut after the applier's place was read.
-    assert unapplied(sizes, RelayPosition("relay-bin.000011", 80), end) == [("relay-bin.000011", 80, 80)]
+    assert lag(RelayPosition("relay-bin.1000001", 80)) == 0
 
 
 def test_a_relay_log_that_is_gone_has_no_seconds(tmp_path: Path) -> None:
-    assert lag_seconds(tmp_path, [("relay-bin.000001", 4, 100)], 1e9) is None
+    first, last = RelayPosition("relay-bin.000001", 4), RelayPosition("relay-bin.000001", 100)
+    assert relay_lag(tmp_path, first, last, 1e9).lag_seconds is None
 
 
 def test_an_unreachable_master(tmp_path: Path) -> None:

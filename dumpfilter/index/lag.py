@@ -1,44 +1,48 @@
-"""The distance between a slave's dump and the end of the master's binlog, in bytes and in seconds."""
+"""The distance between a reader and the end of a binlog set or relay log, in bytes and in seconds."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
 
 from dumpfilter.binlog.event_time import first_time
 from dumpfilter.binlog.events import MAGIC
-from dumpfilter.binlog.file_reads import open_regular, read_up_to, unreadable
+from dumpfilter.binlog.file_reads import open_regular, read_up_to
 from dumpfilter.errors import BinlogError
-from dumpfilter.index.fileset import BinlogSet
 
 Place = tuple[str, int]
 """A binlog file and a position in it."""
 
 
 class BinlogEnd:
-    """The files of a binlog set with their sizes at one moment, from which the lag of any slave follows.
+    """The files of a binlog set with their sizes at one moment, from which the lag of any reader follows.
 
-    Slaves at one place share the look at the file. Each look is one read of some bytes.
+    Readers at one place share the look at the file. Each look is one read of some bytes. ``paths`` are the files by
+    name, oldest first. With ``end`` the readers get nothing behind this place.
     """
 
-    def __init__(self, binlogs: BinlogSet, now: float) -> None:
-        self._binlogs = binlogs
+    def __init__(self, paths: Mapping[str, Path], now: float, end: Place | None = None) -> None:
+        self._paths = paths
         self._now = now
-        self._sizes = {name: _size(binlogs, name) for name in binlogs.names}
+        self._sizes = {name: _size(path) for name, path in paths.items()}
+        self.bytes = sum(self._sizes.values())
+        """The size of all files together, bytes."""
+        if end is not None and end[0] in self._sizes:
+            before = itertools.takewhile(lambda name: name != end[0], paths)
+            self._sizes = {**{name: self._sizes[name] for name in before}, end[0]: end[1]}
         self._after: dict[str, int] = {}
         """The bytes of all later files, by file."""
         later = 0
         for name in reversed(self._sizes):
             self._after[name] = later
             later += self._sizes[name]
-        self.bytes = later
-        """The size of all files together, bytes."""
         self._seconds: dict[Place, float | None] = {}
 
     @property
     def files(self) -> int:
         """The number of files in the set."""
-        return len(self._sizes)
+        return len(self._paths)
 
     def lag_bytes(self, place: Place) -> int | None:
         """Return the bytes of the binlog after a place. None if the set no longer has the file."""
@@ -60,7 +64,7 @@ class BinlogEnd:
         if file not in self._sizes:
             return None
         try:
-            for name in self._from(file):
+            for name in itertools.dropwhile(lambda name: name != file, self._sizes):
                 written = self._first_time(name, position)
                 if written is not None:
                     return max(0.0, self._now - written)
@@ -69,16 +73,11 @@ class BinlogEnd:
             return None
         return 0.0
 
-    def _from(self, file: str) -> Iterable[str]:
-        names = list(self._sizes)
-        return names[names.index(file) :]
-
     def _first_time(self, name: str, position: int) -> int | None:
         if position >= self._sizes[name]:
             return None
-        path = self._binlogs.path(name)
         # The store keeps the files that it opens. A scrape must not add the files of slaves that are long gone.
-        with open_regular(path) as file:
+        with open_regular(self._paths[name]) as file:
             return first_time(
                 lambda offset, length: read_up_to(file.fileno(), offset, length, file=name),
                 position,
@@ -86,18 +85,9 @@ class BinlogEnd:
             )
 
 
-def modified(binlogs: BinlogSet) -> float:
-    """Return the Unix time of the last write to the newest file, seconds. Raises BinlogError if it is missing."""
-    path = binlogs.path(binlogs.names[-1])
+def _size(path: Path) -> int:
     try:
-        return path.stat().st_mtime
-    except OSError as error:
-        raise unreadable(error, file=path.name, doing="found") from None
-
-
-def _size(binlogs: BinlogSet, name: str) -> int:
-    try:
-        return os.stat(binlogs.path(name)).st_size
-    except (OSError, BinlogError):
-        # The index file names a file that is missing. A dump that reaches the file reports it.
+        return path.stat().st_size
+    except OSError:
+        # The index file names a file that is missing, or it was removed meanwhile. A reader of the file reports it.
         return 0
