@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -124,13 +124,15 @@ class Reach:
 
     def add(self, segment: Segment, position: int) -> None:
         """Add the transactions of a segment from a position on."""
-        starts = segment.txn_start
-        first = int(np.searchsorted(starts, position))
-        self.server_ids.update(np.unique(segment.txn_server[first:]).tolist())
+        first = 0
+        if position > segment.start:
+            first = int(np.searchsorted(segment.txn_start, position))
+        self.server_ids.update(segment.txn_server[first:].tolist())
         source, number = segment.txn_source[first:], segment.txn_number[first:]
-        for each in np.unique(source[source >= 0]).tolist():
-            of_source = number[source == each]
-            self._add(each, int(of_source.min()), int(of_source.max()))
+        for each in set(source.tolist()):
+            if each >= 0:
+                of_source = number[source == each]
+                self._add(each, int(of_source.min()), int(of_source.max()))
         for each, low, high in segment.dropped.runs.tolist():
             self._add(each, low, high)
 
@@ -149,10 +151,28 @@ class Step:
     reach: Reach
     before: DumpPlace
     """The place from which the step leads."""
+    message: bytes | None = None
+    """The only message of the only chunk, if the message is small and was made together with the plan."""
 
 
-First = tuple[Segment, DumpThread, "list[ChunkPlan] | DumpfilterError"]
-"""A place's first segment, its dump thread after the segment, and what the thread planned."""
+class First(NamedTuple):
+    """The first segment after a place, and what the place's dump thread planned."""
+
+    segment: Segment
+    thread: DumpThread
+    """The dump thread after the segment."""
+    plans: list[ChunkPlan] | DumpfilterError
+    shared: Shared
+
+
+@dataclass(eq=False)
+class Shared:
+    """The parts of steps that places in one segment of one file share."""
+
+    reaches: dict[int, Reach] = field(default_factory=dict)
+    """The transactions that steps through the segment passed, by the position where the steps began."""
+    pieces: dict[Hashable, Sequence[PlacedPlan]] = field(default_factory=dict)
+    """The plans of filters that decided alike."""
 
 
 def step_from(store: BinlogStore, place: DumpPlace, first: First | None = None) -> Step | None:
@@ -175,14 +195,13 @@ def step_from(store: BinlogStore, place: DumpPlace, first: First | None = None) 
             planned = _plan(store, place)
             if planned is None:
                 return None
-        segment, thread, plans = planned
-        if isinstance(plans, DumpfilterError):
-            raise plans
+        if isinstance(planned.plans, DumpfilterError):
+            raise planned.plans
     except BinlogUnreadable:
         # The next dump opens the file again, since the handle of a network file system may have become stale.
         store.forget_files([place.file])
         raise
-    return _placed(store, place, segment, thread, plans)
+    return _placed(store, place, planned, planned.plans)
 
 
 def _plan(store: BinlogStore, place: DumpPlace) -> First | None:
@@ -191,18 +210,28 @@ def _plan(store: BinlogStore, place: DumpPlace) -> First | None:
         return None
     thread = place.thread.fork()
     with MEASURED.plan.measured():
-        return segment, thread, thread.plan(segment)
+        return First(segment, thread, thread.plan(segment), Shared())
 
 
-def _placed(
-    store: BinlogStore, place: DumpPlace, segment: Segment, thread: DumpThread, plans: Sequence[ChunkPlan]
-) -> Step:
+def _placed(store: BinlogStore, place: DumpPlace, first: First, plans: Sequence[ChunkPlan]) -> Step:
+    segment, thread, shared = first.segment, first.thread, first.shared
+    position = place.position
     store.scan_ahead(place.source, segment.end)
-    pieces = place.encoding.pieces(place, segment, plans, thread.filter_version)
-    end, resume = plans[-1].end, plans[-1].resume
-    reach = Reach()
-    reach.add(segment, place.position)
-    after = replace(place, thread=thread, end=end, resume=resume, told=None)
+    version = thread.filter_version
+    outcome = plans[0].outcome if len(plans) == 1 else None
+    key = None
+    if outcome is not None:
+        key = (outcome, position, place.end, place.resume, version, place.encoding, place.told)
+    pieces = None if key is None else shared.pieces.get(key)
+    if pieces is None:
+        pieces = place.encoding.pieces(place, segment, plans, version)
+        if key is not None:
+            shared.pieces[key] = pieces
+    reach = shared.reaches.get(position)
+    if reach is None:
+        reach = shared.reaches[position] = Reach()
+        reach.add(segment, position)
+    after = DumpPlace(place.source, thread, plans[-1].end, plans[-1].resume, place.encoding)
     return Step(pieces, after, reach, place)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.logged import Logged
 from dumpfilter.master.measurements import MEASURED
+from dumpfilter.master.placed import PlacedPlan
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
 from dumpfilter.options.defaults import HEARTBEAT_PERIOD
@@ -99,6 +100,8 @@ class OwnExclusion:
 
     def __init__(self, reader: Reader, start: DumpStart, origin: OriginFilter | None) -> None:
         self._exclusion = Exclusion(reader.store.sources, start.gtid_set)
+        self._highest: dict[int, int] = {}
+        """The highest number that the slave has of each GTID source that a step passed, by the source's number."""
         self.origin = origin
         """The origins that the slave does not want, with the slave's own server id."""
         self.shared_origin = _without_own_id(origin)
@@ -108,7 +111,13 @@ class OwnExclusion:
         """Tell whether a step may have transactions that this slave leaves out."""
         if self.origin is not None and self.origin.own_server_id in reach.server_ids:
             return True
-        return any(self._exclusion.has_any(source, *numbers) for source, numbers in reach.gtids.items())
+        for source, (low, high) in reach.gtids.items():
+            highest = self._highest.get(source)
+            if highest is None:
+                highest = self._highest[source] = self._exclusion.highest(source)
+            if low <= highest and self._exclusion.has_any(source, low, high):
+                return True
+        return False
 
     def own(self, place: DumpPlace) -> DumpPlace:
         """Return a place from which the step leaves out this slave's transactions."""
@@ -180,6 +189,13 @@ class Dump:
         self._sent_at = 0.0
         self.quiet_seconds: float | None = None
         """The silence after which the dump yields one empty message before the next heartbeat is due. None: never."""
+        self.sink: Callable[[bytes, Reached], bool] | None = None
+        """A function that sends a message at once and without waiting, or returns False and does nothing.
+
+        With a sink, the dump need not yield the messages of commits at the end of the binlog.
+        """
+        self._place: DumpPlace | None = None
+        """The place at which the dump waits for growth."""
         self.taken_over = False
         """Whether the dump ended because a newer dump of the same slave began, or the slave was unregistered."""
 
@@ -249,7 +265,13 @@ class Dump:
             if kept is None and self._is_sized and place.thread.chunk_size != self._pace.size:
                 thread = place.thread.with_chunk_size(self._pace.size)
                 place = self._reader.known(replace(place, thread=thread))
-            step = await self._step(place) if kept is None else kept.step
+            if kept is None:
+                self._place = place
+                step = await self._step()
+                # The dump may have taken steps while it waited.
+                place = self._place
+            else:
+                step = kept.step
             if step is not None:
                 await self._check_new_domains(step)
                 async for message in self._of_step(step, kept):
@@ -316,8 +338,10 @@ class Dump:
         self.reached = Reached(*self._encoding.told(place), is_boundary=True, is_beginning=True)
         return self._encoding.announcement(place, previous)
 
-    async def _step(self, place: DumpPlace) -> Step | None:
+    async def _step(self) -> Step | None:
         """Return the next step, or None when a heartbeat is due, the filter has changed, or the dump is over."""
+        place = self._place
+        assert place is not None
         if self._once:
             step = await self._reader.step(place, 0, self._signal)
             if step is None and self.active and not self._changed:
@@ -325,12 +349,43 @@ class Dump:
                 step = await self._reader.call(lambda: step_from(self._store, place))
         else:
             is_over = self._is_drained or self._store.ended() is not None
-            silence = self._heartbeat_period
-            if self.quiet_seconds is not None:
-                silence = min(silence, self.quiet_seconds)
-            patience = 0 if is_over else max(self._due_in(silence), 0)
-            step = await self._reader.step(place, patience, self._signal)
-        return await self._without_own(place, step)
+            patience = 0 if is_over else self.patience()
+            step = await self._reader.step(place, patience, self._signal, self if self.sink else None)
+        return await self._without_own(self._place or place, step)
+
+    def patience(self) -> float:
+        """Return the time until a heartbeat or an empty message is due, seconds."""
+        silence = self._heartbeat_period
+        if self.quiet_seconds is not None:
+            silence = min(silence, self.quiet_seconds)
+        return max(self._due_in(silence), 0)
+
+    def take(self, step: Step) -> bool:
+        """Send a small step at the end of the binlog through the sink, without waiting.
+
+        Return False, and do nothing, for a step that the dump must take by itself. Raises the errors of the sink.
+        """
+        if (
+            step.message is None
+            or self.sink is None
+            or self._changed
+            or self._is_private
+            or self._unknown_domains
+            or not self.active
+            or self._own.touches(step.reach)
+            or self._is_drained
+        ):
+            return False
+        (piece,) = step.pieces
+        assert isinstance(piece, PlacedPlan)
+        reached = Reached(*piece.told, piece.plan.end == piece.plan.resume)
+        if not self.sink(step.message, reached):
+            return False
+        self._sent_at = time.monotonic()
+        MEASURED.send_delay.observe_since(piece.committed_at)
+        self._progress(piece.plan, piece.counts)
+        self.reached, self._place = reached, step.after
+        return True
 
     async def _without_own(self, place: DumpPlace, step: Step | None) -> Step | None:
         """Return a step from a place without the transactions that this slave alone leaves out."""

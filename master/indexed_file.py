@@ -17,6 +17,7 @@ import numpy.typing as npt
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
+from dumpfilter.dump.chunk import Window
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogReplaced, BinlogTruncated, PositionError
 from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogFile, ScanPoint, SegmentReader, ends_with_rotation
 from dumpfilter.index.scanner import MAX_OPENED
@@ -33,6 +34,9 @@ Without this rule, a server that writes one transaction at a time would make a t
 
 _TAIL = 64
 """The number of bytes before the end of the scanned part that must stay the same while the file grows."""
+
+_RECENT = 64 << 10
+"""The most bytes before the end of the scanned part that stay in memory for dumps at the end of the file."""
 
 _COMPARED = 1 << 20
 """The number of bytes that are compared at a time when another file has taken the file's name."""
@@ -96,7 +100,7 @@ class IndexedFile:
         self._cache = cache
         self._places: list[_Place] = []
         self._head = _without_flag(file.read(0, file.first_event))
-        self._tail = b""
+        self._recent = Window(np.empty(0, np.uint8), 0)
         self._lock = threading.Lock()
 
     def position_of(self, offset: int) -> int:
@@ -169,6 +173,11 @@ class IndexedFile:
         except BinlogTruncated:
             self.check()
             raise
+
+    def recent(self, low: int, high: int) -> Window | None:
+        """Return bytes with those from ``low`` to ``high``, if they were scanned last and are still in memory."""
+        recent = self._recent
+        return recent if recent.offset <= low and high <= recent.offset + len(recent.data) else None
 
     def read_whole(self, buffer: npt.NDArray[np.uint8], offset: int) -> None:
         """Fill ``buffer`` with bytes of the scanned part of the file from ``offset`` on. Raises BinlogError."""
@@ -253,6 +262,7 @@ class IndexedFile:
         """
         with self._lock:
             self._reader.release()
+            self._recent = Window(self._recent.data[-_TAIL:].copy(), self.scanned_to - _TAIL)
 
     def _place(self, position: int) -> int | None:
         """Return the index of the segment that contains ``position``, or None when that position is not scanned yet."""
@@ -268,7 +278,8 @@ class IndexedFile:
     def _check_scanned(self) -> None:
         """Check that the scanned part of the file still begins and ends with the same events, as :meth:`check`."""
         self.check()
-        if self._tail and self.file.read(self.scanned_to - len(self._tail), len(self._tail)) != self._tail:
+        tail = self._recent.data[-_TAIL:].tobytes()
+        if tail and self.file.read(self.scanned_to - len(tail), len(tail)) != tail:
             raise self.lost()
 
     def _scan_next(self) -> bool:
@@ -312,7 +323,8 @@ class IndexedFile:
         self._places.append(
             _Place(segment.start, segment.end, events, segment.continues, segment.open, rotated, point)
         )
-        self._tail = bytes(reader.data[: segment.end - segment.start][-_TAIL:])
+        recent = reader.data[: segment.end - segment.start][-_RECENT:].copy()
+        self._recent = Window(recent, segment.end - len(recent))
         self._cache.add((self.number, segment.start), segment)
         return True
 

@@ -20,6 +20,7 @@ from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.dump import ChunkPlan, render
 from dumpfilter.dump.chunk import Counts, Window, render_into
+from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE
 from dumpfilter.master.indexed_file import IndexedFile
 
 _READ_COST = 16 << 10
@@ -72,6 +73,8 @@ class PlacedPlan(ABC):
     filter_version: int
     committed_at: float | None = field(default=None, init=False)
     """The Unix time at which the first transaction was committed, once messages have been made. None: not known."""
+    made: tuple[bytes, ...] = field(default=(), init=False)
+    """The messages, if they are small and were made together with the plan."""
 
     @property
     def told(self) -> tuple[str, int]:
@@ -106,14 +109,17 @@ class PlacedPlan(ABC):
         """
         source, plan = self.source, self.plan
         ranges = plan.ranges
-        low, high = int(ranges[0, 0]), int(ranges[-1, 0] + ranges[-1, 1])
-        if window is None and len(ranges) == 1 and not ranges[0, 2]:
+        low, high = int(ranges[0, RANGE_OFFSET]), int(ranges[-1, RANGE_OFFSET] + ranges[-1, RANGE_SIZE])
+        window = window or source.recent(low, high)
+        if len(ranges) == 1 and not ranges[0, RANGE_PATCH]:
+            if window is not None:
+                return window.data[low - window.offset : high - window.offset].tobytes()
             events = source.read(low, high - low)
             source.check()
             return events
         fd = source.file.format_description
         # Byte ranges near one another are read together with the bytes between them, which saves system calls.
-        if window is None and ranges[:, 0].min() >= low:
+        if window is None and ranges[:, RANGE_OFFSET].min() >= low:
             window = read_window(source, low, high, len(ranges))
         if window is None:
             events = render(plan, b"", 0, source.read, fd)

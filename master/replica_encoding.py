@@ -30,6 +30,7 @@ class ReplicaPlan(PlacedPlan):
 
     empties: Empties = NO_EMPTIES
     """The stand-ins of the transactions that the filter drops."""
+    _counts: Counts | None = None
 
     @property
     def counts(self) -> Counts:
@@ -37,10 +38,10 @@ class ReplicaPlan(PlacedPlan):
 
         The plan itself does not have them, because a slave of dumpfilter at the same place may share the plan.
         """
-        if not len(self.empties):
-            return self.plan.counts
-        size = self.empties.size(self.source.file.format_description.checksum)
-        return replace(self.plan.counts, bytes_gtid=size)
+        if self._counts is None:
+            size = self.empties.size(self.source.file.format_description.checksum)
+            self._counts = replace(self.plan.counts, bytes_gtid=size) if size else self.plan.counts
+        return self._counts
 
     def messages(self, chunk_size: int) -> Iterator[bytes]:
         """Yield the chunk's events as one message, which is empty if the chunk has neither events nor stand-ins."""
@@ -64,7 +65,8 @@ class ReplicaPlan(PlacedPlan):
         if len(ranges):
             low = min(low, int(ranges[:, 0].min()))
             high = max(high, int((ranges[:, 0] + ranges[:, 1]).max()))
-        return read_window(self.source, low, high, len(ranges) + len(self.empties))
+        pieces = len(ranges) + len(self.empties)
+        return self.source.recent(low, high) or read_window(self.source, low, high, pieces)
 
 
 def _as_bytes(events: bytes | memoryview) -> bytes:

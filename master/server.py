@@ -89,7 +89,7 @@ class MasterServer:
         if source is not None:
             store.upstream, store.ended = source.ask_logged, source.ended
             source.on_ended = self._wake_dumps
-            source.on_written = store.watcher.follow_writer()
+            source.on_written = store.watcher.follow_writer(lambda: source.follower.progress.file)
         self.service.drains.on_change.append(self._tell_drained)
         self._thread.start()
         try:

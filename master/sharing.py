@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 
 from dumpfilter.dump import plan_many
 from dumpfilter.errors import DumpfilterError
-from dumpfilter.master.advance import DumpPlace, First, Step, step_from
+from dumpfilter.master.advance import DumpPlace, First, Shared, Step, step_from
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED, CacheState
 from dumpfilter.master.placed import PlacedPlan
@@ -70,6 +70,19 @@ class Signal(Protocol):
         """Make the dump's present or next wait return at once."""
 
 
+class Follower(Protocol):
+    """A dump at the end of the binlog that takes commits in the turn of the loop in which they are planned."""
+
+    def take(self, step: Step) -> bool:
+        """Send the step that follows the dump's place, and move the place behind it.
+
+        Return False, and do nothing, if the dump must wait for something before it can send the step.
+        """
+
+    def patience(self) -> float:
+        """Return the time in which the dump has something to do even if the binlog does not grow, seconds."""
+
+
 class Reader(Protocol):
     """The reading for dumps. Each method waits without blocking other dumps."""
 
@@ -87,11 +100,14 @@ class Reader(Protocol):
     async def serve(self, function: Callable[[], T]) -> T:
         """Call a function for another request than a dump, and return its result. No dump waits for the function."""
 
-    async def step(self, place: DumpPlace, seconds: float, signal: Signal) -> Step | None:
+    async def step(
+        self, place: DumpPlace, seconds: float, signal: Signal, follower: Follower | None = None
+    ) -> Step | None:
         """Return the step from a place.
 
         Return None when the binlog has had nothing more for ``seconds``, or when ``signal`` is set. With 0 the method
-        does not wait for growth. Raises DumpfilterError.
+        does not wait for growth. A ``follower`` may take steps while the method waits. The method then returns the
+        step from the place that the follower has reached. Raises DumpfilterError.
         """
 
     async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
@@ -121,14 +137,25 @@ class LoopSignal:
         _settle(self.waiting, None)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    """A dump that waits for a step."""
+
+    answer: asyncio.Future[_Found]
+    follower: Follower | None
+    request: _Request
+    """The request that the dump waits for. A follower moves from one request to the next."""
+    timer: asyncio.TimerHandle | None = None
+
+
+@dataclass(eq=False, slots=True)
 class _Request:
     """A place whose step is wanted, with those who wait for the step."""
 
     place: DumpPlace
-    patient: set[asyncio.Future[_Found]] = field(default_factory=set)
+    patient: set[_Waiter] = field(default_factory=set)
     """The dumps that wait for growth if there is no step at present."""
-    impatient: set[asyncio.Future[_Found]] = field(default_factory=set)
+    impatient: set[_Waiter] = field(default_factory=set)
     """The dumps that end at the end of the binlog."""
 
     @property
@@ -168,7 +195,7 @@ class SharedReader:
         """The requests whose places are at the end of the binlog."""
         self._end: _End | None = None
         """The last known end of the binlog. A request for a step from there waits for growth, and is not planned."""
-        self._answers: deque[tuple[asyncio.Future[_Found], _Found]] = deque()
+        self._answers: deque[tuple[_Waiter, _Found]] = deque()
         """The dumps that must still be given their steps."""
         self._answering = False
         self._made_steps = 0
@@ -206,7 +233,9 @@ class SharedReader:
     async def serve(self, function: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._servants, function)
 
-    async def step(self, place: DumpPlace, seconds: float, signal: Signal) -> Step | None:
+    async def step(
+        self, place: DumpPlace, seconds: float, signal: Signal, follower: Follower | None = None
+    ) -> Step | None:
         assert isinstance(signal, LoopSignal)
         step = self._steps.get(place)
         if step is not None:
@@ -216,12 +245,12 @@ class SharedReader:
             return None
         answer: asyncio.Future[_Found] = self._loop.create_future()
         request = self._request(place)
-        timer = None
+        waiter = _Waiter(answer, follower, request)
         if seconds > 0:
-            request.patient.add(answer)
-            timer = self._loop.call_later(seconds, _settle, answer, None)
+            request.patient.add(waiter)
+            waiter.timer = self._loop.call_later(seconds, self._expire, waiter)
         else:
-            request.impatient.add(answer)
+            request.impatient.add(waiter)
             if request in self._waiting:
                 _settle(answer, None)
         signal.waiting = answer
@@ -230,15 +259,24 @@ class SharedReader:
         finally:
             signal.waiting = None
             signal.is_set = False
-            if timer is not None:
-                timer.cancel()
-            request.patient.discard(answer)
-            request.impatient.discard(answer)
+            if waiter.timer is not None:
+                waiter.timer.cancel()
+            request = waiter.request
+            request.patient.discard(waiter)
+            request.impatient.discard(waiter)
             if not request.is_wanted:
                 self._forget(request)
         if isinstance(found, Exception):
             raise found
         return found
+
+    def _expire(self, waiter: _Waiter) -> None:
+        """Wake a dump whose patience is over. A follower has more patience after each step that it took."""
+        left = 0.0 if waiter.follower is None else waiter.follower.patience()
+        if left > 0:
+            waiter.timer = self._loop.call_later(left, self._expire, waiter)
+        else:
+            _settle(waiter.answer, None)
 
     def _request(self, place: DumpPlace) -> _Request:
         request = self._requests.get(place)
@@ -262,6 +300,8 @@ class SharedReader:
             self.store.watcher.watch(bool(self._waiting))
 
     def _enqueue(self, requests: Sequence[_Request]) -> None:
+        if not requests:
+            return
         with self._queue_lock:
             self._queue.extend(requests)
         if self._is_little(requests):
@@ -298,7 +338,12 @@ class SharedReader:
     def _plan(self) -> None:
         """Plan a group of requests whose places lie in one segment. Runs in a worker."""
         planned = self._plan_group()
-        self._later(lambda: self._planned(*planned))
+
+        def finish() -> None:
+            self._planned(*planned)
+            self._begin_planning()
+
+        self._later(finish)
 
     def _plan_group(self) -> tuple[list[tuple[_Request, _Found]], int, _End | None]:
         """Return the answers to a group of requests, the generation of the binlog before it was read, and its end.
@@ -318,14 +363,18 @@ class SharedReader:
         # The next planning meets the error of a file that cannot be read.
         with contextlib.suppress(DumpfilterError):
             source = place.source
-            return place.position == source.file.size and self.store.file_after(source.name) is None
+            if place.position != source.file.size:
+                return False
+            return (
+                self.store.watcher.file_in_use() == source.name or self.store.file_after(source.name) is None
+            )
         return False
 
     def _found(self, place: DumpPlace, first: First | None) -> _Found:
         try:
             step = step_from(self.store, place, first)
             if step is not None:
-                self._make_small(step, place.thread.chunk_size)
+                self._make_small(step)
             return step
         except Exception as error:
             # The dumps that wait for the step raise the error, even one that nobody foresaw.
@@ -363,14 +412,18 @@ class SharedReader:
         except Exception:
             # Planning one by one finds out whose plan fails.
             return group, {}
-        firsts = zip(group, ((segment, *each) for each in zip(threads, plans, strict=True)), strict=True)
-        return group, dict(firsts)
+        shared = Shared()
+        firsts = (First(segment, *each, shared) for each in zip(threads, plans, strict=True))
+        return group, dict(zip(group, firsts, strict=True))
 
-    def _make_small(self, step: Step, chunk_size: int) -> None:
+    def _make_small(self, step: Step) -> None:
         """Make the messages of a step's first chunk, if the chunk is small. The dumps need not ask for it then."""
         piece = step.pieces[0]
         if isinstance(piece, PlacedPlan) and piece.plan.size <= _SMALL:
-            self._make(piece, chunk_size)
+            messages = piece.made or self._make(piece, step.before.thread.chunk_size)
+            if len(step.pieces) == len(messages) == 1:
+                piece.made = messages
+                (step.message,) = messages
 
     def _make(self, piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...]:
         with MEASURED.encode.measured():
@@ -386,7 +439,7 @@ class SharedReader:
             place = request.place
             if found is None:
                 for one in request.impatient:
-                    _settle(one, None)
+                    _settle(one.answer, None)
                 if not request.is_wanted:
                     del self._requests[place]
                 elif generation != self.store.watcher.generation:
@@ -395,11 +448,12 @@ class SharedReader:
                     self._waiting[request] = None
                 continue
             del self._requests[place]
+            waiters = (*request.patient, *request.impatient)
             if isinstance(found, Step):
                 found.after = self.known(found.after)
-                self._steps.add(place, found)
-            self._answers.extend((one, found) for one in (*request.patient, *request.impatient))
-        self.store.watcher.watch(bool(self._waiting))
+                if found.message is None or not all(one.follower for one in waiters):
+                    self._steps.add(place, found)
+            self._answers.extend((one, found) for one in waiters)
         self._enqueue(again)
         if not self._answering:
             self._answer_some()
@@ -410,17 +464,48 @@ class SharedReader:
     def _answer_some(self) -> None:
         """Answer some dumps now, and the others in later turns of the loop, so that other calls come between."""
         for _ in range(min(_ANSWERED_IN_A_TURN, len(self._answers))):
-            _settle(*self._answers.popleft())
+            self._answer(*self._answers.popleft())
+        self.store.watcher.watch(bool(self._waiting))
         self._answering = bool(self._answers)
         if self._answering:
             self._loop.call_soon(self._answer_some)
+
+    def _answer(self, waiter: _Waiter, found: _Found) -> None:
+        """Answer a dump. A follower that takes the step waits for the next one."""
+        follower = waiter.follower
+        if follower is not None:
+            try:
+                while isinstance(found, Step) and not waiter.answer.done() and follower.take(found):
+                    place = found.after
+                    found = self._steps.get(place)
+                    if found is None:
+                        self._wait_on(waiter, place, follower.patience())
+                        return
+            except Exception as error:
+                # The dump raises the error.
+                found = error
+        _settle(waiter.answer, found)
+
+    def _wait_on(self, waiter: _Waiter, place: DumpPlace, seconds: float) -> None:
+        """Let a follower that took a step wait at the place after the step, for at most ``seconds``."""
+        waiter.request = self._request(place)
+        waiter.request.patient.add(waiter)
+        timer = waiter.timer
+        if timer is not None and timer.when() > self._loop.time() + seconds:
+            timer.cancel()
+            waiter.timer = self._loop.call_later(seconds, self._expire, waiter)
 
     def _grown(self) -> None:
         self._later(self._plan_waiting)
 
     def _plan_waiting(self) -> None:
         waiting, self._waiting = list(self._waiting), {}
-        self._enqueue(waiting)
+        if self._is_little(waiting):
+            with self._queue_lock:
+                self._queue.extend(waiting)
+            self._plan_here()
+        else:
+            self._enqueue(waiting)
 
     def _forget_files(self, files: Sequence[IndexedFile]) -> None:
         """Remove what the caches hold of files. A purged file frees its disk space when nobody has the file open."""
@@ -429,7 +514,7 @@ class SharedReader:
         self._messages.remove_if(lambda piece: piece.source in gone)
 
     async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
-        kept = self._messages.get(piece)
+        kept = piece.made or self._messages.get(piece)
         if kept is not None:
             return kept
         # Another dump may wait for the same messages when this dump is cancelled.

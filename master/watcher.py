@@ -29,12 +29,19 @@ class Watcher:
         """Whether a writer in this process tells of growth, so that nothing is polled."""
         self._listened = 0
         """The generation at the last call of the listener."""
+        self.file_in_use: Callable[[], str] = lambda: ""
+        """The function that names the file which a writer in this process is writing; empty without such a writer."""
         self.listener: Callable[[], None] = lambda: None
         self.generation = 0
         """A number that increases whenever the binlog set has grown. It increases before the listener is called."""
 
-    def follow_writer(self) -> Callable[[], None]:
-        """Return the function that a writer in this process calls after each write, from any thread."""
+    def follow_writer(self, file_in_use: Callable[[], str] = lambda: "") -> Callable[[], None]:
+        """Return the function that a writer in this process calls after each write, from any thread.
+
+        ``file_in_use`` names the file that the writer is writing. The writer calls the returned function after the name
+        has changed.
+        """
+        self.file_in_use = file_in_use
         self.is_told = True
         return self._grown
 

@@ -128,6 +128,11 @@ class Membership:
         at = int(np.searchsorted(begins, last, side="right")) - 1
         return at >= 0 and bool(ends[at] >= first)
 
+    def highest(self, key: SourceKey) -> int:
+        """Return the highest gno or seq_no of a GTID source in the GTID set; 0 for none."""
+        _, ends = self._ranges(key)
+        return int(ends[-1]) if len(ends) else 0
+
     def missing(self, key: SourceKey, first: int, last: int) -> list[tuple[int, int]]:
         """Return the part of a run of gnos or seq_nos of a GTID source that the GTID set lacks, as runs."""
         begins, ends = self._ranges(key)

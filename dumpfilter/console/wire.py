@@ -168,6 +168,23 @@ class PacketStream:
         for at in range(0, len(packets), _SLICE):
             await self._write(packets[at : at + _SLICE])
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether the client has accepted all packets, and the next ones need no waiting."""
+        return (
+            not self._pending
+            and self.compression is None
+            and not self._unencrypted[1].transport.get_write_buffer_size()
+        )
+
+    def send_at_once(self, packets: memoryview, sequence: int) -> None:
+        """Send packets as :meth:`send_framed` does, on an idle connection. Raises ClientGone."""
+        self._sequence = sequence
+        try:
+            self._writer.write(packets)
+        except ConnectionError as error:
+            raise ClientGone("closed") from error
+
     async def _length(self, number: int, limit: int) -> int:
         """Read the header of the packet with a sequence number, and return the length of the packet.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -119,6 +119,11 @@ class ChunkPlan:
         """The bytes of events that the chunk sends."""
         return self.counts.bytes_sent
 
+    @property
+    def outcome(self) -> Hashable:
+        """A value that is equal for equal plans of one file; None if that is not known."""
+        return None
+
 
 _NOTHING_REPLACED: Mapping[int, bytes] = MappingProxyType({})
 
@@ -152,6 +157,15 @@ class PlanView(ChunkPlan):
         self._written = written
         self._before = before
         self._chunk = chunk
+
+    @property
+    def outcome(self) -> Hashable:
+        if self.replaced:
+            return None
+        gaps = self.gaps
+        arrays = [self.ranges, self.completed]
+        arrays += [gaps.offset, gaps.end, gaps.runs_until, gaps.runs, gaps.hits_until, gaps.hits]
+        return (*self._chunk[: K.H_RANGES], *(array.tobytes() for array in arrays))
 
     def __getattr__(self, name: str) -> Any:
         # Python calls this method for a field that has no value yet.

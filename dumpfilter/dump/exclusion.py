@@ -116,6 +116,11 @@ class Exclusion:
             self._sources.key(source, executed.family), first, last
         )
 
+    def highest(self, source: int) -> int:
+        """Return the highest transaction number that the slave has of a GTID source, by its number; 0 for none."""
+        executed = self._executed
+        return 0 if executed is None else executed.highest(self._sources.key(source, executed.family))
+
     def concerns(self, origins: SegmentOrigins, origin: OriginFilter | None) -> bool:
         """Tell whether :meth:`apply` may change anything in a segment. ``origins`` tells whose transactions it has."""
         if self._executed is not None:

@@ -32,6 +32,8 @@ class Messages(Protocol):
 
     quiet_seconds: float | None
     """The silence after which the dump yields an empty message."""
+    sink: Callable[[bytes, Reached], bool] | None
+    """A function that sends a message at once, or returns False. The dump does not yield what the function sends."""
 
     @property
     def reached(self) -> Reached:
@@ -84,6 +86,7 @@ class ReplicaStream:
         self._position = position
         self._options = options
         self._check = check
+        self._left_out = NOTHING if options.annotations else int(EventType.ANNOTATE_ROWS)
         self._known = options.known
         """The events that the replica has already. None as soon as it lacks all that follow."""
         self._place = "", 0
@@ -99,6 +102,7 @@ class ReplicaStream:
 
     async def run(self) -> None:
         """Send the dump to its end. Raises ClientGone when the replica leaves, and DumpfilterError if that fails."""
+        self._dump.sink = self._send_at_once
         async with contextlib.aclosing(self._dump.messages()) as messages:
             while True:
                 self.is_waiting = True
@@ -107,12 +111,33 @@ class ReplicaStream:
                 if message is None:
                     return
                 await self._send(message, self._dump.reached)
-                if not self._is_wrong:
-                    self._dump.quiet_seconds = None
-                elif time.monotonic() - self._told_at >= BUSY_SECONDS:
+                if self._plan_correction():
                     await self._tell_position()
-                else:
-                    self._dump.quiet_seconds = IDLE_SECONDS
+
+    def _plan_correction(self) -> bool:
+        """Tell whether the replica's position is to be corrected now. Otherwise say when the dump is to ask again."""
+        is_wrong = self._is_wrong
+        if is_wrong and time.monotonic() - self._told_at >= BUSY_SECONDS:
+            return True
+        self._dump.quiet_seconds = IDLE_SECONDS if is_wrong else None
+        return False
+
+    def _send_at_once(self, message: bytes, reached: Reached) -> bool:
+        """Send the events of a commit if that needs no waiting, and return whether it was done."""
+        if self._known is not None or not self._packets.is_idle:
+            return False
+        self._check()
+        self._place, self._is_boundary = (reached.file, reached.end), reached.is_boundary
+        if message:
+            self._position.count(message, checksum=self._has_checksums)
+        if self._plan_correction():
+            self._told_at = time.monotonic()
+            message += self._position.correction(reached.end, checksum=self._has_checksums)
+        if message:
+            packets, after = frame(message, self._packets.sequence, left_out=self._left_out)
+            self._packets.send_at_once(packets, after)
+            self.sent += len(message)
+        return True
 
     @property
     def _is_wrong(self) -> bool:
@@ -182,11 +207,10 @@ class ReplicaStream:
         if not events:
             return
         number = self._packets.sequence
-        left_out = NOTHING if self._options.annotations else EventType.ANNOTATE_ROWS
         if len(events) <= _INLINE:
-            packets, after = frame(events, number, left_out=left_out)
+            packets, after = frame(events, number, left_out=self._left_out)
         else:
-            packets, after = await asyncio.to_thread(frame, events, number, left_out=left_out)
+            packets, after = await asyncio.to_thread(frame, events, number, left_out=self._left_out)
         await self._packets.send_framed(packets, after)
         self.sent += len(events)
 

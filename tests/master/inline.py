@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from dumpfilter.master.advance import DumpPlace, Step, step_from
 from dumpfilter.master.placed import PlacedPlan
-from dumpfilter.master.sharing import Signal
+from dumpfilter.master.sharing import Follower, Signal
 from dumpfilter.master.store import BinlogStore
 
 T = TypeVar("T")
@@ -69,7 +69,9 @@ class InlineReader:
     async def serve(self, function: Callable[[], T]) -> T:
         return function()
 
-    async def step(self, place: DumpPlace, seconds: float, signal: Signal) -> Step | None:
+    async def step(
+        self, place: DumpPlace, seconds: float, signal: Signal, follower: Follower | None = None
+    ) -> Step | None:
         assert isinstance(signal, Flag)
         step = None
         growth = self.growth

@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 import gc
 import itertools
+import tempfile
 import uuid
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
@@ -22,9 +23,10 @@ from dumpfilter.filter import Filter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.master import sharing
 from dumpfilter.master.advance import Step, step_from
-from dumpfilter.master.dump import Dump, DumpOptions
+from dumpfilter.master.dump import Dump, DumpOptions, Reached
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.register import Register, RegisteredSlave
+from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.master.sharing import Reader, SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -82,10 +84,10 @@ class Wanted:
         return Dump(reader, register, slave, start, options), slave
 
 
-def alone(source: Path, wanted: Wanted) -> list[bytes]:
+def alone(source: Path, wanted: Wanted, **more: object) -> list[bytes]:
     """Return the messages that a slave gets that shares nothing."""
     reader = InlineReader(BinlogStore(source))
-    dump, _ = wanted.dump(reader, Register(reader.store.subjects))
+    dump, _ = wanted.dump(reader, Register(reader.store.subjects), **more)
     messages = list(one_by_one(dump.messages()))
     reader.store.close()
     return messages
@@ -241,6 +243,84 @@ def test_growth_reaches_all_who_wait_and_a_dump_that_begins_then(tmp_path: Path)
                 await stream.aclose()
 
     run(follow())
+
+
+@dataclass
+class Sink:
+    """A replica that takes messages at once, or makes its dump wait, in the order of ``is_ready``."""
+
+    is_ready: Iterator[bool]
+    got: list[bytes] = field(default_factory=list)
+    taken: int = 0
+
+    def take(self, message: bytes, reached: Reached) -> bool:
+        if not next(self.is_ready):
+            return False
+        self.got.append(message)
+        self.taken += 1
+        return True
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(
+        st.builds(
+            Wanted,
+            options=st.sampled_from(FILTERS),
+            own_id=st.sampled_from([0, WRITER, 7]),
+            have=st.sampled_from([None, GTIDS]),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.lists(st.integers(5, len(boundaries()) - 1), min_size=1, max_size=12, unique=True),
+    st.lists(st.lists(st.booleans(), min_size=1, max_size=4), min_size=5, max_size=5),
+)
+def test_followers_get_at_once_what_each_gets_alone(
+    all_wanted: list[Wanted], ends: list[int], is_ready: list[list[bool]]
+) -> None:
+    """Commits that a writer in this process tells of go to the replicas in the same turn, if the replicas can."""
+    data, cuts = (ORACLE / "mysql-row" / "bin.000001").read_bytes(), boundaries()
+    encoding = ReplicaEncoding(by_gtid=True, checksum=True)
+    all_wanted = [replace(wanted, number=number) for number, wanted in enumerate(all_wanted, 1)]
+    sinks = [Sink(itertools.cycle(ready)) for ready, _ in zip(is_ready, all_wanted, strict=False)]
+
+    async def follow(directory: Path) -> None:
+        path = directory / "bin.000001"
+        async with shared(directory) as reader:
+            tell = reader.store.watcher.follow_writer(lambda: path.name)
+            register = Register(reader.store.subjects)
+            dumps = [wanted.dump(reader, register, once=False, encoding=encoding)[0] for wanted in all_wanted]
+
+            async def receive(dump: Dump, sink: Sink) -> None:
+                dump.sink = sink.take
+                async for message in dump.messages():
+                    sink.got.append(message)
+
+            receiving = [asyncio.ensure_future(receive(*each)) for each in zip(dumps, sinks, strict=True)]
+            size = cuts[4]
+            for end in [4, *sorted(ends)]:
+                with path.open("ab") as file:
+                    file.write(data[size : cuts[end]])
+                size = cuts[end]
+                tell()
+                while any(dump.reached.end != size for dump in dumps) or not reader._waiting:
+                    await asyncio.sleep(0)
+            for one in receiving:
+                one.cancel()
+            await asyncio.gather(*receiving, return_exceptions=True)
+            assert not reader._requests
+            assert not reader._waiting
+
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        (directory / "bin.index").write_text("./bin.000001\n")
+        (directory / "bin.000001").write_bytes(data[: cuts[4]])
+        run(follow(directory))
+        for wanted, sink in zip(all_wanted, sinks, strict=True):
+            assert b"".join(sink.got) == b"".join(alone(directory, wanted, encoding=encoding))
+            if wanted == Wanted(wanted.number, wanted.options) and all(is_ready[wanted.number - 1]):
+                assert sink.taken >= len(ends)
 
 
 def test_a_waiting_dump_hears_of_its_end_at_once() -> None:
