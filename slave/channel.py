@@ -9,17 +9,16 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+from urllib.parse import quote
 
 import structlog
 
 from dumpfilter import files
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError, RelayLogDamaged, StateCorrupt
-from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, Rule, make_filter
+from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, make_filter
+from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.filter.convert import filter_from_proto, filter_to_proto, origin_to_proto
 from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.kinds import AllFilters
@@ -27,12 +26,15 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import FilterOn
 from dumpfilter.filter.trusted import TrustedRows
 from dumpfilter.slave.measurements import ChannelMeasurements
-from dumpfilter.slave.state import imposed_info, lock_directory
+from dumpfilter.slave.options import SlaveOptions, Watching
+from dumpfilter.slave.state import imposed_info
 from dumpfilter.slave.state.counters_info import ChannelCounters
-from dumpfilter.slave.state.identity import registration_secret, server_uuid
+from dumpfilter.slave.state.identity import registration_secret
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
-from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, file_number, place_order, read_head
+from dumpfilter.slave.state.relay_log import RelayLog, file_number, place_order, read_head
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
+from dumpfilter.slave.state.source_info import SourceInfo
+from dumpfilter.slave.targets import make_target
 from dumpfilter.slave.threads.io_thread import IoThread
 from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.progress import Progress
@@ -46,40 +48,24 @@ from dumpfilter.sql.commands import Threads
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
-if TYPE_CHECKING:
-    from dumpfilter.slave.targets import Target
-
 log = structlog.get_logger("dumpfilter.slave")
+
+CHANNELS = "channels"
+"""The subdirectory of the relay directory in which each named channel has its own directory.
+
+The default channel keeps its files in the relay directory itself.
+"""
 
 MOST_REFETCHES = 3
 """The number of times that a slave fetches the relay log again from one position because the log was damaged there."""
 
 _FETCHES_AGAIN = "the slave fetches the relay log again from the applier's position"
 
+_LONGEST_NAME = 120
+"""The longest name of a channel's directory, characters. File systems limit file names.
 
-@dataclass(frozen=True)
-class ChannelOptions:
-    """The options of one channel. An option that a MySQL server has, too, has the server's name."""
-
-    master: MasterOptions
-    """The options of the connection to the master. The channel itself sets the member ``filter``, and also
-    ``uuid`` when it is empty."""
-    relay_dir: Path
-    """The directory of the channel's relay logs and state files."""
-    rules: tuple[Rule, ...] = ()
-    """The rules of the channel's filter, such as ``--replicate-do-db=shop``."""
-    semantics: FilterSemantics = FilterSemantics.CLASSIC
-    """The way to read the rules: as the servers' manuals describe them (``CLASSIC``), or by the tables that a
-    statement changes, whatever its current database is (``EFFECTIVE``)."""
-    origin: OriginFilter = field(default_factory=OriginFilter)
-    """The filter that drops whole transactions by their origin, which is a server id or a MariaDB domain id."""
-    lower_case_table_names: int = 0
-    filter_on: FilterOn = FilterOn.BOTH
-    apply: bool = True
-    """Whether :meth:`Channel.start` starts the applier, too, by default. If not, the channel only fills its
-    relay log, as after ``START REPLICA IO_THREAD``."""
-    sync_relay_log: int = 10_000
-    sync_master_info: int = 10_000
+A longer name is cut, and a hash of the channel's name is appended, so that names stay different.
+"""
 
 
 class ChannelState(NamedTuple):
@@ -90,83 +76,89 @@ class ChannelState(NamedTuple):
 
 
 class Channel:
-    """One replication channel: its options, its relay directory and its two threads.
+    """One replication channel: its configuration, its relay directory and its two threads.
 
-    A caller may call :meth:`start` and :meth:`stop` any number of times, and calls :meth:`close` last. A caller
-    that only waits for the end calls :meth:`start` and then :meth:`wait`.
+    ``options`` are the slave's options and ``info`` the channel's own. ``filters`` has the channel's filter, and counts
+    the uses of its rules (hits). ``uuid`` is the slave's server_uuid. The caller has locked the relay directory.
 
-    With ``lock`` the channel locks its relay directory until :meth:`close`, so that no other process uses the
-    directory. Without ``lock`` the caller must have locked the directory.
-
-    With ``alone`` an error in one thread leaves the other thread running, as in a server. Without ``alone``, an
-    error of the applier stops the I/O thread. After the end of the I/O thread the applier then applies the
-    received transactions and ends.
-
-    ``on_hits`` receives counts of the uses of filter rules (hits), by kind of rule. ``on_chunk`` receives each
-    message of the master's stream. ``on_connect`` is called after each registration with the master. ``on_relay_end``
-    receives the position up to which the relay log is complete, whenever the position changes. Before the channel
-    truncates the relay log, ``on_relay_end`` receives a position further back.
-
-    Raises OptionError for options that contradict each other, DirectoryBusy when another process has locked the
-    directory, and StateCorrupt when a file in the directory is unusable.
+    Raises OptionError for options that contradict each other, and StateCorrupt when a file in the directory is
+    unusable.
     """
 
     def __init__(
         self,
-        options: ChannelOptions,
-        target: Target,
-        *,
-        alone: bool = False,
-        lock: bool = True,
-        on_hits: Callable[[Hits], None] = lambda hits: None,
-        on_chunk: Callable[[pb.Chunk], None] = lambda chunk: None,
-        on_connect: Callable[[rpc.DumpFilterStub, pb.RegisterResponse], None] = lambda stub, answer: None,
-        on_relay_end: Callable[[RelayPosition | None], None] = lambda position: None,
+        options: SlaveOptions,
+        info: SourceInfo,
+        filters: ChannelFilters,
+        uuid: str,
+        watching: Watching,
     ) -> None:
-        check(options)
-        self._options = options
-        self._target = target
-        self._alone = alone
-        self._on_hits = on_hits
-        self._on_chunk = on_chunk
+        self.options = options
+        self.info = info
+        self.name = info.channel
+        """The channel's name. The default channel has the empty name."""
+        self._filters = filters
+        self.check(info)
+        self.directory = (
+            options.relay_dir / CHANNELS / _file_name(self.name) if self.name else options.relay_dir
+        )
+        """The directory of the channel's relay logs and state files."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.target = make_target(options.target)
+        """The object to which the applier applies transactions."""
         self.measured = ChannelMeasurements()
         """The counters and latencies of this channel, over all starts of its threads."""
-        self._on_connect = on_connect
-        self._on_relay_end = on_relay_end
-        self._imposed: tuple[pb.ImposedFilter, ...] = ()
-        self._master_server_id = 0
-        self._lock = lock_directory(options.relay_dir) if lock else None
-        # A statement such as START REPLICA holds this lock, so that two statements never change the channel at once.
-        self._busy = threading.RLock()
-        self._io_worker = Worker(f"{self.name or 'default'}-io", self._io_ended)
-        self._sql_worker = Worker(f"{self.name or 'default'}-sql", self._sql_ended)
+        self.counters = ChannelCounters(self.directory)
+        """The counts of the channel over all starts of its threads and of the slave."""
+        self.imposed = imposed_info.load(self.directory)
+        """The filters that the master's operator has set for this slave, besides the slave's own filter.
+
+        The master names these filters each time the slave registers.
+        """
+        self.master_server_id = 0
+        """The server id of the server that wrote the master's binlogs. It is 0 until the slave has registered."""
+        self.io_worker = Worker(f"{self.name or 'default'}-io", self._io_ended)
+        """The worker of the I/O thread. It tells whether the thread runs, and keeps the error that ended the thread."""
+        self.sql_worker = Worker(f"{self.name or 'default'}-sql", self._sql_ended)
+        """The worker of the applier."""
         self.progress = Progress(lambda: self._relay_end.wake())
         """The signal for statements that wait for the applier."""
-        self._applier_ended = True
-        try:
-            self._imposed = imposed_info.load(options.relay_dir)
-            self._uuid = options.master.uuid or server_uuid(options.relay_dir)
-            self._secret = registration_secret(options.relay_dir)
-            self._counters = ChannelCounters(options.relay_dir)
-            self._open()
-        except BaseException:
-            self.close()
-            raise
+        self.applier_runs = False
+        """Whether the applier runs. Those who wait for :attr:`progress` are woken when it ends."""
+        self._uuid = uuid
+        self._watching = watching
+        self._secret = registration_secret(self.directory)
+        self._applied_file = RelayLogInfoFile(self.directory)
+        # A statement such as START REPLICA holds this lock, so that two statements never change the channel at once.
+        self._busy = threading.RLock()
+        self._open()
 
     def _open(self) -> None:
-        self._relay_end = RelayEnd(self._on_relay_end)
+        self._relay_end = RelayEnd(lambda position: self._watching.on_relay_end(self.name, position))
         self._refetched: dict[tuple[str, int], int] = {}
         self._receiver = self._new_receiver()
-        self._io = self._new_io_thread()
+        self.io = self._new_io_thread()
+        """The I/O thread of the newest start, which may have ended. Before the first start: the thread that has not
+        run yet."""
         self._make_places_agree()
         self._sql = self._new_sql_thread(None)
         self._follow_filter()
 
+    def check(self, info: SourceInfo) -> None:
+        """Check a configuration of the channel. Raises OptionError when two options contradict each other, a number is
+        out of range, or a filter rule is invalid."""
+        if info.auto_position and info.log_file:
+            raise OptionError("--start-file and --auto-position: give one of them")
+        if info.tls is not None:
+            info.tls.check()
+        self._origin(info)
+        # Making the filter checks its rules now. Otherwise an invalid rule would end a running thread later.
+        self.filter(NameRules())
+
     def _new_receiver(self) -> Receiver:
         """Open the relay log. A relay log that does not reach the recorded position is fetched again."""
-        options = self._options
-        relay_log = RelayLog(options.relay_dir, sync_every=options.sync_relay_log)
-        file = MasterInfoFile(options.relay_dir, sync_every=options.sync_master_info)
+        relay_log = RelayLog(self.directory, sync_every=self.options.sync_relay_log)
+        file = MasterInfoFile(self.directory, sync_every=self.options.sync_master_info)
         try:
             return Receiver(relay_log, file, self._relay_end, measured=self.measured)
         except RelayLogDamaged as damage:
@@ -204,8 +196,8 @@ class Channel:
             file=to.source_file,
             position=to.source_position,
         )
-        self._io.change_filter(self._registered_filter(), to)
-        if not self._io_worker.running:
+        self.io.change_filter(self._registered_filter(), to)
+        if not self.io_worker.running:
             self._receiver.close()
 
     def _relay_log_fits(self, applied: RelayLogInfo) -> bool:
@@ -223,80 +215,26 @@ class Channel:
         return (head.source_file, head.source_begin) == (applied.source_file, applied.source_position)
 
     @property
-    def name(self) -> str:
-        """The channel's name. The default channel has the empty name."""
-        return self._options.master.channel
-
-    @property
-    def options(self) -> ChannelOptions:
-        """The options that the channel uses now."""
-        return self._options
-
-    @property
-    def target(self) -> Target:
-        """The object to which the applier applies transactions."""
-        return self._target
-
-    @property
-    def uuid(self) -> str:
-        """The slave's server_uuid."""
-        return self._uuid
-
-    @property
-    def io(self) -> IoThread:
-        """The I/O thread of the newest start, which may have ended. Before the first start: the thread that has
-        not run yet."""
-        return self._io
-
-    @property
-    def io_worker(self) -> Worker:
-        """The worker of the I/O thread. It tells whether the thread runs, and keeps the error that ended the thread."""
-        return self._io_worker
-
-    @property
-    def sql_worker(self) -> Worker:
-        """The worker of the applier. It tells whether the thread runs, and keeps the error that ended the thread."""
-        return self._sql_worker
-
-    @property
-    def applier_runs(self) -> bool:
-        """Whether the applier runs. Those who wait for :attr:`progress` are woken when it ends."""
-        return not self._applier_ended
-
-    @property
     def running(self) -> Threads:
         """The threads of the channel that are running now: none, the I/O thread, the applier, or both."""
-        io = Threads.IO if self._io_worker.running else Threads(0)
-        return io | Threads.SQL if self._sql_worker.running else io
-
-    @property
-    def imposed(self) -> tuple[pb.ImposedFilter, ...]:
-        """The filters that the master's operator has set for this slave, besides the slave's own filter.
-
-        The master names these filters each time the slave registers.
-        """
-        return self._imposed
-
-    @property
-    def master_server_id(self) -> int:
-        """The server id of the server that wrote the master's binlogs. It is 0 until the slave has registered."""
-        return self._master_server_id
+        io = Threads.IO if self.io_worker.running else Threads(0)
+        return io | Threads.SQL if self.sql_worker.running else io
 
     @property
     def received(self) -> Received:
         """The counts of connections, messages, bytes and events since the newest start of the I/O thread."""
-        return self._io.received
-
-    @property
-    def counters(self) -> ChannelCounters:
-        """The counts of the channel over all starts of its threads and of the slave."""
-        return self._counters
+        return self.io.received
 
     @property
     def master_info(self) -> MasterInfo:
         """The I/O thread's state: its position in the master's binlog, the end of the relay log, and the retrieved
         GTID set."""
         return self._receiver.info
+
+    @property
+    def relay_log_info(self) -> RelayLogInfo:
+        """The applier's state: its position in the relay log and in the master's binlog, and the executed GTID set."""
+        return self._sql.info
 
     def now(self) -> ChannelState:
         """Return the places of both threads at one moment, at which everything applied has also been received."""
@@ -309,20 +247,27 @@ class Channel:
         return self._sql.until
 
     @property
-    def relay_log_info(self) -> RelayLogInfo:
-        """The applier's state: its position in the relay log and in the master's binlog, and the executed GTID set."""
-        return self._sql.info
+    def semantics(self) -> FilterSemantics:
+        """The way to read the rules: as the servers' manuals do, or by the tables that a statement changes."""
+        return self._filters.semantics(self.name)
 
     def filter(self, names: NameRules) -> ReplicationFilter:
         """Make the channel's own filter, without the filters that the master imposes.
 
-        ``names`` says how the server that wrote the binlogs compares names. The channel's option
+        ``names`` says how the server that wrote the binlogs compares names. The slave's option
         ``lower_case_table_names`` replaces the one in ``names``.
         """
-        return make_filter(
-            self._options.semantics,
-            self._options.rules,
-            names=names._replace(lower_case_table_names=self._options.lower_case_table_names),
+        current = self._filters.current(self.name)
+        names = names._replace(lower_case_table_names=self.options.lower_case_table_names)
+        return make_filter(current.semantics, current.rules, names=names)
+
+    def _origin(self, info: SourceInfo) -> OriginFilter:
+        """Make the filter that drops whole transactions by their origin, which is a server id or a MariaDB domain."""
+        return OriginFilter(
+            ignore_server_ids=frozenset(info.ignore_server_ids),
+            do_domain_ids=frozenset(info.do_domain_ids),
+            ignore_domain_ids=frozenset(info.ignore_domain_ids),
+            own_server_id=0 if self.options.replicate_same_server_id else self.options.server_id,
         )
 
     def start(
@@ -340,18 +285,18 @@ class Channel:
         the I/O thread ends. Raises StateCorrupt when ``relay-log.info`` does not fit the relay log or the target.
         """
         if threads is None:
-            threads = Threads.BOTH if self._options.apply else Threads.IO
+            threads = Threads.BOTH if self.options.apply else Threads.IO
         with self._busy:
             if Threads.SQL in threads:
                 self._check_nothing_expired()
-            if not self._sql_worker.running:
+            if not self.sql_worker.running:
                 self._make_places_agree()
-            if Threads.IO in threads and not self._io_worker.running:
+            if Threads.IO in threads and not self.io_worker.running:
                 self._start_io(user, password)
-            if Threads.SQL in threads and not self._sql_worker.running:
+            if Threads.SQL in threads and not self.sql_worker.running:
                 self._sql = self._new_sql_thread(until)
-                self._applier_ended = False
-                self._sql_worker.start(self._sql)
+                self.applier_runs = True
+                self.sql_worker.start(self._sql)
 
     def _check_nothing_expired(self) -> None:
         """Raise StateCorrupt if files of the relay log expired that the applier has never read."""
@@ -374,7 +319,7 @@ class Channel:
             if newest is None:
                 return
             before = [newest.file]
-            if self._options.apply or self._sql_worker.running:
+            if self.options.apply or self.sql_worker.running:
                 applied = self._applied_file.load().relay_position
                 if applied is None:
                     return
@@ -389,65 +334,43 @@ class Channel:
     def request_stop(self, threads: Threads = Threads.BOTH) -> None:
         """Ask ``threads`` to end, without waiting for their end. The applier completes its current transaction."""
         if Threads.IO in threads:
-            self._io_worker.stop()
+            self.io_worker.stop()
         if Threads.SQL in threads:
-            self._sql_worker.stop()
+            self.sql_worker.stop()
 
     def stop(self, threads: Threads = Threads.BOTH) -> None:
         """Stop the threads and wait until they have ended (``STOP REPLICA``)."""
         with self._busy:
             self.request_stop(threads)
             if Threads.IO in threads:
-                self._io_worker.join()
+                self.io_worker.join()
             if Threads.SQL in threads:
-                self._sql_worker.join()
+                self.sql_worker.join()
 
-    def wait(self) -> None:
-        """Wait until both threads have ended, and close the channel.
-
-        Raises the error that ended a thread. If both threads failed, the I/O thread's error is raised.
-        """
-        self.join()
-        self.close()
-        for worker in (self._io_worker, self._sql_worker):
-            if worker.error is not None:
-                raise worker.error
-
-    def join(self) -> None:
-        self._io_worker.join()
-        self._sql_worker.join()
-
-    def close(self) -> None:
-        """Give up the lock on the relay directory, so that another process can use it. The threads must have ended."""
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
-
-    def change_filter(self, rules: Sequence[Rule], semantics: FilterSemantics) -> None:
-        """Replace the channel's filter (WL#7057). The new filter decides about all transactions not yet applied.
+    def follow_filter(self) -> None:
+        """Take over a changed filter (WL#7057). The new filter decides about all transactions not yet applied.
 
         The applier must not be running; the I/O thread may be. The old filter selected the events in the relay
         log. Therefore the slave truncates the relay log to the applier's position, and the master sends
         everything after that position again with the new filter.
         """
         with self._busy:
-            assert not self._sql_worker.running
-            self._options = replace(self._options, rules=tuple(rules), semantics=semantics)
+            assert not self.sql_worker.running
             self._follow_filter()
 
-    def reconfigure(self, options: ChannelOptions, *, afresh: bool) -> None:
-        """Replace the channel's options (``CHANGE REPLICATION SOURCE TO``). Both threads must be stopped.
+    def reconfigure(self, info: SourceInfo, *, afresh: bool) -> None:
+        """Replace the channel's configuration (``CHANGE REPLICATION SOURCE TO``). Both threads must be stopped.
 
         The part of the relay log that has not been applied is discarded, as in a server. With ``afresh`` the
-        position in the master's binlog is discarded, too, because the options name another master or another
+        position in the master's binlog is discarded, too, because the configuration names another master or another
         position. Raises OptionError for options that contradict each other.
         """
-        check(options)
+        self.check(info)
         with self._busy:
             assert not self.running
-            self._options = options
+            self.info = info
             if afresh:
-                self._master_server_id = 0
+                self.master_server_id = 0
                 self.reset()
             else:
                 self._follow_filter(refetch=True)
@@ -465,10 +388,10 @@ class Channel:
             with self._receiver.rewinding(MasterInfo(family=family, retrieved=here.executed)):
                 pass
             self._applied_file.save(
-                RelayLogInfo(executed=here.executed, target=self._target.state()), synced=True
+                RelayLogInfo(executed=here.executed, target=self.target.state()), synced=True
             )
-            files.remove(self._options.relay_dir / imposed_info.NAME)
-            self._imposed = ()
+            files.remove(self.directory / imposed_info.NAME)
+            self.imposed = ()
             self._receiver.close()
             self._open()
 
@@ -483,21 +406,21 @@ class Channel:
         digest = _digest(definition)
         info = self._receiver.info
         # A running I/O thread may have registered with the old filter although it has not received any event yet.
-        begun = self._io_worker.running or (info.source_file and info.filter_digest)
+        begun = self.io_worker.running or (info.source_file and info.filter_digest)
         if not refetch and (not begun or info.filter_digest == digest):
             self._receiver.filter_digest = digest
-            self._io.set_filter(definition)
+            self.io.set_filter(definition)
             return
         self._receive_again(definition, self._applied.model_copy(update={"filter_digest": digest}))
-        if not self._io_worker.running:
+        if not self.io_worker.running:
             self._receiver.close()
 
     def _receive_again(self, definition: pb.FilterDefinition, to: MasterInfo) -> None:
         """Discard the relay log after ``to``, and have the master send that part, selected by ``definition``."""
         try:
-            self._io.change_filter(definition, to)
+            self.io.change_filter(definition, to)
         except RelayLogDamaged:
-            self._io.change_filter(definition, self._without_relay_log(to))
+            self.io.change_filter(definition, self._without_relay_log(to))
 
     def _without_relay_log(self, to: MasterInfo) -> MasterInfo:
         """Return ``to`` with an empty relay log, in which the applier goes on, and note that in ``relay-log.info``.
@@ -511,10 +434,6 @@ class Channel:
         return to.model_copy(update=nothing)
 
     @property
-    def _applied_file(self) -> RelayLogInfoFile:
-        return RelayLogInfoFile(self._options.relay_dir)
-
-    @property
     def _applied(self) -> MasterInfo:
         """The content that ``master.info`` would have if the slave had received nothing beyond the applier's position.
 
@@ -522,31 +441,19 @@ class Channel:
         """
         return applied_place(self._receiver.info, self._applied_file.load())
 
-    def _refetch(self, damage: RelayLogDamaged) -> bool:
-        """Have the master send the relay log again. The applier calls this method when the relay log is damaged."""
-        return self._discard_damaged(damage, lambda: self._sql.stopping)
-
-    def _io_found_damage(self, damage: RelayLogDamaged) -> bool:
-        """Have the master send the relay log again. The I/O thread calls this method when the relay log is damaged.
-
-        A running applier may be ahead of its saved position. It discards the relay log itself, after going back to that
-        position.
-        """
-        return self._discard_damaged(damage, lambda: self._io.stopping, by_io=True)
-
-    def _discard_damaged(
-        self, damage: RelayLogDamaged, stopping: Callable[[], bool], *, by_io: bool = False
-    ) -> bool:
+    def _discard_damaged(self, damage: RelayLogDamaged, finder: IoThread | SqlThread) -> bool:
         """Discard the relay log after the applier's position, and have the master send that part again.
 
-        Return False when the same place was damaged again and again, or the calling thread is being stopped.
+        ``finder`` is the calling thread, which has found the damage. A running applier may be ahead of its saved
+        position. It discards the relay log itself, after going back to that position. Return False when the same place
+        was damaged again and again, or the calling thread is being stopped.
         """
         # A statement such as STOP REPLICA may hold the lock, and waits for the thread's end.
         while not self._busy.acquire(timeout=0.05):
-            if stopping():
+            if finder.stopping:
                 return False
         try:
-            if by_io and self._sql_worker.running:
+            if finder is self.io and self.sql_worker.running:
                 self._sql.report_damage(damage)
                 return True
             return self._discard_received(damage)
@@ -564,28 +471,27 @@ class Channel:
             # Fetching again did not help, so the head of the file that the applier reads may be damaged.
             to = self._without_relay_log(to)
         self._receive_again(self._registered_filter(), to)
-        if not self._io_worker.running:
+        if not self.io_worker.running:
             self._receiver.close()
-            if not self._alone:
+            if not self.options.alone:
                 self._start_io()
         return True
 
     def _start_io(self, user: str | None = None, password: str | None = None) -> None:
         self._relay_end.open()
-        self._io = self._new_io_thread(user, password)
-        self._io_worker.start(self._io)
+        self.io = self._new_io_thread(user, password)
+        self.io_worker.start(self.io)
 
     def _registered_filter(self) -> pb.FilterDefinition:
-        options = self._options
-        on_master = options.filter_on is not FilterOn.SLAVE
+        on_master = self.info.filter_on != FilterOn.SLAVE
         definition = filter_to_proto(self.filter(NameRules()) if on_master else Filter())
-        definition.lower_case_table_names = options.lower_case_table_names
+        definition.lower_case_table_names = self.options.lower_case_table_names
         # The slave leaves the server family and the collation for names open, because only the master knows which
         # server wrote its binlogs.
         definition.family = pb.SERVER_FAMILY_UNSPECIFIED
         definition.names = pb.NAME_COLLATION_UNSPECIFIED
         if on_master:
-            definition.origin.CopyFrom(origin_to_proto(options.origin))
+            definition.origin.CopyFrom(origin_to_proto(self._origin(self.info)))
         return definition
 
     def _applied_filter(self, names: NameRules) -> ReplicationFilter:
@@ -595,82 +501,101 @@ class Channel:
         them, but it sends statements on which it cannot decide. Therefore the applier applies these rules again.
         """
         own = self.filter(names)
-        imposed = [filter_from_proto(one.filter, default=names) for one in self._imposed]
+        imposed = [filter_from_proto(one.filter, default=names) for one in self.imposed]
         asked = AllFilters([own, *imposed]) if imposed else own
-        return TrustedRows(asked) if self._options.filter_on is FilterOn.MASTER else asked
+        return TrustedRows(asked) if self.info.filter_on == FilterOn.MASTER else asked
 
     def _new_sql_thread(self, until: Until | None) -> SqlThread:
         return SqlThread(
-            self._options.relay_dir,
+            self.directory,
             self._relay_end,
-            self._target,
+            self.target,
             self._applied_filter,
-            origin=self._options.origin,
+            origin=self._origin(self.info),
             on_hits=self._hit,
             until=until,
-            refetch=self._refetch,
+            refetch=lambda damage: self._discard_damaged(damage, self._sql),
             measured=self.measured,
             progress=self.progress,
         )
 
     def _new_io_thread(self, user: str | None = None, password: str | None = None) -> IoThread:
-        master = replace(
-            self._options.master, uuid=self._uuid, secret=self._secret, filter=self._registered_filter()
+        info, options = self.info, self.options
+        master = MasterOptions(
+            address=info.address,
+            server_id=options.server_id,
+            uuid=self._uuid,
+            secret=self._secret,
+            channel=info.channel,
+            filter=self._registered_filter(),
+            user=info.user if user is None else user,
+            password=info.password if user is None else password or "",
+            plain_password=options.plain_password,
+            tls=info.tls,
+            report_host=options.report_host,
+            report_port=options.report_port,
+            once=options.once,
+            auto_position=info.auto_position,
+            start_file=info.log_file,
+            start_position=info.log_pos if info.log_file else 4,
+            chunk_size=options.chunk_size,
+            heartbeat_period=info.heartbeat_period,
+            net_timeout=options.net_timeout,
+            connect_retry=info.connect_retry,
+            retry_count=info.retry_count,
         )
-        if user is not None:
-            master = replace(master, user=user, password=password or "")
         return IoThread(
             master,
             self._receiver,
             on_chunk=self._received_chunk,
             on_connect=self._connected,
-            on_damage=self._io_found_damage,
-            counters=self._counters,
+            on_damage=lambda damage: self._discard_damaged(damage, self.io),
+            counters=self.counters,
         )
 
     def _hit(self, hits: Hits) -> None:
-        self._counters.count_hits(hits)
-        self._on_hits(hits)
+        self.counters.count_hits(hits)
+        self._filters.count(self.name, hits)
 
     def _received_chunk(self, chunk: pb.Chunk) -> None:
         self.measured.note_chunk()
-        self._on_chunk(chunk)
+        self._watching.on_chunk(self.name, chunk)
 
     def _connected(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
-        self._master_server_id = answer.server_id
+        self.master_server_id = answer.server_id
         imposed = tuple(answer.imposed)
-        if imposed != self._imposed:
+        if imposed != self.imposed:
             log.info(
                 "the master imposes filters",
                 channel=self.name,
                 filters=[one.name for one in imposed] or "none",
             )
-            imposed_info.save(self._options.relay_dir, imposed)
-            self._imposed = imposed
+            imposed_info.save(self.directory, imposed)
+            self.imposed = imposed
             self._sql.follow_filter()
         for warning in answer.filter_warnings:
             log.warning(
                 "filter warning", channel=self.name, warning=warning, hint="dumpfilter lint shows the events"
             )
-        self._on_connect(stub, answer)
+        self._watching.on_connect(self.name, stub, answer)
 
     def _io_ended(self, error: BaseException | None) -> None:
         if error is not None:
-            self._counters.count_io_error(str(error))
-        if error is not None and self._alone:
+            self.counters.count_io_error(str(error))
+        if error is not None and self.options.alone:
             log.error("i/o thread ended", channel=self.name, error=str(error))
-        if not self._alone or (error is None and self._options.master.once and self._io.ended):
+        if not self.options.alone or (error is None and self.options.once and self.io.ended):
             self._relay_end.close()
 
     def _sql_ended(self, error: BaseException | None) -> None:
-        self._applier_ended = True
+        self.applier_runs = False
         self.progress.told()
         if error is not None:
-            self._counters.count_sql_error(str(error))
-        if error is not None and self._alone:
+            self.counters.count_sql_error(str(error))
+        if error is not None and self.options.alone:
             log.error("applier ended", channel=self.name, error=str(error))
         elif error is not None:
-            self._io_worker.stop()
+            self.io_worker.stop()
 
 
 def applied_place(received: MasterInfo, applied: RelayLogInfo) -> MasterInfo:
@@ -696,29 +621,22 @@ def applied_place(received: MasterInfo, applied: RelayLogInfo) -> MasterInfo:
     )
 
 
-def check(options: ChannelOptions) -> None:
-    """Check a channel's options. Raises OptionError when two options contradict each other, a number is out of
-    range, or a filter rule is invalid."""
-    master = options.master
-    check_server_id(master.server_id)
-    if master.auto_position and master.start_file:
-        raise OptionError("--start-file and --auto-position: give one of them")
-    if master.start_position != 4 and not master.start_file:
-        raise OptionError("--start-position needs --start-file")
-    if master.tls is not None:
-        master.tls.check()
-    # Making the filter checks its rules now. Otherwise an invalid rule would end a running thread later.
-    make_filter(
-        options.semantics,
-        options.rules,
-        names=NameRules(lower_case_table_names=options.lower_case_table_names),
-    )
+def _file_name(channel: str) -> str:
+    """Return the name of a channel's directory: the channel's name, with the characters escaped that files cannot have.
 
+    Different channels get different directories.
 
-def check_server_id(server_id: int) -> None:
-    """Raise OptionError unless the number is a possible ``--server-id``, from 1 to 4294967295."""
-    if not 1 <= server_id <= 0xFFFFFFFF:
-        raise OptionError(f"--server-id={server_id}: give a number from 1 to 4294967295")
+    >>> _file_name("ch1"), _file_name("../x")
+    ('ch1', '..%2Fx')
+    """
+    name = quote(channel, safe=" +,-=@_")
+    if not name.strip("."):
+        # A channel may have the name "." or "..". In file systems these names stand for other directories.
+        name = name.replace(".", "%2E")
+    if len(name) > _LONGEST_NAME:
+        digest = hashlib.blake2b(channel.encode(), digest_size=8).hexdigest()
+        name = f"{name[:_LONGEST_NAME]}-{digest}"
+    return name
 
 
 def _digest(definition: pb.FilterDefinition) -> str:

@@ -24,8 +24,9 @@ from dumpfilter.filter.channels import (
 )
 from dumpfilter.printing.show_events import COLUMNS as EVENT_COLUMNS
 from dumpfilter.printing.show_events import no_events, show_events
-from dumpfilter.slave import status
-from dumpfilter.slave.slave import Configured, Slave
+from dumpfilter.slave import facts
+from dumpfilter.slave.channel import Channel
+from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.source_tls import Verification
 from dumpfilter.slave.state.relay_log import read_index
 from dumpfilter.slave.state.source_info import SourceInfo
@@ -33,7 +34,6 @@ from dumpfilter.slave.threads.until import Until, UntilGtids, UntilMasterPositio
 from dumpfilter.slave.waits import wait
 from dumpfilter.sql import commands, server_errors
 from dumpfilter.sql.columns import (
-    PERFORMANCE_SCHEMA,
     binary_log_status_columns,
     replica_status_columns,
     replicas_columns,
@@ -113,33 +113,12 @@ class SlaveConsole:
 
         ``schema`` is ``performance_schema`` or ``dumpfilter``.
         """
-        slave = self._slave
-        match schema, name:
-            case "performance_schema", "replication_applier_filters":
-                return status.filters_table(slave.filters)
-            case "performance_schema", "replication_applier_global_filters":
-                return status.global_filters_table(slave.filters)
-            case "performance_schema", "replication_connection_status":
-                return status.connection_table(slave.channels)
-            case "performance_schema", "replication_applier_status":
-                return status.applier_table(slave.channels)
-            case "performance_schema", "replication_connection_configuration":
-                return status.configuration_table(slave.channels)
-            case "performance_schema", "replication_applier_configuration":
-                return status.applier_configuration_table(slave.channels)
-            case "dumpfilter", "channels":
-                return status.channels_table(slave.channels)
-            case "dumpfilter", "filter_hits":
-                return status.hits_table(slave.channels)
-        return None
+        rows = facts.TABLES.get((schema, name))
+        return None if rows is None else rows(self._slave)
 
     def table_names(self) -> list[tuple[str, str]]:
         """Return the schema and the name of every table that a client can SELECT from."""
-        return [
-            *[("performance_schema", name) for name in PERFORMANCE_SCHEMA],
-            ("dumpfilter", "channels"),
-            ("dumpfilter", "filter_hits"),
-        ]
+        return list(facts.TABLES)
 
     def variables(self) -> Mapping[str, str | int]:
         """Return the current values of the system variables that the console knows, by the server's names."""
@@ -161,7 +140,7 @@ class SlaveConsole:
             "replica_net_timeout": int(options.net_timeout),
             "replicate_same_server_id": "ON" if options.replicate_same_server_id else "OFF",
             "sync_relay_log": options.sync_relay_log,
-            "gtid_executed": status.executed_gtids(status.look(self._slave.channels)),
+            "gtid_executed": facts.executed_gtids(facts.views(self._slave.channels)),
         }
 
     def wait(self, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
@@ -180,8 +159,8 @@ class SlaveConsole:
         if channel is not None and not self._slave.has(channel):
             raise server_errors.ER_REPLICA_CONFIGURATION()
         for one in self._slave.channels if channel is None else [self._slave.get(channel)]:
-            if one.channel.sql_worker.running:
-                raise server_errors.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(one.info.channel)
+            if one.sql_worker.running:
+                raise server_errors.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(one.name)
         self._change(lambda: self._slave.change_filter(command.clauses, channel))
         return OK
 
@@ -226,10 +205,10 @@ class SlaveConsole:
         for one in chosen:
             if not one.info.host and Threads.IO in command.threads:
                 raise server_errors.ER_BAD_REPLICA()
-            if command.threads in one.channel.running:
-                notes.append(server_errors.ER_REPLICA_CHANNEL_WAS_RUNNING.note(one.info.channel))
+            if command.threads in one.running:
+                notes.append(server_errors.ER_REPLICA_CHANNEL_WAS_RUNNING.note(one.name))
                 continue
-            one.channel.start(command.threads, until=until, user=command.user, password=command.password)
+            one.start(command.threads, until=until, user=command.user, password=command.password)
         return Result(notes=notes)
 
     @_execute.register
@@ -237,11 +216,11 @@ class SlaveConsole:
         chosen = self._chosen(command.channel, every=command.every)
         notes: list[Note] = []
         for one in chosen:
-            if not command.threads & one.channel.running:
-                notes.append(server_errors.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(one.info.channel))
-            one.channel.request_stop(command.threads)
+            if not command.threads & one.running:
+                notes.append(server_errors.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(one.name))
+            one.request_stop(command.threads)
         for one in chosen:
-            one.channel.stop(command.threads)
+            one.stop(command.threads)
         if not chosen:
             notes.append(server_errors.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(DEFAULT_CHANNEL))
         return Result(notes=notes)
@@ -250,20 +229,20 @@ class SlaveConsole:
     def _(self, command: commands.ResetReplica) -> Result:
         chosen = self._chosen(command.channel)
         for one in chosen:
-            if one.channel.running:
-                raise server_errors.ER_REPLICA_CHANNEL_MUST_STOP(one.info.channel)
+            if one.running:
+                raise server_errors.ER_REPLICA_CHANNEL_MUST_STOP(one.name)
         for one in chosen:
-            self._change(lambda one=one: self._slave.reset(one.info.channel, all=command.all))
+            self._change(lambda one=one: self._slave.reset(one.name, all=command.all))
         return OK
 
     @_execute.register
     def _(self, command: commands.ShowReplicaStatus) -> Result:
         chosen = self._chosen(command.channel, every=command.every)
-        seen = status.look(self._slave.channels)
-        executed = status.executed_gtids(seen)
+        seen = facts.views(self._slave.channels)
+        executed = facts.executed_gtids(seen)
         # SHOW REPLICA STATUS of a server leaves out channels for which no SOURCE_HOST is set.
-        shown = [one for one in seen if one.configured in chosen and one.configured.info.host]
-        rows = [status.status_row(one, self._slave.filters, executed) for one in shown]
+        shown = [one for one in seen if one.channel in chosen and one.info.host]
+        rows = [facts.status_row(one, self._slave.filters, executed) for one in shown]
         return Result(replica_status_columns(old=command.old), rows)
 
     @_execute.register
@@ -287,7 +266,7 @@ class SlaveConsole:
     def _(self, command: commands.ShowBinlogEvents) -> Result:
         if not command.relay_log:
             return Result(EVENT_COLUMNS)
-        if command.channel is None and any(one.info.channel for one in self._slave.channels):
+        if command.channel is None and any(one.name for one in self._slave.channels):
             # A server counts the default channel even if nobody has configured the default channel. With a named
             # channel there are then several channels, and the statement without FOR CHANNEL is ambiguous.
             raise server_errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
@@ -299,13 +278,13 @@ class SlaveConsole:
             raise no_events("Could not find target log", "SHOW RELAYLOG EVENTS")
         if not files:
             return Result(EVENT_COLUMNS)
-        family: Family = chosen[0].channel.master_info.family or "mysql"
+        family: Family = chosen[0].master_info.family or "mysql"
         path = chosen[0].directory / (command.file or files[0])
         return show_events(
             path, family, position=command.position, offset=command.offset, count=command.count
         )
 
-    def _chosen(self, channel: str | None, *, every: bool = False) -> list[Configured]:
+    def _chosen(self, channel: str | None, *, every: bool = False) -> list[Channel]:
         """Return the channels that a statement is about: all of them, or the one in its FOR CHANNEL clause.
 
         The list is empty when the statement names the default channel and that channel is not configured. Raises
@@ -319,7 +298,7 @@ class SlaveConsole:
 
     def _channel_to_configure(self, channel: str | None) -> str:
         if channel is None:
-            if any(one.info.channel != DEFAULT_CHANNEL for one in self._slave.channels):
+            if any(one.name != DEFAULT_CHANNEL for one in self._slave.channels):
                 raise server_errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
             return DEFAULT_CHANNEL
         name = fold_channel(channel)
@@ -332,8 +311,8 @@ class SlaveConsole:
         return name
 
     @staticmethod
-    def _refuse_running(one: Configured) -> None:
-        running, name = one.channel.running, one.info.channel
+    def _refuse_running(one: Channel) -> None:
+        running, name = one.running, one.name
         if Threads.IO in running:
             raise server_errors.ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP(name)
         if running:
@@ -353,7 +332,7 @@ class SlaveConsole:
             raise SqlError(1105, "HY000", str(error)) from error
 
 
-def _check_options(given: dict[str, Any], known: Configured | None, net_timeout: float) -> Sequence[Note]:
+def _check_options(given: dict[str, Any], known: Channel | None, net_timeout: float) -> Sequence[Note]:
     """Check the options of CHANGE REPLICATION SOURCE TO, and return the notes and warnings for the client.
 
     ``given`` holds the statement's options and is normalized in place. ``known`` is the channel if it exists
@@ -395,7 +374,7 @@ def _check_options(given: dict[str, Any], known: Configured | None, net_timeout:
     return notes
 
 
-def _tls_notes(given: Mapping[str, Any], known: Configured | None) -> Iterator[Note]:
+def _tls_notes(given: Mapping[str, Any], known: Channel | None) -> Iterator[Note]:
     """Yield a warning when a statement about TLS leaves the connection without encryption or verification."""
     named = sorted(f"SOURCE_{name}" for name in given if name.startswith("SSL"))
     if not named:

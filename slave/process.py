@@ -27,9 +27,11 @@ from dumpfilter.metrics.process import CommonCollector
 from dumpfilter.security.audit import open_audit_log, reopen_audit_log
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.slave.certificate import kept_tls
+from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.metrics import SlaveCollector
-from dumpfilter.slave.slave import Configured, Slave, SlaveOptions, Watching
+from dumpfilter.slave.options import SlaveOptions, Watching
+from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.source_info import SourceInfo
 
 log = structlog.get_logger("dumpfilter.slave")
@@ -74,7 +76,7 @@ class _Terminated(KeyboardInterrupt):
     """The exception that SIGTERM raises. It is a KeyboardInterrupt, because SIGTERM ends a slave as Ctrl-C does."""
 
 
-def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Sequence[Configured]:
+def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Sequence[Channel]:
     """Run a slave until it ends, and return its channels for the final report.
 
     A slave without a console ends when the threads of all its channels have ended, or at Ctrl-C or SIGTERM. A

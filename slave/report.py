@@ -11,8 +11,7 @@ from typing import Any, Literal
 from dumpfilter import files
 from dumpfilter.printable import for_terminal
 from dumpfilter.slave.channel import Channel
-from dumpfilter.slave.slave import Configured
-from dumpfilter.slave.status import imposed_rules
+from dumpfilter.slave.facts import imposed_rules
 
 Report = dict[str, Any]
 """The report of one channel. All values are of types that JSON can represent."""
@@ -36,13 +35,13 @@ def report(channel: Channel) -> Report:
     }
 
 
-def write_reports(channels: Sequence[Configured], form: Literal["json", "table"], path: Path | None) -> None:
+def write_reports(channels: Sequence[Channel], form: Literal["json", "table"], path: Path | None) -> None:
     """Write the channels' reports to the file ``path``, or to standard output when ``path`` is None.
 
     ``form`` chooses JSON for programs or tables for people. Raises OutputError when the file cannot be written.
     """
-    reports = {each.info.channel: report(each.channel) for each in channels}
-    texts = {each.info.channel: each.channel.target.text() for each in channels}
+    reports = {each.name: report(each) for each in channels}
+    texts = {each.name: each.target.text() for each in channels}
     text = _as_json(reports) if form == "json" else _as_tables(reports, texts)
     if path is None:
         # Names come from the master's binlog. Programs get them unchanged.

@@ -6,107 +6,30 @@ The operations add, change, start, stop and reset channels. The server has them 
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from urllib.parse import quote
 
 import structlog
 
 from dumpfilter import files
 from dumpfilter.errors import OutputError, StateCorrupt
 from dumpfilter.filter.channels import ChannelFilters, UnknownChannel, fold_channel
-from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.filter.rules import FilterClause, FilterOn
-from dumpfilter.slave.channel import Channel, ChannelOptions, check, check_server_id
+from dumpfilter.filter.rules import FilterClause
+from dumpfilter.slave.channel import CHANNELS, Channel
+from dumpfilter.slave.options import SlaveOptions, Watching
 from dumpfilter.slave.state import lock_directory, source_info
 from dumpfilter.slave.state.identity import server_uuid
-from dumpfilter.slave.state.relay_log import RelayPosition
 from dumpfilter.slave.state.source_info import SourceInfo, source_info_file
-from dumpfilter.slave.targets import DEFAULT_TARGET, make_target
-from dumpfilter.slave.threads.master_options import MasterOptions
+from dumpfilter.slave.targets import make_target
 from dumpfilter.sql.commands import Threads
-from dumpfilter.v1 import dumpfilter_pb2 as pb
-from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
 log = structlog.get_logger("dumpfilter.slave")
 
-CHANNELS = "channels"
-"""The subdirectory of the relay directory in which each named channel has its own directory.
-
-The default channel keeps its files in the relay directory itself.
-"""
-
 SAVE_COUNTERS = 5.0
 """The interval at which changed counts are saved, seconds. A crash loses the counts of this time at most."""
-
-_LONGEST_NAME = 120
-"""The longest name of a channel's directory, characters. File systems limit file names.
-
-A longer name is cut, and a hash of the channel's name is appended, so that names stay different.
-"""
-
-
-@dataclass(frozen=True)
-class SlaveOptions:
-    """The options that all channels of a slave share. An option that a MySQL server has, too, has the server's name."""
-
-    relay_dir: Path
-    server_id: int
-    lower_case_table_names: int = 0
-    replicate_same_server_id: bool = False
-    report_host: str = ""
-    report_port: int = 0
-    plain_password: bool = False
-    """``--source-plain-password``: whether passwords may travel unencrypted to masters on other machines."""
-    net_timeout: float = 60.0
-    """``--replica-net-timeout``: the time without a message from the master after which the slave reconnects,
-    seconds."""
-    chunk_size: int = 0
-    """The size at which the master shall end a message of the stream (chunk), bytes. 0 lets the master choose."""
-    once: bool = False
-    """Whether the slave ends at the end of the master's newest binlog, instead of waiting for more events."""
-    apply: bool = True
-    """Whether :meth:`Slave.start` starts the appliers, too. If not, the slave only fills its relay logs."""
-    alone: bool = False
-    """Whether an error in one thread of a channel leaves the other thread running, as in a server."""
-    target: str = DEFAULT_TARGET
-    """The name of the target, the object to which each channel applies transactions (``--target``)."""
-    sync_relay_log: int = 10_000
-    sync_master_info: int = 10_000
-    relay_log_expire_seconds: float = 0.0
-    """The time after which a relay log file is removed that nobody needs, seconds. 0 keeps all files."""
-
-
-@dataclass(frozen=True)
-class Watching:
-    """Functions that the slave calls while it receives. Their first argument is the channel's name.
-
-    ``on_chunk`` is called after each message of the master's stream, ``on_connect`` after each registration.
-    ``on_relay_end`` receives the position up to which the channel's relay log is complete (:class:`Channel`).
-    """
-
-    on_chunk: Callable[[str, pb.Chunk], None] = lambda channel, chunk: None
-    on_connect: Callable[[str, rpc.DumpFilterStub, pb.RegisterResponse], None] = (
-        lambda channel, stub, answer: None
-    )
-    on_relay_end: Callable[[str, RelayPosition | None], None] = lambda channel, position: None
-    needed_relay_log: Callable[[str], str | None] = lambda channel: None
-    """Return the name of the oldest relay log file of a channel that must not be removed yet; None without one."""
-
-
-@dataclass
-class Configured:
-    """A channel that exists on the slave, with its configuration and its directory."""
-
-    info: SourceInfo
-    channel: Channel
-    directory: Path
 
 
 class Slave:
@@ -127,7 +50,7 @@ class Slave:
         *,
         watching: Watching | None = None,
     ) -> None:
-        check_server_id(options.server_id)
+        options.check()
         # Making a target checks its name. An unknown name shall be an error before the slave writes any file.
         make_target(options.target)
         self.options = options
@@ -139,7 +62,7 @@ class Slave:
         that two clients cannot change channels at the same time."""
         self._lock = lock_directory(options.relay_dir)
         self._infos: dict[str, SourceInfo] = {}
-        self._configured: dict[str, Configured] = {}
+        self._channels: dict[str, Channel] = {}
         self._closing = threading.Event()
         self._at_close: list[Callable[[], None]] = []
         self._saver = threading.Thread(target=self._save_counters, name="slave-counters", daemon=True)
@@ -154,28 +77,27 @@ class Slave:
             raise
 
     @property
-    def channels(self) -> list[Configured]:
+    def channels(self) -> list[Channel]:
         """All channels of the slave, ordered by name. The default channel, whose name is empty, comes first."""
         with self.lock:
-            return [self._configured[name] for name in sorted(self._configured, key=str.encode)]
+            return [self._channels[name] for name in sorted(self._channels, key=str.encode)]
 
     @property
-    def channels_now(self) -> list[Configured]:
+    def channels_now(self) -> list[Channel]:
         """All channels of the slave, as :attr:`channels`, but without waiting for a statement that changes them."""
-        configured = list(self._configured.values())
-        return sorted(configured, key=lambda one: one.info.channel.encode())
+        return sorted(self._channels.values(), key=lambda one: one.name.encode())
 
-    def get(self, name: str) -> Configured:
+    def get(self, name: str) -> Channel:
         """Return the channel with this name. Raises UnknownChannel when there is no such channel."""
         with self.lock:
             try:
-                return self._configured[fold_channel(name)]
+                return self._channels[fold_channel(name)]
             except KeyError:
                 raise UnknownChannel(name) from None
 
     def has(self, name: str) -> bool:
         """Tell whether the slave has a channel with this name."""
-        return fold_channel(name) in self._configured
+        return fold_channel(name) in self._channels
 
     def prepare(self, info: SourceInfo) -> None:
         """Configure a channel as the command line says. Call this method before :meth:`open` only.
@@ -213,11 +135,12 @@ class Slave:
         info = info.model_copy(update={"channel": fold_channel(info.channel)})
         name = info.channel
         with self.lock:
-            new = name not in self._configured
+            new = name not in self._channels
             if new:
                 self.filters.add_channel(name)
             try:
-                check(self._channel_options(info))
+                if not new:
+                    self._channels[name].check(info)
                 if clauses:
                     self.filters.change(clauses, name)
                 if new:
@@ -227,10 +150,9 @@ class Slave:
                 if new:
                     self.filters.remove_channel(name)
                 raise
-            configured = self._configured[name]
-            source_info_file(configured.directory).save(info)
-            configured.info = info
-            configured.channel.reconfigure(self._channel_options(info), afresh=afresh)
+            channel = self._channels[name]
+            source_info_file(channel.directory).save(info)
+            channel.reconfigure(info, afresh=afresh)
 
     def change_filter(self, clauses: Sequence[FilterClause], name: str | None) -> None:
         """Change the filter of the channel ``name``, or of all channels if ``name`` is None.
@@ -240,15 +162,14 @@ class Slave:
         """
         with self.lock:
             self.filters.change(clauses, name)
-            for configured in self.channels if name is None else [self.get(name)]:
-                current = self.filters.current(configured.info.channel)
-                configured.channel.change_filter(current.rules, current.semantics)
+            for channel in self.channels if name is None else [self.get(name)]:
+                channel.follow_filter()
 
     def start(self, threads: Threads | None = None) -> None:
         """Start ``threads`` of every channel. Without ``threads``, the option ``apply`` decides whether the appliers
         start, too."""
-        for configured in self.channels:
-            configured.channel.start(threads)
+        for channel in self.channels:
+            channel.start(threads)
 
     def reset(self, name: str, *, all: bool) -> None:
         """Delete the relay logs and the positions of a stopped channel (``RESET REPLICA``).
@@ -256,35 +177,33 @@ class Slave:
         With ``all`` also remove the channel, its filter and the state of its target (``RESET REPLICA ALL``).
         """
         with self.lock:
-            configured = self.get(name)
-            configured.channel.reset()
+            channel = self.get(name)
+            channel.reset()
             if not all:
                 return
-            configured.channel.close()
-            configured.channel.counters.remove()
-            del self._configured[configured.info.channel]
+            channel.counters.remove()
+            del self._channels[channel.name]
             self.filters.remove_channel(name)
-            if configured.info.channel:
-                shutil.rmtree(configured.directory, ignore_errors=True)
+            if channel.name:
+                shutil.rmtree(channel.directory, ignore_errors=True)
             else:
                 for file in (source_info.NAME, "master.info", "relay-log.info", "relay-bin.index"):
-                    files.remove(configured.directory / file)
+                    files.remove(channel.directory / file)
 
     def wait(self) -> None:
         """Wait until the threads of all channels have ended.
 
         Threads end at the end of the binlog with the option ``once``, or after an error. A signal interrupts the wait.
         """
-        while any(one.channel.running for one in self.channels):
+        while any(one.running for one in self.channels):
             time.sleep(0.05)
 
     def stop(self) -> None:
         """Stop the threads of all channels, and wait until they have ended."""
-        channels = [one.channel for one in self.channels]
-        for channel in channels:
+        for channel in self.channels:
             channel.request_stop()
-        for channel in channels:
-            channel.join()
+        for channel in self.channels:
+            channel.stop()
 
     def close(self) -> None:
         """Stop the threads of all channels, and give up the lock on the relay directory for other processes."""
@@ -296,8 +215,7 @@ class Slave:
             self._saver.join()
         with self.lock:
             for one in self.channels:
-                one.channel.counters.save()
-                one.channel.close()
+                one.counters.save()
             self._lock.release()
 
     @property
@@ -317,19 +235,19 @@ class Slave:
     def _save_counters(self) -> None:
         """Save the counts of all channels, and remove old relay logs, from time to time."""
         while not self._closing.wait(SAVE_COUNTERS):
-            for one in list(self._configured.values()):
-                one.channel.counters.save()
+            for one in list(self._channels.values()):
+                one.counters.save()
                 self._expire_relay_log(one)
 
-    def _expire_relay_log(self, one: Configured) -> None:
+    def _expire_relay_log(self, one: Channel) -> None:
         """Remove old relay log files. A failure is an event of the log, and the slave tries again."""
         seconds = self.options.relay_log_expire_seconds
         if not seconds:
             return
         try:
-            one.channel.expire_relay_log(seconds, self._watching.needed_relay_log(one.info.channel))
+            one.expire_relay_log(seconds, self._watching.needed_relay_log(one.name))
         except (OutputError, StateCorrupt) as error:
-            log.error("relay logs not removed", channel=one.info.channel, reason=str(error))
+            log.error("relay logs not removed", channel=one.name, reason=str(error))
 
     @property
     def error(self) -> BaseException | None:
@@ -337,89 +255,11 @@ class Slave:
 
         If several threads failed, this is the earliest error. Without an error it is None.
         """
-        workers = [
-            worker for one in self.channels for worker in (one.channel.io_worker, one.channel.sql_worker)
-        ]
+        workers = [worker for one in self.channels for worker in (one.io_worker, one.sql_worker)]
         failed = [worker for worker in workers if worker.error is not None]
         return min(failed, key=lambda worker: worker.error_at).error if failed else None
 
     def _add(self, info: SourceInfo) -> None:
-        name = info.channel
-        directory = self._directory(name)
-        directory.mkdir(parents=True, exist_ok=True)
-        watching = self._watching
-        channel = Channel(
-            self._channel_options(info),
-            make_target(self.options.target),
-            alone=self.options.alone,
-            lock=False,
-            on_hits=lambda hits: self.filters.count(name, hits),
-            on_chunk=lambda chunk: watching.on_chunk(name, chunk),
-            on_connect=lambda stub, answer: watching.on_connect(name, stub, answer),
-            on_relay_end=lambda position: watching.on_relay_end(name, position),
-        )
-        source_info_file(directory).save(info)
-        self._configured[name] = Configured(info, channel, directory)
-
-    def _directory(self, name: str) -> Path:
-        return self.options.relay_dir / CHANNELS / _file_name(name) if name else self.options.relay_dir
-
-    def _channel_options(self, info: SourceInfo) -> ChannelOptions:
-        options = self.options
-        current = self.filters.current(info.channel)
-        master = MasterOptions(
-            address=info.address,
-            server_id=options.server_id,
-            uuid=self.uuid,
-            channel=info.channel,
-            user=info.user,
-            password=info.password,
-            plain_password=options.plain_password,
-            tls=info.tls,
-            report_host=options.report_host,
-            report_port=options.report_port,
-            once=options.once,
-            auto_position=info.auto_position,
-            start_file=info.log_file,
-            start_position=info.log_pos if info.log_file else 4,
-            chunk_size=options.chunk_size,
-            heartbeat_period=info.heartbeat_period,
-            net_timeout=options.net_timeout,
-            connect_retry=info.connect_retry,
-            retry_count=info.retry_count,
-        )
-        return ChannelOptions(
-            master=master,
-            relay_dir=self._directory(info.channel),
-            rules=current.rules,
-            semantics=current.semantics,
-            origin=OriginFilter(
-                ignore_server_ids=frozenset(info.ignore_server_ids),
-                do_domain_ids=frozenset(info.do_domain_ids),
-                ignore_domain_ids=frozenset(info.ignore_domain_ids),
-                own_server_id=0 if options.replicate_same_server_id else options.server_id,
-            ),
-            lower_case_table_names=options.lower_case_table_names,
-            filter_on=FilterOn(info.filter_on),
-            apply=options.apply,
-            sync_relay_log=options.sync_relay_log,
-            sync_master_info=options.sync_master_info,
-        )
-
-
-def _file_name(channel: str) -> str:
-    """Return the name of a channel's directory: the channel's name, with the characters escaped that files cannot have.
-
-    Different channels get different directories.
-
-    >>> _file_name("ch1"), _file_name("../x")
-    ('ch1', '..%2Fx')
-    """
-    name = quote(channel, safe=" +,-=@_")
-    if not name.strip("."):
-        # A channel may have the name "." or "..". In file systems these names stand for other directories.
-        name = name.replace(".", "%2E")
-    if len(name) > _LONGEST_NAME:
-        digest = hashlib.blake2b(channel.encode(), digest_size=8).hexdigest()
-        name = f"{name[:_LONGEST_NAME]}-{digest}"
-    return name
+        channel = Channel(self.options, info, self.filters, self.uuid, self._watching)
+        source_info_file(channel.directory).save(info)
+        self._channels[info.channel] = channel

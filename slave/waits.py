@@ -16,8 +16,8 @@ from dumpfilter.console.executor import Interrupt
 from dumpfilter.errors import GtidError
 from dumpfilter.filter.channels import fold_channel
 from dumpfilter.slave.channel import Channel
-from dumpfilter.slave.slave import Configured, Slave
-from dumpfilter.slave.status import executed_gtids, look
+from dumpfilter.slave.facts import executed_gtids, views
+from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.threads.progress import Waiter
 from dumpfilter.sql import server_errors
 from dumpfilter.sql.functions import number_of
@@ -59,7 +59,7 @@ def _for_position(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float
     has_name = len(call.arguments) > 3
     name = call.argument(3)
     found = None if has_name and name is None else _channel(slave, str(name or ""))
-    is_mariadb = found is not None and found.channel.master_info.family == "mariadb"
+    is_mariadb = found is not None and found.master_info.family == "mariadb"
     if call.name == "master_pos_wait" and not is_mariadb:
         notes.append(server_errors.ER_WARN_DEPRECATED_SYNTAX.warning("MASTER_POS_WAIT", "SOURCE_POS_WAIT"))
     timeout = _number(call.argument(2))
@@ -71,8 +71,7 @@ def _for_position(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float
     place = _place(call.argument(0), call.argument(1))
     if place is None or found is None:
         return Waited(None, notes)
-    channel = found.channel
-    if not channel.applier_runs:
+    if not found.applier_runs:
         return Waited(None, notes)
     reached: bool | None = False
     advances = -1
@@ -80,8 +79,8 @@ def _for_position(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float
     def ask() -> bool:
         nonlocal reached, advances
         advances += 1
-        reached = _has_reached(channel, place)
-        return reached is not False or not channel.applier_runs
+        reached = _has_reached(found, place)
+        return reached is not False or not found.applier_runs
 
     has_ended = _until(slave, [found], ask, timeout or None, interrupt, seconds)
     if not has_ended:
@@ -89,9 +88,9 @@ def _for_position(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float
     return Waited(advances if reached else None, notes)
 
 
-def _channel(slave: Slave, name: str) -> Configured | None:
+def _channel(slave: Slave, name: str) -> Channel | None:
     folded = fold_channel(name)
-    return next((one for one in slave.channels_now if one.info.channel == folded), None)
+    return next((one for one in slave.channels_now if one.name == folded), None)
 
 
 def _place(file: Value, position: Value) -> _Place | None:
@@ -175,13 +174,13 @@ def _executed(slave: Slave, kind: type[GtidSet]) -> GtidSet:
     """Return the GTIDs that all channels together have applied, as far as they are of one kind."""
     total = kind()
     family: Family = "mariadb" if kind is MariadbGtidSet else "mysql"
-    channels = [one for one in look(slave.channels_now) if one.state.received.family == family]
+    channels = [one for one in views(slave.channels_now) if one.received.family == family]
     return total | parse_gtid_set(executed_gtids(channels), family)
 
 
 def _until(
     slave: Slave,
-    channels: list[Configured],
+    channels: list[Channel],
     ask: Callable[[], bool],
     timeout: float | None,
     interrupt: Interrupt,
@@ -205,7 +204,7 @@ def _until(
         return over or ask()
 
     with (
-        waiter.watching([one.channel.progress for one in channels]),
+        waiter.watching([one.progress for one in channels]),
         interrupt.calling(waiter.wake),
         slave.calling_at_close(waiter.wake),
     ):

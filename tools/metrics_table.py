@@ -11,7 +11,7 @@ from typing import Any
 from dumpfilter.master import facts as master
 from dumpfilter.metrics import process
 from dumpfilter.metrics.facts import Facts
-from dumpfilter.slave import metrics as slave
+from dumpfilter.slave import facts as slave
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 

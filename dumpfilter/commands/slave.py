@@ -63,9 +63,9 @@ def slave_command(
 
     from dumpfilter import logs
     from dumpfilter.commands.terminal import CatchUpBar
+    from dumpfilter.slave.options import SlaveOptions, Watching
     from dumpfilter.slave.process import RunOptions, run_slave
     from dumpfilter.slave.report import write_reports
-    from dumpfilter.slave.slave import SlaveOptions, Watching
 
     source.check()
     check_distinct(

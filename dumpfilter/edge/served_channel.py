@@ -79,7 +79,7 @@ class ServedChannel:
     def service(self, slave: Slave) -> DumpFilterService:
         """Return the service over the present relay log. Raises BinlogError, a momentary one without a relay log."""
         # A client may have added the channel on the console.
-        channel = next((one for one in slave.channels_now if one.info.channel == self.name), None)
+        channel = next((one for one in slave.channels_now if one.name == self.name), None)
         with self._lock:
             if self._is_closed:
                 raise BinlogUnreadable("the slave is shutting down; connect again", momentary=True)

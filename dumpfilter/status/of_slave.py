@@ -12,8 +12,8 @@ from typing import Any
 
 from dumpfilter.console.client import ConsoleLogin
 from dumpfilter.errors import OptionError, StateCorrupt
+from dumpfilter.slave.channel import CHANNELS
 from dumpfilter.slave.lag import relay_lag
-from dumpfilter.slave.slave import CHANNELS
 from dumpfilter.slave.state import LOCK, master_info, source_info
 from dumpfilter.slave.state.counters_info import CountersInfo, counters_file
 from dumpfilter.slave.state.master_info import MasterInfoFile

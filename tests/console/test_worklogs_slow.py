@@ -547,7 +547,7 @@ def wait(console: Console, masters: tuple[Master, Master]) -> None:
 
 def tables(console: Console, channel: str) -> dict[str, Any]:
     assert console.slave is not None
-    return console.slave.get(channel).channel.target.state()["tables"]  # type: ignore[no-any-return]
+    return console.slave.get(channel).target.state()["tables"]  # type: ignore[no-any-return]
 
 
 def relayed(console: Console, channel: str) -> bytes:

@@ -241,7 +241,7 @@ def test_relay_logs_expire_when_nobody_reads_them(master: Master, tmp_path: Path
         edge.driven.catch_up(master, executed=False)
         for name in read_index(directory):
             os.utime(directory / name, (1, 1))
-        channel = edge.driven.slave.get("").channel
+        channel = edge.driven.slave.get("")
         channel.expire_relay_log(1000)
         assert read_index(directory)[0] == "relay-bin.000001", "the applier needs all"
         edge.driven.sql("START REPLICA SQL_THREAD")

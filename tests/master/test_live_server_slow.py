@@ -21,12 +21,11 @@ from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printing.load_files import LoadFiles
 from dumpfilter.printing.text import TextPrinter
-from dumpfilter.slave.channel import Channel, ChannelOptions
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import apply_files
-from dumpfilter.slave.threads.master_options import MasterOptions
 from tests.mariadb import MariaDb, mariadb_version
 from tests.oracle.replaying import Server
+from tests.slave.once import Once
 from tests.spark_jobs.here import split_here
 from tests.support import binlogs_in
 
@@ -59,21 +58,19 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.close()
 
 
-def slave_of(port: int, directory: Path, number: int, options: list[str], *, on_master: bool) -> Channel:
-    return Channel(
-        ChannelOptions(
-            master=MasterOptions(
-                address=f"127.0.0.1:{port}", server_id=number, uuid="", heartbeat_period=0.05
-            ),
-            relay_dir=directory,
-            rules=Filter.from_options(options).rules,
-            filter_on=FilterOn.BOTH if on_master else FilterOn.SLAVE,
-        ),
-        SummaryTarget(),
+def slave_of(port: int, directory: Path, number: int, options: list[str], *, on_master: bool) -> Once:
+    return Once(
+        f"127.0.0.1:{port}",
+        directory,
+        Filter.from_options(options).rules,
+        server_id=number,
+        once=False,
+        heartbeat_period=0.05,
+        filter_on=FilterOn.BOTH if on_master else FilterOn.SLAVE,
     )
 
 
-def stop_at_the_end(server: MariaDb, slaves: list[Channel]) -> str:
+def stop_at_the_end(server: MariaDb, slaves: list[Once]) -> str:
     """Let the slaves come to the end of the server's newest binlog, and name it."""
     ((file, size, *_),) = server.sql("SHOW MASTER STATUS")
     deadline = time.monotonic() + 120
@@ -86,7 +83,7 @@ def stop_at_the_end(server: MariaDb, slaves: list[Channel]) -> str:
     return file
 
 
-def started_slaves(master: MasterServer, directory: Path) -> list[Channel]:
+def started_slaves(master: MasterServer, directory: Path) -> list[Once]:
     """Start a slave whose filter the master runs, and one that is sent everything and filters for itself."""
     slaves = [
         slave_of(master.port, directory / "filtered", 1, SHOP, on_master=True),

@@ -31,7 +31,8 @@ from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.console import SlaveConsole
-from dumpfilter.slave.slave import Slave, SlaveOptions, Watching
+from dumpfilter.slave.options import SlaveOptions, Watching
+from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.sql.parser import parse_statement
@@ -177,7 +178,7 @@ class Driven:
         return [one.info.channel for one in self.slave.channels]
 
     def channel(self, name: str = "") -> Any:
-        return self.slave.get(name).channel
+        return self.slave.get(name)
 
     def sql(self, text: str) -> Result:
         result = self.console.execute(parse_statement(text))

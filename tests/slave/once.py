@@ -1,44 +1,70 @@
-"""Slaves in this process that run to the end of the newest binlog."""
+"""Slaves in this process with one channel, most of which run to the end of the newest binlog."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.filter import Filter
+from dumpfilter.filter import Filter, Rule
+from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.filter.rules import FilterOn
-from dumpfilter.slave.channel import Channel, ChannelOptions
-from dumpfilter.slave.targets import SummaryTarget
-from dumpfilter.slave.threads.master_options import MasterOptions
+from dumpfilter.slave.channel import Channel
+from dumpfilter.slave.options import SlaveOptions
+from dumpfilter.slave.slave import Slave
+from dumpfilter.slave.state.source_info import SourceInfo
 
 AddressOf = Callable[[str], str]
 
+_OPTIONS = {field.name for field in fields(SlaveOptions)}
 
-def start_slave(
-    address: str, directory: Path, options: list[str], *, filter_on: FilterOn = FilterOn.BOTH, **more: Any
-) -> Channel:
-    """Start a slave in this process. ``more`` are members of MasterOptions, and ``apply``."""
-    apply = more.pop("apply", True)
-    server_id = 1 + zlib.crc32(bytes(directory)) % 10**9
-    slave = Channel(
-        ChannelOptions(
-            master=MasterOptions(
-                **{"address": address, "server_id": server_id, "uuid": "", "once": True} | more
-            ),
-            relay_dir=directory,
-            rules=Filter.from_options(options).rules,
-            filter_on=filter_on,
-            apply=apply,
-        ),
-        SummaryTarget(),
-    )
-    slave.start()
+
+class Once:
+    """A slave with one channel, whose attributes it has. ``more`` are members of SlaveOptions and SourceInfo."""
+
+    def __init__(
+        self,
+        address: str,
+        directory: Path,
+        rules: tuple[Rule, ...],
+        *,
+        filter_on: FilterOn = FilterOn.BOTH,
+        **more: Any,
+    ) -> None:
+        host, _, port = address.rpartition(":")
+        more = {"server_id": 1 + zlib.crc32(bytes(directory)) % 10**9, "once": True, "retry_count": 0} | more
+        filters = ChannelFilters()
+        filters.startup(None, rules)
+        self.slave = Slave(SlaveOptions(directory, **{k: more[k] for k in more if k in _OPTIONS}), filters)
+        source = {name: more[name] for name in more if name not in _OPTIONS}
+        self.slave.prepare(SourceInfo(host=host, port=int(port), filter_on=filter_on.value, **source))
+        self.slave.open()
+        self.channel: Channel = self.slave.get("")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.channel, name)
+
+    def wait(self) -> None:
+        """Wait until both threads have ended, and close the slave. Raise the error that ended a thread."""
+        self.slave.wait()
+        self.slave.close()
+        if self.slave.error is not None:
+            raise self.slave.error
+
+    def close(self) -> None:
+        self.slave.close()
+
+
+def start_slave(address: str, directory: Path, options: list[str], **more: Any) -> Once:
+    """Start a slave in this process."""
+    slave = Once(address, directory, Filter.from_options(options).rules, **more)
+    slave.slave.start()
     return slave
 
 
-def run_slave(address: str, directory: Path, options: list[str], **more: Any) -> Channel:
+def run_slave(address: str, directory: Path, options: list[str], **more: Any) -> Once:
     """Run a slave to the end of the newest binlog."""
     slave = start_slave(address, directory, options, **more)
     slave.wait()

@@ -9,10 +9,9 @@ import pytest
 
 from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.slave.channel import Channel
 from tests.slave.driven import UUID, apply_before, driven, serving, wait_until
 from tests.slave.growing import GrowingCopy, boundaries
-from tests.slave.once import AddressOf, run_slave, start_slave
+from tests.slave.once import AddressOf, Once, run_slave, start_slave
 from tests.slave.relayed import contents
 from tests.support import DATA
 
@@ -20,7 +19,7 @@ FIRST = ["--replicate-ignore-db=hr", "--replicate-wild-ignore-table=logs.%"]
 SECOND = ["--replicate-wild-do-table=shop.%"]
 
 
-def summary(slave: Channel) -> object:
+def summary(slave: Once) -> object:
     return slave.target.state()
 
 

@@ -25,7 +25,8 @@ from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.filter.rules import BaseRuleKind, Rule, RuleKind, make_rule
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.console import SlaveConsole
-from dumpfilter.slave.slave import Slave, SlaveOptions
+from dumpfilter.slave.options import SlaveOptions
+from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
@@ -119,7 +120,7 @@ class Changing:
             )
         )
         assert self.slave.open() == []
-        self.channel = self.slave.get("").channel
+        self.channel = self.slave.get("")
         self.console = SlaveConsole(self.slave)
         self.history: list[tuple[Place, dict[BaseRuleKind, str]]] = [(("", 0), {})]
         """The position of each change, and the rules that it set, as FILTER_RULE shows them."""

@@ -17,20 +17,19 @@ from dumpfilter import cli
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
-from dumpfilter.errors import OptionError
-from dumpfilter.filter import EffectiveFilter, FilterSemantics, make_rule
+from dumpfilter.filter import EffectiveFilter
 from dumpfilter.filter.convert import filter_to_proto
-from dumpfilter.filter.rules import FilterOn, RuleKind
+from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.statements import read_statement
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.slave.channel import Channel, ChannelOptions
+from dumpfilter.slave.targets import TARGETS
 from dumpfilter.slave.threads.groups import Keyword, keyword
-from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 from tests.filter.plain import Names
 from tests.filter.plain_effective import PlainEffectiveFilter
+from tests.slave.once import Once
 from tests.slave.processes import Launcher
 
 FOLDERS = [
@@ -142,26 +141,24 @@ def serve(tmp_path: Path) -> Iterator[Any]:
         server.stop(0)
 
 
-def run_slave(address: str, directory: Path, options: list[str], *, on_master: bool) -> tuple[Channel, Notes]:
-    target = Notes()
-    slave = Channel(
-        ChannelOptions(
-            master=MasterOptions(address=address, server_id=8 + on_master, uuid="", once=True),
-            relay_dir=directory,
-            rules=EffectiveFilter.from_options(options).rules,
-            semantics=FilterSemantics.EFFECTIVE,
-            filter_on=FilterOn.BOTH if on_master else FilterOn.SLAVE,
-        ),
-        target,
+def run_slave(address: str, directory: Path, options: list[str], *, on_master: bool) -> tuple[Once, Notes]:
+    slave = Once(
+        address,
+        directory,
+        EffectiveFilter.from_options(options).rules,
+        server_id=8 + on_master,
+        filter_on=FilterOn.BOTH if on_master else FilterOn.SLAVE,
+        target="notes",
     )
     slave.start()
     slave.wait()
-    return slave, target
+    return slave, slave.target
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_the_law(serve, data: Path, tmp_path: Path, folder: str) -> None:
+def test_the_law(serve, data: Path, tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The target receives the same calls whichever side filters, and these are the calls that the steps demand."""
+    monkeypatch.setitem(TARGETS, "notes", Notes)
     address = serve(data / folder)
     any_dropped = 0
     for case, options in CASES.items():
@@ -221,14 +218,6 @@ def test_mixed_rules_are_refused(stub: pb_grpc.DumpFilterStub) -> None:
     with pytest.raises(grpc.RpcError, match="unknown option '--replicate-do-db'") as raised:
         register(stub, mixed)
     assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    options = ChannelOptions(
-        master=MasterOptions(address="127.0.0.1:1", server_id=1, uuid=""),
-        relay_dir=Path("unused"),
-        rules=(make_rule(RuleKind.DO_DB, "d1"),),
-        semantics=FilterSemantics.EFFECTIVE,
-    )
-    with pytest.raises(OptionError, match="unknown option '--replicate-do-db'"):
-        Channel(options, Notes())
 
 
 @pytest.mark.parametrize(

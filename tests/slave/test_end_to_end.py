@@ -80,13 +80,13 @@ def test_io_thread_only(address_of: AddressOf, tmp_path: Path) -> None:
 def test_start_position(address_of: AddressOf, tmp_path: Path) -> None:
     address = address_of("mysql-row")
     whole = run_slave(address, tmp_path / "whole", [])
-    part = run_slave(address, tmp_path / "part", [], start_file="bin.000002", start_position=4)
+    part = run_slave(address, tmp_path / "part", [], log_file="bin.000002", log_pos=4)
     assert part.relay_log_info.source_position == whole.relay_log_info.source_position
     assert part.relay_log_info.executed != whole.relay_log_info.executed
     relayed = content(tmp_path / "part" / "relay-bin.000001")
     assert relayed == content(tmp_path / "whole" / "relay-bin.000002")
     with pytest.raises(PositionError, match=r"bin.000002: at 500:"):
-        run_slave(address, tmp_path / "bad", [], start_file="bin.000002", start_position=500)
+        run_slave(address, tmp_path / "bad", [], log_file="bin.000002", log_pos=500)
 
 
 @pytest.mark.parametrize("options", [[], ["--replicate-do-db=nothing"]])

@@ -15,14 +15,13 @@ from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.imposed import ImposedFilter
-from dumpfilter.slave.channel import Channel, ChannelOptions, Threads
 from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
-from dumpfilter.slave.targets import SummaryTarget
-from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
+from dumpfilter.sql.commands import Threads
 from tests.slave.driven import Master, driven, serving, wait_until
+from tests.slave.once import Once
 
 RECORDINGS = Path(__file__).parents[1] / "oracle" / "data" / "recordings"
 OLD, NEW = NameCollation.GENERAL_CI, NameCollation.GENERAL1400_AS_CI
@@ -44,28 +43,20 @@ def channel(
     *,
     semantics: FilterSemantics = FilterSemantics.CLASSIC,
     filter_on: FilterOn = FilterOn.BOTH,
-) -> Channel:
+) -> Once:
     """Run a slave in this process to the end of the newest binlog."""
     kind = EffectiveFilter if semantics is FilterSemantics.EFFECTIVE else Filter
-    return Channel(
-        ChannelOptions(
-            master=MasterOptions(address=f"127.0.0.1:{master.port}", server_id=101, uuid="", once=True),
-            relay_dir=directory,
-            rules=kind.from_options(options).rules,
-            semantics=semantics,
-            filter_on=filter_on,
-        ),
-        SummaryTarget(),
-    )
+    rules = kind.from_options(options).rules
+    return Once(f"127.0.0.1:{master.port}", directory, rules, filter_on=filter_on)
 
 
-def run(one: Channel, threads: Threads = Threads.BOTH) -> Channel:
+def run(one: Once, threads: Threads = Threads.BOTH) -> Once:
     one.start(threads)
     one.wait()
     return one
 
 
-def tables(one: Channel) -> set[str]:
+def tables(one: Once) -> set[str]:
     """Return the tables of which the slave has applied rows."""
     return set(one.relay_log_info.target["tables"])
 

@@ -21,7 +21,8 @@ from dumpfilter.errors import BinlogError, OutputError
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.console import SlaveConsole
-from dumpfilter.slave.slave import Slave, SlaveOptions
+from dumpfilter.slave.options import SlaveOptions
+from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import read_index
 from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
 from dumpfilter.slave.state.source_info import SourceInfo
@@ -184,7 +185,7 @@ class Machine:
         slave.open()
         self._slave = slave
         # The judge must not wait for the slave's lock, which the operator may hold.
-        self._channel = slave.get("").channel
+        self._channel = slave.get("")
         self.console = SlaveConsole(slave)
         with self._quietly():
             if self._resetting is not None and not self._place[0]:

@@ -1,0 +1,523 @@
+"""Facts about a slave's channels and their threads, each declared once.
+
+The rows of SHOW REPLICA STATUS, the tables of performance_schema and dumpfilter, the metrics and docs/metrics.md are
+made from them. :mod:`dumpfilter.sql.columns` defines the columns of the tables that a server has, too.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from dumpfilter.binlog.gtid import parse_gtid_set
+from dumpfilter.errors import (
+    BinlogError,
+    ConnectionLost,
+    DumpfilterError,
+    DumpTakenOver,
+    RegistrationRefused,
+    SlaveIncident,
+    TlsError,
+)
+from dumpfilter.filter.channels import ChannelFilters, Setting
+from dumpfilter.filter.convert import filter_from_proto
+from dumpfilter.filter.rules import RuleKind
+from dumpfilter.metrics.facts import Fact, Facts
+from dumpfilter.metrics.latency import Latency
+from dumpfilter.slave.channel import Channel
+from dumpfilter.slave.lag import RelayLag, relay_lag
+from dumpfilter.slave.slave import Slave
+from dumpfilter.slave.state.source_info import SourceInfo
+from dumpfilter.sql.columns import PERFORMANCE_SCHEMA, replica_status_columns
+from dumpfilter.sql.result import ColumnType, Table
+
+_INTEGER, _TEXT = ColumnType.INTEGER, ColumnType.TEXT
+_STATUS = [column.name for column in replica_status_columns()]
+_NEVER = "0000-00-00 00:00:00.000000"
+
+CR_CONN_HOST_ERROR = 2003
+
+_Numbers = tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], int], ...]
+
+_IO_NUMBERS: _Numbers = (
+    (TlsError, 2026),  # CR_SSL_CONNECTION_ERROR
+    (ConnectionLost, CR_CONN_HOST_ERROR),
+    (RegistrationRefused, 1597),  # ER_REPLICA_SOURCE_COM_FAILURE
+    ((BinlogError, DumpTakenOver), 1236),  # ER_SOURCE_FATAL_ERROR_READING_BINLOG
+    (DumpfilterError, 1593),  # ER_REPLICA_FATAL_ERROR
+    (BaseException, 1595),  # ER_REPLICA_RELAY_LOG_WRITE_FAILURE
+)
+"""The numbers that a server shows for the errors that end the I/O thread. The first class that fits counts."""
+
+_SQL_NUMBERS: _Numbers = (
+    (SlaveIncident, 1590),  # ER_REPLICA_INCIDENT
+    (BinlogError, 1594),  # ER_REPLICA_RELAY_LOG_READ_FAILURE
+    (BaseException, 1593),  # ER_REPLICA_FATAL_ERROR
+)
+"""The numbers that a server shows for the errors that end the applier."""
+
+
+class ThreadView(NamedTuple):
+    """One of a channel's two threads at one moment, with its newest error. Without an error: 0, "" and 0."""
+
+    channel: str
+    thread: str
+    running: bool
+    errors: int
+    """The number of errors since the channel's first start."""
+    number: int
+    text: str
+    at: float
+    """The Unix time of the error, seconds."""
+
+
+class ChannelView:
+    """A channel, with the places of its threads at one moment. All figures are computed from these places."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.name = channel.name
+        self.info = channel.info
+        self.applied, self.received = channel.now()
+        self.counted = channel.counters.info
+        """The channel's counts since its first start."""
+
+    @cached_property
+    def io(self) -> ThreadView:
+        """The I/O thread. Its error ended it, or is the reason why the newest attempt to connect failed."""
+        worker, io = self.channel.io_worker, self.channel.io
+        error = _error(worker.error, worker.error_at, _IO_NUMBERS)
+        if worker.error is None and io.last_error:
+            text = f"Error connecting to source '{self.info.address}': {io.last_error}"
+            error = CR_CONN_HOST_ERROR, text, io.last_error_at
+        return ThreadView(self.name, "io", worker.running, self.counted.io_errors, *error)
+
+    @cached_property
+    def sql(self) -> ThreadView:
+        """The applier."""
+        worker = self.channel.sql_worker
+        error = _error(worker.error, worker.error_at, _SQL_NUMBERS)
+        return ThreadView(self.name, "sql", worker.running, self.counted.sql_errors, *error)
+
+    @property
+    def io_running(self) -> str:
+        """``Replica_IO_Running`` of SHOW REPLICA STATUS: "Yes", "No" or "Connecting"."""
+        if not self.channel.io_worker.running:
+            return "No"
+        return "Yes" if self.channel.io.connected else "Connecting"
+
+    @cached_property
+    def lag(self) -> RelayLag:
+        """The relay log's size, and its part that is received and not applied."""
+        applied, received = self.applied.relay_position, self.received.relay_position
+        return relay_lag(self.channel.directory, applied, received, time.time())
+
+    @property
+    def seconds_behind(self) -> int | None:
+        """``Seconds_Behind_Source``: the age of the first received event that is not applied.
+
+        As in a server, the result is None (NULL) while the applier is stopped. It is also None if the applier has
+        applied everything and the I/O thread has no connection, unless nothing was ever received.
+        """
+        if not self.sql.running:
+            return None
+        if not self.lag.lag_bytes:
+            return 0 if self.channel.io.connected or self.received.relay_position is None else None
+        return None if self.lag.lag_seconds is None else int(self.lag.lag_seconds)
+
+
+def _error(error: BaseException | None, at: float, numbers: _Numbers) -> tuple[int, str, float]:
+    if error is None:
+        return 0, "", 0.0
+    return next(number for kinds, number in numbers if isinstance(error, kinds)), str(error), at
+
+
+def _fact(metric: str, help: str, read: str | Callable[[Any], Any], column: str = "") -> Fact:
+    return Fact(column, _INTEGER, read, f"dumpfilter_slave_{metric}", help)
+
+
+def _latency(metric: str, help: str, read: str | Callable[[Any], Latency]) -> Fact:
+    return _fact(metric, help, read)._replace(type=Latency)
+
+
+def _count(name: str, metric: str = "", help: str = "") -> Fact:
+    """Declare a count of the master's: a column, and with ``metric`` a metric, too."""
+    return Fact(
+        name.upper(),
+        _INTEGER,
+        lambda view: view.counted.counts[name],
+        f"dumpfilter_slave_{metric}_total" if metric else "",
+        help,
+    )
+
+
+THREADS: Facts[ThreadView] = Facts(
+    (
+        _fact(
+            "thread_running",
+            "1 while a thread of the channel runs, otherwise 0. The I/O thread is io, the applier sql.",
+            "running",
+        ),
+        _fact(
+            "errors_total",
+            "Errors of the thread. Those of the I/O thread include lost connections and failed attempts to connect.",
+            "errors",
+        ),
+        _fact(
+            "last_error_number",
+            "The number of the thread's newest error, as in SHOW REPLICA STATUS. It is 0 without an error.",
+            "number",
+        ),
+        _fact(
+            "last_error_timestamp_seconds",
+            "Unix time of the thread's newest error. There is no value without an error.",
+            lambda view: view.at or None,
+        ),
+    ),
+    labels={"channel": lambda view: view.channel, "thread": lambda view: view.thread},
+)
+"""The facts about each of a channel's two threads."""
+
+CHANNELS: Facts[ChannelView] = Facts(
+    (
+        Fact("CHANNEL_NAME", _TEXT, "name"),
+        Fact("FILTER_ON", _TEXT, "info.filter_on"),
+        Fact("FILTER_SEMANTICS", _TEXT, lambda view: view.channel.semantics.value.upper()),
+        Fact("FILTER_VERSION", _INTEGER, "channel.io.filter_version"),
+        Fact("IMPOSED_BY", _TEXT, lambda view: ",".join(one.name for one in view.channel.imposed)),
+        Fact("IMPOSED_RULES", _TEXT, lambda view: " ".join(imposed_rules(view.channel))),
+        _fact(
+            "connections_total", "Connections on which a dump began.", "counted.connections", "CONNECTIONS"
+        ),
+        _fact(
+            "messages_received_total",
+            "Messages of the master's stream, heartbeats included.",
+            "counted.chunks",
+            "CHUNKS",
+        ),
+        _fact(
+            "bytes_received_total", "Bytes of events received.", "counted.bytes_received", "BYTES_RECEIVED"
+        ),
+        _count(
+            "bytes_read",
+            "master_bytes_read",
+            "Bytes of events that the master has read for this channel.",
+        ),
+        _count(
+            "bytes_dropped",
+            "master_bytes_dropped",
+            "Bytes of events that the master has dropped for this channel.",
+        ),
+        _count("events_sent", "events_received", "Events received."),
+        _count(
+            "events_dropped",
+            "master_events_dropped",
+            "Events that the master has dropped for this channel.",
+        ),
+        _count(
+            "events_undecided",
+            "events_undecided",
+            "Events received about which the master could not decide.",
+        ),
+        _fact("heartbeats_received_total", "Heartbeats of the master.", "counted.heartbeats", "HEARTBEATS"),
+        _count("transactions_read"),
+        _count("transactions_dropped"),
+        Fact("IO_ERRORS", _INTEGER, "counted.io_errors"),
+        Fact("SQL_ERRORS", _INTEGER, "counted.sql_errors"),
+        Fact("COUNTING_SINCE", ColumnType.TIMESTAMP, "counted.since"),
+        _fact(
+            "lag_bytes",
+            "Bytes of the relay log that the applier has not applied. The relay log ends at the place that the master "
+            "told last.",
+            "lag.lag_bytes",
+            "LAG_BYTES",
+        ),
+        _fact(
+            "lag_seconds",
+            "Time since the server wrote the first event that the slave has received and not applied. It is 0 if the "
+            "applier has applied everything.",
+            "lag.lag_seconds",
+            "LAG_SECONDS",
+        )._replace(type=ColumnType.DOUBLE),
+        _fact(
+            "connected",
+            "1 while the channel is registered with its master and receives a dump, otherwise 0.",
+            lambda view: float(view.channel.io.connected),
+        ),
+        _fact(
+            "last_message_timestamp_seconds",
+            "Unix time of the newest message from the master, heartbeats included. There is no value before the "
+            "first one.",
+            lambda view: view.channel.measured.last_chunk_at or None,
+        ),
+        _fact(
+            "received_file_number",
+            "Number of the master's binlog up to which the channel has received everything.",
+            lambda view: _number(view.received.source_file),
+        ),
+        _fact(
+            "received_position_bytes",
+            "Position in the binlog of dumpfilter_slave_received_file_number.",
+            "received.source_position",
+        ),
+        _fact(
+            "applied_file_number",
+            "Number of the master's binlog up to which the applier has applied everything.",
+            lambda view: _number(view.applied.source_file),
+        ),
+        _fact(
+            "applied_position_bytes",
+            "Position in the binlog of dumpfilter_slave_applied_file_number.",
+            "applied.source_position",
+        ),
+        _fact("relay_log_bytes", "Size of all relay log files of the channel.", "lag.bytes"),
+        _fact("relay_log_files", "Relay log files of the channel.", "lag.files"),
+        _fact(
+            "events_filtered_total",
+            "Row events and statements that the slave's own filter dropped after the master had sent them.",
+            "channel.measured.applied.events_filtered",
+        ),
+        _fact(
+            "transactions_applied_total",
+            "Transactions that the applier has completed.",
+            "channel.measured.applied.transactions",
+        ),
+        _latency(
+            "relay_delay_seconds",
+            "Time from the commit of a chunk's first transaction on the server to its write to the relay log. "
+            "MySQL 8.0.1 and later tell the commit in microseconds. Of other binlogs the event's time in whole seconds "
+            "counts.",
+            "channel.measured.relay_delay",
+        ),
+        _latency(
+            "apply_delay_seconds",
+            "Time from the commit of a transaction on the server to its commit on the slave's target. "
+            "The slave measures the last transaction of each run that the applier applies without a pause.",
+            "channel.measured.apply_delay",
+        ),
+    ),
+    labels={"channel": lambda view: view.name},
+)
+"""The facts about each channel: the table ``dumpfilter.channels``, which no server has, and metrics.
+
+The counts outlive connections and restarts.
+"""
+
+HITS: Facts[tuple[str, str, int]] = Facts(
+    (
+        Fact("CHANNEL_NAME", _TEXT, itemgetter(0)),
+        Fact("RULE_KIND", _TEXT, itemgetter(1)),
+        Fact("HITS", _INTEGER, itemgetter(2)),
+    )
+)
+"""The table ``dumpfilter.filter_hits``: the hits of each kind of rule since the channel began to count.
+
+Unlike COUNTER of ``replication_applier_filters``, these hits outlive a change of the filter and a restart.
+"""
+
+PROCESS: Facts[Latency] = Facts(
+    (
+        _latency(
+            "sync_seconds",
+            "Time in which the disk synchronizes a relay log or a state file (fdatasync).",
+            lambda latency: latency,
+        ),
+    )
+)
+"""The facts about the whole process."""
+
+METRICS = (THREADS, CHANNELS, PROCESS)
+"""The facts that are metrics of a slave, in the order of docs/metrics.md."""
+
+
+def views(channels: Iterable[Channel]) -> list[ChannelView]:
+    """Return the channels with their places at this moment."""
+    return [ChannelView(channel) for channel in channels]
+
+
+def _number(file: str) -> float | None:
+    """Return the number at the end of a binlog's name, or None for a name without a number."""
+    number = file.rpartition(".")[2]
+    return int(number) if number.isascii() and number.isdigit() else None
+
+
+def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> list[Any]:
+    """Return the values of one channel's row in SHOW REPLICA STATUS, in the order of the columns.
+
+    ``executed`` is the GTID set that all channels of the slave have applied. A server shows this set for every
+    channel.
+    """
+    info, channel, relay, master = view.info, view.channel, view.applied, view.received
+    until, until_file, until_position = ("None", "", 0) if channel.until is None else channel.until.shown
+    rules = {setting.kind: setting.rule_text for setting in filters.settings(info.channel)}
+    values: dict[str, Any] = dict.fromkeys(_STATUS, "")
+    values |= {
+        "Replica_IO_State": channel.io.state if view.io.running else "",
+        "Source_Host": info.host,
+        "Source_User": info.user,
+        "Source_Port": info.port,
+        "Connect_Retry": math.ceil(info.connect_retry),
+        "Source_Log_File": master.source_file or info.log_file,
+        "Read_Source_Log_Pos": master.source_position or info.log_pos,
+        "Relay_Log_File": relay.relay_file or "relay-bin.000001",
+        "Relay_Log_Pos": relay.relay_offset or 4,
+        "Relay_Source_Log_File": relay.source_file or info.log_file,
+        "Replica_IO_Running": view.io_running,
+        "Replica_SQL_Running": "Yes" if view.sql.running else "No",
+        **{kind.status_column: rules.get(kind, "") for kind in RuleKind},
+        "Last_Errno": view.sql.number,
+        "Last_Error": view.sql.text,
+        "Skip_Counter": 0,
+        "Exec_Source_Log_Pos": relay.source_position or (info.log_pos if info.log_file else 0),
+        "Relay_Log_Space": view.lag.bytes,
+        "Until_Condition": until,
+        "Until_Log_File": until_file,
+        "Until_Log_Pos": until_position,
+        "Source_SSL_Allowed": "Yes" if info.ssl else "No",
+        "Source_SSL_CA_File": info.ssl_ca,
+        "Source_SSL_Cert": info.ssl_cert,
+        "Source_SSL_Key": info.ssl_key,
+        "Seconds_Behind_Source": view.seconds_behind,
+        "Source_SSL_Verify_Server_Cert": "Yes" if info.verifies_host else "No",
+        "Last_IO_Errno": view.io.number,
+        "Last_IO_Error": view.io.text,
+        "Last_SQL_Errno": view.sql.number,
+        "Last_SQL_Error": view.sql.text,
+        "Replicate_Ignore_Server_Ids": ", ".join(map(str, sorted(set(info.ignore_server_ids)))),
+        "Source_Server_Id": channel.master_server_id,
+        "Source_UUID": master.master_uuid,
+        "Source_Info_File": str(channel.directory / "source.info"),
+        "SQL_Delay": 0,
+        "SQL_Remaining_Delay": None,
+        "Replica_SQL_Running_State": (
+            "Replica has read all relay log; waiting for more updates" if view.sql.running else ""
+        ),
+        "Source_Retry_Count": info.retry_count,
+        "Last_IO_Error_Timestamp": _short_time(view.io.at),
+        "Last_SQL_Error_Timestamp": _short_time(view.sql.at),
+        "Retrieved_Gtid_Set": master.retrieved,
+        "Executed_Gtid_Set": executed,
+        "Auto_Position": int(info.auto_position),
+        "Channel_Name": info.channel,
+        "Get_Source_public_key": 0,
+    }
+    return [values[name] for name in _STATUS]
+
+
+def executed_gtids(channels: Sequence[ChannelView]) -> str:
+    """Return the GTIDs that all channels together have applied (``gtid_executed``), as text.
+
+    MySQL and MariaDB have different GTIDs, which do not fit into one set. The first channel with GTIDs decides
+    which of the two the set has. Channels with GTIDs of the other kind are left out.
+    """
+    total = None
+    for one in channels:
+        family, text = one.received.family, one.applied.executed
+        if not family or not text:
+            continue
+        found = parse_gtid_set(text, family)
+        if total is None:
+            total = found
+        elif type(found) is type(total):
+            total.update(found)
+    return "" if total is None else str(total)
+
+
+def _filter_row(setting: Setting) -> list[Any]:
+    return [setting.filter_name, setting.rule_text, setting.configured_by.value, setting.active_since]
+
+
+def _filter_rows(slave: Slave) -> Iterator[list[Any]]:
+    """Yield each channel's filter rules, with counts of their uses (WL#7361 E)."""
+    for name in slave.filters.channels:
+        for setting in slave.filters.settings(name):
+            yield [name, *_filter_row(setting), setting.counter]
+
+
+def _connection_row(view: ChannelView) -> list[Any]:
+    """Return the state, the GTIDs and the error of a channel's I/O thread."""
+    channel, io = view.channel, view.io
+    return [
+        view.name,
+        "",
+        view.received.master_uuid,
+        channel.io_worker.thread_id if channel.io.connected else None,
+        {"Yes": "ON", "No": "OFF", "Connecting": "CONNECTING"}[view.io_running],
+        channel.received.heartbeats,
+        _long_time(channel.received.last_heartbeat_at),
+        view.received.retrieved,
+        io.number,
+        io.text,
+        _long_time(io.at),
+        "",
+        *[_NEVER] * 4,
+        "",
+        *[_NEVER] * 3,
+    ]
+
+
+def _configuration_row(info: SourceInfo) -> list[Any]:
+    """Return how a channel connects to its master."""
+    return [
+        *(info.channel, info.host, info.port, info.user, "", str(int(info.auto_position))),
+        *("YES" if info.ssl else "NO", info.ssl_ca, "", info.ssl_cert, "", info.ssl_key),
+        *("YES" if info.verifies_host else "NO", "", ""),
+        *(math.ceil(info.connect_retry), info.retry_count, info.heartbeat_period),
+        *("", "", "NO", "", "uncompressed", 3, None, "0", "0"),
+    ]
+
+
+_ROWS: Mapping[str, Callable[[Slave], Iterable[list[Any]]]] = {
+    "replication_applier_filters": _filter_rows,
+    # The rules that new channels start with (WL#7361 F).
+    "replication_applier_global_filters": lambda slave: map(_filter_row, slave.filters.global_settings()),
+    "replication_connection_status": lambda slave: map(_connection_row, views(slave.channels)),
+    "replication_connection_configuration": lambda slave: (
+        _configuration_row(one.info) for one in slave.channels
+    ),
+    # The slave has none of the options that this table shows, such as a delay.
+    "replication_applier_configuration": lambda slave: (
+        [one.name, 0, None, "NO", "STREAM", "OFF", None] for one in slave.channels
+    ),
+    "replication_applier_status": lambda slave: (
+        [one.name, "ON" if one.sql_worker.running else "OFF", None, 0] for one in slave.channels
+    ),
+}
+"""The rows of each replication table of the performance_schema."""
+
+
+def _server_table(name: str) -> Callable[[Slave], Table]:
+    return lambda slave: Table(PERFORMANCE_SCHEMA[name], list(_ROWS[name](slave)))
+
+
+TABLES: Mapping[tuple[str, str], Callable[[Slave], Table]] = {
+    **{("performance_schema", name): _server_table(name) for name in PERFORMANCE_SCHEMA},
+    ("dumpfilter", "channels"): lambda slave: CHANNELS.table(views(slave.channels)),
+    ("dumpfilter", "filter_hits"): lambda slave: HITS.table(
+        (one.name, option, count)
+        for one in slave.channels
+        for option, count in sorted(one.counters.info.hits.items())
+    ),
+}
+"""The tables that a client of the console can SELECT from, by schema and name."""
+
+
+def imposed_rules(channel: Channel) -> list[str]:
+    """Return the rules of all filters that the master's operator has set for this slave's channel.
+
+    Each rule is text in the spelling of the command line, such as ``--replicate-do-db=shop``.
+    """
+    return [str(rule) for one in channel.imposed for rule in filter_from_proto(one.filter).rules]
+
+
+def _short_time(when: float) -> str:
+    return datetime.fromtimestamp(when).strftime("%y%m%d %H:%M:%S") if when else ""
+
+
+def _long_time(when: float) -> datetime | str:
+    return datetime.fromtimestamp(when, UTC) if when else _NEVER
