@@ -38,8 +38,7 @@ from dumpfilter.index.scanner import no_table_ids, with_double_room
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.packets.empties import find_empties, with_empties
-from dumpfilter.packets.framing import count_events, frame, last_events
-from dumpfilter.packets.relay import GtidSynthesis, dropped_runs
+from dumpfilter.packets.framing import frame, last_events
 from dumpfilter.receiver.binlog_file import find_end
 from dumpfilter.receiver.deframing import Deframer
 from dumpfilter.simulation.hop import MICROSECOND, Hop, cross, looks
@@ -143,13 +142,9 @@ def _write_packets(made: GeneratedSet, family: str) -> None:
         thread.start_file(segment.start, read)
         plans = thread.plan(segment)
         found = find_empties(plans, segment, segment.start, segment.start, read, gtid_source)
-        if family == "mysql":
-            GtidSynthesis(fd).gtids((bytes(16), ""), 1, 1, 1, 0, 0)
         for plan, empties in zip(plans, found, strict=True):
-            dropped_runs(plan, segment, segment.start, gtid_source)
             events = render(plan, reader.data, reader.data_offset, read, fd)
             frame(with_empties(events, empties, read, fd), 1)
-        count_events(reader.data)
 
 
 def _compress(file: Path, directory: Path) -> Path:

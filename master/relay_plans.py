@@ -20,8 +20,8 @@ from dumpfilter.packets.empties import with_empties
 from dumpfilter.packets.relay import (
     DroppedRun,
     StandIns,
+    domain_ends,
     dropped_runs,
-    last_of_domains,
     mariadb_stand_ins,
     mysql_stand_ins,
     pages,
@@ -97,14 +97,13 @@ def relay_pieces(
     filter_version: int,
 ) -> list[PlacedPlan]:
     """Return the plans of one segment of a relay log with the stand-ins, for a replica that names GTIDs."""
-    source, position = place.source, place.position
+    source = place.source
     pieces: list[PlacedPlan] = []
     for plan, told in zip(plans, positions, strict=True):
-        runs = dropped_runs(plan, segment, position, source.gtid_source)
+        runs = dropped_runs(plan, segment, source.gtid_source)
         if segment.format_description.family == "mariadb":
-            runs = last_of_domains(runs)
+            runs = domain_ends(runs)
         pieces += _parts(RelayPlan(plan, source, told, filter_version, segment, place.resume, runs))
-        position = plan.end
     return pieces
 
 
@@ -118,7 +117,7 @@ def _parts(whole: RelayPlan) -> Iterator[RelayPlan]:
     for number, page in enumerate(runs):
         is_last = number == len(runs) - 1
         stop = None if is_last else runs[number + 1][0].place
-        moved = [replace(run, place=run.place - begin) for run in page]
+        moved = [run._replace(place=run.place - begin) for run in page]
         # A part before the last one ends between two stand-ins, at no position of the writer.
         plan = whole.plan
         if not is_last:

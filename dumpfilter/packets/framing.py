@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.errors import BinlogCorrupt
-from dumpfilter.packets import _framing_kernels as K
+from dumpfilter.packets import _kernels as K
 
 Bytes = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 """Bytes of events, in any kind of buffer."""
@@ -22,12 +22,7 @@ def as_array(events: Bytes) -> npt.NDArray[np.uint8]:
     return data
 
 
-def frame(
-    events: Bytes,
-    sequence: int,
-    *,
-    left_out: int = NOTHING,
-) -> tuple[memoryview, int]:
+def frame(events: Bytes, sequence: int, *, left_out: int = NOTHING) -> tuple[memoryview, int]:
     """Return packets with one event each, and the sequence number of the packet after them.
 
     An event of 16 MiB - 2 bytes or more becomes several packets, as the protocol demands.
@@ -45,7 +40,7 @@ def frame(
     left_out = int(left_out)  # numba would compile another version for members of an enumeration
     room, wrong, alone = K.measure(data, left_out)
     if wrong >= 0:
-        raise _no_event(int(wrong), len(data))
+        raise BinlogCorrupt(f"byte {wrong} of the {len(data)} bytes of a message begins no whole event")
     if alone >= 0:
         raise BinlogCorrupt(
             f"no event of its transaction follows a Gtid event, which ends at byte {alone} of a message; "
@@ -56,15 +51,6 @@ def frame(
     return out.data, int(after)
 
 
-def count_events(events: Bytes) -> int:
-    """Return the number of events that stand one after another. Raises BinlogCorrupt for bytes that are no events."""
-    data = as_array(events)
-    n = int(K.count_events(data))
-    if n < 0:
-        raise _no_event(-1 - n, len(data))
-    return n
-
-
 def last_events(events: Bytes) -> tuple[int, int]:
     """Return the offset of the last of whole events, and the position that the last events tell (``end_log_pos``).
 
@@ -72,7 +58,3 @@ def last_events(events: Bytes) -> tuple[int, int]:
     """
     last, told = K.last_events(as_array(events))
     return int(last), int(told)
-
-
-def _no_event(at: int, size: int) -> BinlogCorrupt:
-    return BinlogCorrupt(f"byte {at} of the {size} bytes of a message begins no whole event")

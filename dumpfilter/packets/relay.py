@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +28,11 @@ from dumpfilter.binlog.gtid import encode_varlen
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import ChunkPlan
+from dumpfilter.dump.stand_ins import BEGIN_LENGTH, MARIADB_GTID_LENGTH, XID_LENGTH
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.index.segment import Segment
-from dumpfilter.packets import _empties_kernels as E
-from dumpfilter.packets import _relay_kernels as K
-from dumpfilter.packets.empties import NO_EMPTIES, Empties
+from dumpfilter.packets import _kernels as K
+from dumpfilter.packets.empties import NO_EMPTIES, Empties, find_dropped, last_of_domains, layout
 
 Integers = npt.NDArray[np.int64]
 
@@ -45,12 +46,19 @@ _LARGEST_SHORT_LENGTH = 250
 
 _MICROSECONDS = 1_000_000
 
+_FIELDS = {
+    "timestamp": (0, "<u4"),
+    "number": (HEADER_LENGTH + 17, "<u8"),
+    "sequence": (HEADER_LENGTH + 34, "<u8"),
+    "commit_time": (HEADER_LENGTH + 42, "<u8"),
+}
+"""The offset and type of each field in which Gtid events differ. Early versions lack the last two fields."""
+
 _SERIALIZATION_VERSION = 1
 """The version of ``mysql::serialization``, in which a GTID_TAGGED event is written."""
 
 
-@dataclass(frozen=True, eq=False)
-class DroppedRun:
+class DroppedRun(NamedTuple):
     """Consecutive GTIDs of one source that a replica needs, although their transactions were dropped."""
 
     place: int
@@ -64,90 +72,57 @@ class DroppedRun:
     """The number of GTIDs that the Gap event tells before these. None for a transaction that the relay log has."""
 
     @property
-    def count(self) -> int:
+    def length(self) -> int:
+        """The number of the GTIDs."""
         return self.last - self.first + 1
 
-    def split(self, count: int) -> tuple[DroppedRun, DroppedRun]:
-        """Return the first ``count`` GTIDs, and the others. Only a run that a Gap event tells has several."""
-        assert self.before is not None
-        middle = self.first + count
-        return (
-            DroppedRun(self.place, self.key, self.first, middle - 1, self.transaction, self.before),
-            DroppedRun(self.place, self.key, middle, self.last, self.transaction, self.before + count),
-        )
+    def after(self, skipped: int) -> DroppedRun:
+        """Return the GTIDs after the first ``skipped`` ones. Only a run that a Gap event tells has several."""
+        before = None if self.before is None else self.before + skipped
+        return self._replace(first=self.first + skipped, before=before)
 
 
-def dropped_runs(
-    plan: ChunkPlan, segment: Segment, position: int, key_of: Callable[[int], SourceKey]
-) -> list[DroppedRun]:
+def dropped_runs(plan: ChunkPlan, segment: Segment, key_of: Callable[[int], SourceKey]) -> list[DroppedRun]:
     """Return the dropped transactions that a chunk's gaps name, in the order of the stream.
 
-    ``position`` is the place in the relay log file at which the chunk's transactions begin. Raises BinlogCorrupt when
-    the segment does not have the transactions.
+    Raises BinlogCorrupt when the segment does not have the transactions.
     """
-    gaps = plan.gaps
+    gaps, told = plan.gaps, segment.dropped
     if not len(gaps.runs):
         return []
-    starts = segment.txn_start
-    first = int(np.searchsorted(starts, position))
-    if first and (first == len(starts) or int(starts[first]) > position):
-        # The chunk begins inside a transaction.
-        first -= 1
-    until = int(np.searchsorted(starts, plan.end))
-    n = len(gaps.runs) + len(segment.dropped.runs) + until - first
-    records = K.Records(*(np.empty(n, np.int64) for _ in K.Records._fields))
-    found = int(
-        K.match(
-            K.GapColumns(
-                np.ascontiguousarray(gaps.offset),
-                np.ascontiguousarray(gaps.runs_until),
-                np.ascontiguousarray(gaps.runs),
-            ),
-            K.Transactions(
-                segment.txn_source,
-                segment.txn_number,
-                segment.dropped.transaction,
-                segment.dropped.until,
-                np.ascontiguousarray(segment.dropped.runs),
-            ),
-            first,
-            until,
-            records,
-        )
-    )
-    if found < 0:
+    # The transactions with a GTID of their own, and the runs of the Gap events, in the order of the file.
+    (own,) = np.nonzero(segment.txn_source >= 0)
+    gap_of_run = np.repeat(told.transaction, np.diff(told.until, prepend=0))
+    transaction = np.concatenate((own, gap_of_run))
+    order = np.argsort(transaction, kind="stable")
+    transaction = transaction[order]
+    columns = np.concatenate((_runs_of(segment, own), told.runs))[order]
+    source, firsts, lasts = columns.T.tolist()
+    begun = np.append(0, np.cumsum(columns[:, 2] - columns[:, 1] + 1))
+    until = np.searchsorted(transaction, np.searchsorted(segment.txn_start, gaps.end))
+    is_gap = np.isin(transaction, told.transaction)
+    before = begun[:-1] - begun[np.searchsorted(transaction, transaction)]
+    keys: dict[int, SourceKey] = {}
+    out = []
+    try:
+        for place, entry, first, last in find_dropped(gaps, until, source, firsts, lasts):
+            if (key := keys.get(source[entry])) is None:
+                key = keys[source[entry]] = key_of(source[entry])
+            passed = int(before[entry]) + first - firsts[entry] if is_gap[entry] else None
+            out.append(DroppedRun(place, key, first, last, int(transaction[entry]), passed))
+    except LookupError:
         raise BinlogCorrupt(
             "the relay log lacks transactions whose GTIDs a replica needs; check the file, or start the slave afresh",
             file=segment.file,
-            position=position,
-        )
-    keys: dict[int, SourceKey] = {}
-    out = []
-    for place, source, low, high, transaction, before in zip(
-        *(column[:found].tolist() for column in records), strict=True
-    ):
-        key = keys.get(source)
-        if key is None:
-            key = keys[source] = key_of(source)
-        out.append(DroppedRun(place, key, low, high, transaction, before if before >= 0 else None))
-    return out
+            position=segment.start,
+        ) from None
+    return out[::-1]
 
 
-def last_of_domains(runs: list[DroppedRun]) -> list[DroppedRun]:
-    """Return the last GTID of each domain (MariaDB) among the transactions dropped at one place of the chunk."""
-    out: dict[tuple[int, object], DroppedRun] = {}
-    for run in reversed(runs):
-        key = run.place, run.key[0]
-        if key not in out:
-            out[key] = DroppedRun(
-                run.place,
-                run.key,
-                run.last,
-                run.last,
-                run.transaction,
-                None if run.before is None else run.before + run.count - 1,
-            )
-    return list(reversed(out.values()))
+def _runs_of(segment: Segment, transaction: Integers) -> Integers:
+    """Return runs of one GTID each, int64 of shape (n, 3), for some transactions."""
+    number = segment.txn_number[transaction]
+    return np.stack((segment.txn_source[transaction], number, number), axis=1)
 
 
 def pages(runs: list[DroppedRun], most: int) -> Iterator[list[DroppedRun]]:
@@ -156,14 +131,14 @@ def pages(runs: list[DroppedRun], most: int) -> Iterator[list[DroppedRun]]:
     left = most
     for run in runs:
         rest = run
-        while rest.count > left:
+        while rest.length > left:
             if left:
-                part, rest = rest.split(left)
-                page.append(part)
+                page.append(rest._replace(last=rest.first + left - 1))
+                rest = rest.after(left)
             yield page
             page, left = [], most
         page.append(rest)
-        left -= rest.count
+        left -= rest.length
     if page:
         yield page
 
@@ -213,7 +188,7 @@ def mysql_stand_ins(runs: list[DroppedRun], segment: Segment, gtid_of: Callable[
     """
     if not runs:
         return StandIns()
-    n = sum(run.count for run in runs)
+    n = sum(run.length for run in runs)
     place, end = np.empty(n, np.int64), np.empty(n, np.int64)
     size = np.empty(n, np.int64)
     around, synthesis = _Around(segment), GtidSynthesis(segment.format_description)
@@ -222,9 +197,9 @@ def mysql_stand_ins(runs: list[DroppedRun], segment: Segment, gtid_of: Callable[
     totals: dict[int, int] = {}
     for run in runs:
         if run.before is not None:
-            totals[run.transaction] = run.before + run.count
+            totals[run.transaction] = run.before + run.length
     for run in runs:
-        transaction, until = run.transaction, at + run.count
+        transaction, until = run.transaction, at + run.length
         place[at:until] = run.place
         if run.before is None:
             parts.append(gtid_of(transaction))
@@ -233,7 +208,7 @@ def mysql_stand_ins(runs: list[DroppedRun], segment: Segment, gtid_of: Callable[
             events, lengths = synthesis.gtids(
                 run.key,
                 run.first,
-                run.count,
+                run.length,
                 around.sequence(transaction) + run.before + 1,
                 around.time(run),
                 int(around.before[transaction]),
@@ -242,46 +217,44 @@ def mysql_stand_ins(runs: list[DroppedRun], segment: Segment, gtid_of: Callable[
             size[at:until] = lengths
             # Only after the last of its transactions a Gap event tells a position.
             end[at:until] = around.before[transaction]
-            if run.before + run.count == totals[transaction]:
+            if run.before + run.length == totals[transaction]:
                 end[until - 1] = around.after[transaction]
         at = until
     offset = np.cumsum(size) - size
     return StandIns(Empties(place, end, gtid_offset=offset, gtid_size=size), b"".join(parts))
 
 
-def mariadb_stand_ins(runs: list[DroppedRun], segment: Segment) -> StandIns:
-    """Return the stand-ins for a MariaDB replica, which needs the last GTID of each domain (:func:`last_of_domains`).
+def mariadb_stand_ins(dropped: list[DroppedRun], segment: Segment) -> StandIns:
+    """Return the stand-ins for a MariaDB replica, which needs the last GTID of each domain at each place.
 
     A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end
     one after another, and the last of them ends at the position that the Gap event tells.
     """
-    n = len(runs)
-    if not n:
+    if not dropped:
         return StandIns()
+    runs = domain_ends(dropped)
     around = _Around(segment)
-    stand_in = E.MARIADB_GTID_LENGTH + E.XID_LENGTH + 2 * segment.format_description.checksum_length
-    end: list[int] = []
-    following = -1
-    later = 0
-    for run in reversed(runs):
-        later = later + 1 if run.transaction == following else 0
-        following = run.transaction
-        end.append(int(around.after[run.transaction]) - later * stand_in)
-    end.reverse()
-
-    def column(values: list[int]) -> Integers:
-        return np.array(values, np.int64)
-
+    stand_in = MARIADB_GTID_LENGTH + XID_LENGTH + 2 * segment.format_description.checksum_length
+    transaction = np.array([run.transaction for run in runs])
+    # The number of stand-ins of the same Gap event that follow directly.
+    last = np.append(np.flatnonzero(np.diff(transaction)), len(runs) - 1)
+    later = last[np.searchsorted(last, np.arange(len(runs)))] - np.arange(len(runs))
     return StandIns(
         Empties(
-            column([run.place for run in runs]),
-            column(end),
-            domain=column([int(run.key[0]) for run in runs]),
-            server=column([int(run.key[1]) for run in runs]),
-            number=column([run.last for run in runs]),
-            timestamp=column([around.time(run) for run in runs]),
+            np.array([run.place for run in runs]),
+            around.after[transaction] - later * stand_in,
+            domain=np.array([run.key[0] for run in runs], np.int64),
+            server=np.array([run.key[1] for run in runs], np.int64),
+            number=np.array([run.last for run in runs]),
+            timestamp=np.array([around.time(run) for run in runs]),
         )
     )
+
+
+def domain_ends(runs: list[DroppedRun]) -> list[DroppedRun]:
+    """Return the last GTID of each domain (MariaDB) among the transactions dropped at one place of the chunk."""
+    last = last_of_domains([run.place for run in runs], [run.key[0] for run in runs])
+    return [runs[number].after(runs[number].length - 1) for number in last]
 
 
 class GtidSynthesis:
@@ -312,20 +285,18 @@ class GtidSynthesis:
             ]
             return b"".join(events), np.array([len(event) for event in events], np.int64)
         template = self._template(uuid, end_log_pos)
-        out = np.empty(count * len(template), np.uint8)
-        K.write_gtids(
-            np.frombuffer(template, np.uint8),
-            self._has_sequence,
-            self._has_commit_time,
-            self._checksum,
-            first,
-            count,
-            sequence,
-            time,
-            out,
-            0,
-        )
-        return out.data, len(template)
+        out = np.frombuffer(bytearray(template * count), layout(len(template), **_FIELDS))
+        out["timestamp"] = time
+        out["number"] = np.arange(first, first + count)
+        if self._has_sequence:
+            out["sequence"] = np.arange(sequence, sequence + count)
+        if self._has_commit_time:
+            # The time has 7 bytes. The byte after it belongs to the template.
+            out["commit_time"] |= time * _MICROSECONDS
+        made = out.view(np.uint8)
+        if self._checksum:
+            K.seal(made)
+        return made.data, len(template)
 
     def _event(self, kind: EventType, body: bytes, time: int, end_log_pos: int) -> bytes:
         return make_event(
@@ -338,7 +309,7 @@ class GtidSynthesis:
         )
 
     def _transaction_length(self, gtid_length: int) -> int:
-        return gtid_length + E.BEGIN_LENGTH + E.XID_LENGTH + 2 * self._tail
+        return gtid_length + BEGIN_LENGTH + XID_LENGTH + 2 * self._tail
 
     def _template(self, uuid: bytes, end_log_pos: int) -> bytes:
         body = bytes(1) + uuid + bytes(8)

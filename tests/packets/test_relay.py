@@ -29,7 +29,6 @@ from dumpfilter.packets.relay import (
     DroppedRun,
     GtidSynthesis,
     dropped_runs,
-    last_of_domains,
     mariadb_stand_ins,
     mysql_stand_ins,
     pages,
@@ -76,15 +75,13 @@ def through_relay(
         return file.sources.key(number, fd.family)
 
     for segment in file.segments:
-        begin, resume = thread.position, thread.resume
-        assert begin is not None
+        resume = thread.resume
         starts = segment.txn_start.tolist()
         position = segment.position_of(segment.end)
         for plan in thread.plan(segment):
-            runs = dropped_runs(plan, segment, begin, key_of)  # type: ignore[arg-type]
-            begin = plan.end
+            runs = dropped_runs(plan, segment, key_of)  # type: ignore[arg-type]
             if fd.family == "mariadb":
-                made = mariadb_stand_ins(last_of_domains(runs), segment)
+                made = mariadb_stand_ins(runs, segment)
             else:
                 begins = [resume if segment.continues else starts[0], *starts[1:]]
                 made = mysql_stand_ins(runs, segment, event_at(file.file, begins))
@@ -289,7 +286,7 @@ def test_pages_have_all_gtids(counts: list[int], most: int) -> None:
         most = sum(counts) // 1000 + 1
     seen: dict[int, int] = {}
     for page in pages(runs, most):
-        assert 0 < sum(run.count for run in page) <= most
+        assert 0 < sum(run.length for run in page) <= most
         for run in page:
             assert run.first == seen.get(run.place, 0) + 1
             assert run.before == 5 + run.first - 1

@@ -1,17 +1,19 @@
 # mypy: ignore-errors
-"""Compiled loops that put each event of a chunk into a packet of the client/server protocol."""
+"""Compiled loops over a chunk's events: into packets of the client/server protocol, and with stand-ins between them."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from dumpfilter.binlog.events import HEADER_LENGTH, EventType
+from dumpfilter.binlog.crc32 import crc32
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
 from dumpfilter.binlog.native import copy_bytes, load_u8, load_u32, store_u8, store_u32
 from dumpfilter.compiler.kernels import njit
 
 _U = np.uintp
 _HEADER = HEADER_LENGTH
 _TYPE_AT = 4
+_SERVER_ID_AT = 5
 _SIZE_AT = 9
 _END_LOG_POS_AT = 13
 
@@ -21,11 +23,18 @@ PACKET_HEADER = 4
 LARGEST = 0xFFFFFF
 """The length of a packet's payload that says that the payload goes on in the next packet, bytes."""
 
+GOOD = 0
+PLACE_WRONG = 1
+"""The result of :func:`weave` for a stand-in that does not lie in the chunk, or before the stand-in before."""
+GTID_WRONG = 2
+"""The result of :func:`weave` when the bytes of a Gtid event are none."""
+
 OK_BYTE = 0
 """The first byte of the payload of each event."""
 
 _GTID = int(EventType.GTID)
 _GTID_TAGGED = int(EventType.GTID_TAGGED)
+_MARIADB_GTID = int(EventType.MARIADB_GTID)
 _ANONYMOUS_GTID = int(EventType.ANONYMOUS_GTID)
 _ROTATE = int(EventType.ROTATE)
 _STOP = int(EventType.STOP)
@@ -128,23 +137,6 @@ def frame(events, sequence, left_out, out):
 
 
 @njit(cache=True, nogil=True)
-def count_events(events):
-    """Count events that stand one after another. Return -1 - offset of the first event with an impossible length."""
-    base = _U(events.ctypes.data)
-    at = np.int64(0)
-    n = np.int64(0)
-    while at < events.size:
-        if at + _HEADER > events.size:
-            return np.int64(-1) - at
-        size = np.int64(load_u32(base + _U(at + _SIZE_AT)))
-        if size < _HEADER or at + size > events.size:
-            return np.int64(-1) - at
-        n += 1
-        at += size
-    return n
-
-
-@njit(cache=True, nogil=True)
 def last_events(events):
     """Return the offset of the last of whole events, and ``end_log_pos`` of the last event that has one, or 0."""
     base = _U(events.ctypes.data)
@@ -161,3 +153,60 @@ def last_events(events):
         last = at
         at += size
     return last, found
+
+
+@njit(cache=True, nogil=True)
+def seal(events):
+    """Write the checksum of each of some whole events."""
+    at = _U(events.ctypes.data)
+    end = at + _U(events.size)
+    while at < end:
+        size = _U(load_u32(at + _U(_SIZE_AT)))
+        content = size - _U(CHECKSUM_LENGTH)
+        store_u32(at + content, crc32(at, content))
+        at += size
+
+
+@njit(cache=True, nogil=True)
+def weave(events, place, end, gtids, gtid_at, gtid_size, tail, checksum, out):
+    """Copy ``events`` to ``out`` with a Gtid event and the events of ``tail`` at each place.
+
+    The events of ``tail`` get the time and the server id of the Gtid event, and the last of them ends at ``end``.
+    ``out`` has room for all. Return GOOD, PLACE_WRONG or GTID_WRONG. The events of a stand-in are written together or
+    not at all, because a replica crashes at a Gtid event that nothing follows.
+    """
+    source, target = _U(events.ctypes.data), _U(out.ctypes.data)
+    done = np.int64(0)
+    for k in range(place.size):
+        size = place[k] - done
+        if size < 0 or place[k] > events.size:
+            return PLACE_WRONG
+        copy_bytes(target, source + _U(done), _U(size))
+        target += _U(size)
+        done = place[k]
+        size = gtid_size[k]
+        if size < _HEADER or gtid_at[k] < 0 or gtid_at[k] + size > gtids.size:
+            return GTID_WRONG
+        gtid = _U(gtids.ctypes.data) + _U(gtid_at[k])
+        kind = load_u8(gtid + _U(_TYPE_AT))
+        is_gtid = _is_gtid(kind) or kind == _MARIADB_GTID
+        if not is_gtid or np.int64(load_u32(gtid + _U(_SIZE_AT))) != size:
+            return GTID_WRONG
+        copy_bytes(target, gtid, _U(size))
+        target += _U(size)
+        copy_bytes(target, _U(tail.ctypes.data), _U(tail.size))
+        left = np.int64(tail.size)
+        while left:
+            size = np.int64(load_u32(target + _U(_SIZE_AT)))
+            left -= size
+            store_u32(target, load_u32(gtid))
+            store_u32(target + _U(_SERVER_ID_AT), load_u32(gtid + _U(_SERVER_ID_AT)))
+            store_u32(
+                target + _U(_END_LOG_POS_AT), np.uint32(np.uint64(end[k] - left) & np.uint64(0xFFFFFFFF))
+            )
+            if checksum:
+                content = _U(size - CHECKSUM_LENGTH)
+                store_u32(target + content, crc32(target, content))
+            target += _U(size)
+    copy_bytes(target, source + _U(done), _U(events.size - done))
+    return GOOD
