@@ -10,7 +10,7 @@ import pytest
 from dumpfilter.dump import cut
 from dumpfilter.master.preparation import load_compiled_code
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.packets import _empties_kernels, _framing_kernels
+from dumpfilter.packets import _kernels
 from dumpfilter.statement import _shape
 from tests.support import DATA
 
@@ -18,11 +18,7 @@ ROW = DATA / "oracle" / "mysql-row"
 
 
 KERNELS = ((cut, "plan"), (cut, "gather"), (_shape, "shape"))
-FOR_REPLICAS = (
-    (_framing_kernels, "frame"),
-    (_empties_kernels, "find_dropped"),
-    (_empties_kernels, "write_mysql"),
-)
+FOR_REPLICAS = ((_kernels, "frame"), (_kernels, "weave"))
 
 
 @pytest.mark.parametrize("replicas", [False, True])
