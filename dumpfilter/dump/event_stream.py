@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -11,18 +11,12 @@ import numpy.typing as npt
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import EventHeader
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, Counts, ReadAt, render
-from dumpfilter.dump.segment_pass import EVERYTHING, SegmentPass
-from dumpfilter.dump.selection import Range
-from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.chunk import ChunkPlan, Counts, ReadAt, render
+from dumpfilter.dump.set_pass import PassOptions, SetPass
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.clever import CleverFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F
-from dumpfilter.index.fileset import BinlogSet, SegmentReader
+from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.subjects import Subjects
-from dumpfilter.index.xa import NONE_PREPARED
 
 
 class KeptEvent(NamedTuple):
@@ -54,13 +48,9 @@ def kept_events(
     binlogs: BinlogSet,
     rules: ReplicationFilter,
     *,
-    clever: CleverFilter | None = None,
-    also: ReplicationFilter | None = None,
-    wanted: Range = EVERYTHING,
-    verify: bool = True,
     counts: Counts | None = None,
-    progress: Callable[[int], None] = lambda read: None,
     left_out: Callable[[PassedStatement], None] | None = None,
+    **options: Unpack[PassOptions],
 ) -> Iterator[KeptEvent]:
     """Yield the events that a slave with this filter would be sent. Each file begins with its format description event.
 
@@ -70,47 +60,30 @@ def kept_events(
 
     Parameters:
         rules: the slave's filter.
-        clever: a filter that follows tables through the binlog; it is asked instead of ``rules``.
-        also: a second filter. An event is sent only if both filters send the event.
-        wanted: the positions, times and GTIDs of the transactions to take.
-        verify: whether to verify checksums.
         counts: receives the numbers of events and bytes that were read, sent and dropped.
-        progress: called for each segment with the number of bytes read.
         left_out: called for each statement that is not yielded, in the binlog's order among the yielded events.
+        options: what is taken of the set (:class:`~dumpfilter.dump.set_pass.PassOptions`).
     """
-    subjects, sources = Subjects(), SourceNumbers()
-    steps = SegmentPass(binlogs, rules, subjects, sources, clever=clever, also=also, wanted=wanted)
-    thread = DumpThread(steps.flags, sources, chunk_size=WHOLE_SEGMENT)
-    prepared = NONE_PREPARED
-    names = binlogs.names
-    for name in names:
-        with binlogs.file(name) as file:
-            yield KeptEvent(name, file.format_description, 4, file.format_description.raw)
-            reader = SegmentReader(file, subjects, sources, verify=verify, prepared=prepared)
-            thread.start_file(file.first_event, file.read)
-            while not steps.done and (segment := reader.next()) is not None:
-                fd = segment.format_description
-                applied = steps.apply(segment.with_gaps_sent(), file.read)
-                statements = _Statements(applied, steps.flags.array()) if left_out is not None else None
-                for plan in thread.plan(applied):
-                    if counts is not None:
-                        counts.add(plan.counts)
-                    data = render(plan, reader.data, reader.data_offset, file.read, fd)
-                    for kept in _events(plan, data, fd):
-                        if statements is None or left_out is None:
-                            yield kept
-                            continue
-                        for passed in statements.before(kept.offset, file.read):
-                            left_out(passed)
-                        yield kept._replace(undecided=statements.is_undecided(kept.offset))
-                if statements is not None and left_out is not None:
-                    for passed in statements.before(segment.end, file.read):
+    one = SetPass(binlogs, rules, options, sends_gaps=True)
+    for file, segments in one.files():
+        yield KeptEvent(file.name, file.format_description, 4, file.format_description.raw)
+        for segment, plans, reader in segments:
+            fd = segment.format_description
+            statements = _Statements(segment, one.flags.array())
+            for plan in plans:
+                if counts is not None:
+                    counts.add(plan.counts)
+                data = render(plan, reader.data, reader.data_offset, file.read, fd)
+                for kept in _events(plan, data, fd):
+                    if left_out is None:
+                        yield kept
+                        continue
+                    for passed in statements.before(kept.offset, file.read):
                         left_out(passed)
-                progress(segment.end - segment.start)
-            if steps.done:
-                return
-            prepared = reader.prepared
-            reader.check_end(last=name == names[-1])
+                    yield kept._replace(undecided=statements.is_undecided(kept.offset))
+            if left_out is not None:
+                for passed in statements.before(segment.end, file.read):
+                    left_out(passed)
 
 
 class _Statements:

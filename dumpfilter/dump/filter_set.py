@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import BinlogSetWriter
-from dumpfilter.dump.chunk import WHOLE_SEGMENT, Counts, render_into
-from dumpfilter.dump.segment_pass import EVERYTHING, SegmentPass
-from dumpfilter.dump.selection import Range
-from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.chunk import Counts, render_into
+from dumpfilter.dump.set_pass import PassOptions, SetPass
 from dumpfilter.filter import ReplicationFilter
-from dumpfilter.filter.clever import CleverFilter
-from dumpfilter.index.fileset import BinlogSet, SegmentReader
-from dumpfilter.index.subjects import Subjects
-from dumpfilter.index.xa import NONE_PREPARED
+from dumpfilter.index.fileset import BinlogSet
 
 
 def filter_set(
@@ -28,12 +22,8 @@ def filter_set(
     output_dir: Path,
     base: str,
     *,
-    clever: CleverFilter | None = None,
-    also: ReplicationFilter | None = None,
-    wanted: Range = EVERYTHING,
-    verify: bool = True,
     overwrite: bool = False,
-    progress: Callable[[int], None] = lambda read: None,
+    **options: Unpack[PassOptions],
 ) -> Counts:
     """Write the events that a slave with this filter would be sent as a new binlog set.
 
@@ -46,50 +36,31 @@ def filter_set(
 
     Parameters:
         rule_filter: the slave's filter.
-        clever: a filter that follows tables through the binlog; it is asked instead of ``rule_filter``.
-        also: a second filter. An event is written only if both filters send the event.
-        wanted: the positions, times and GTIDs of the transactions to take.
-        verify: whether to verify checksums.
         overwrite: whether existing files may be replaced.
-        progress: called for each segment with the number of bytes read.
+        options: what is taken of the set (:class:`~dumpfilter.dump.set_pass.PassOptions`).
     """
-    subjects, sources = Subjects(), SourceNumbers()
-    prepared = NONE_PREPARED
-    steps = SegmentPass(
-        binlogs, rule_filter, subjects, sources, clever=clever, also=also, wanted=wanted, whole_files=True
-    )
-    thread = DumpThread(steps.flags, sources, chunk_size=WHOLE_SEGMENT)
+    one = SetPass(binlogs, rule_filter, options, whole_files=True)
     total = Counts()
     room: npt.NDArray[np.uint8] = np.empty(1 << 20, np.uint8)
-    names = binlogs.names
     with BinlogSetWriter(output_dir, base, overwrite=overwrite) as writer:
-        for name in names:
-            with binlogs.file(name) as file:
-                fd = file.format_description
-                reader = SegmentReader(file, subjects, sources, verify=verify, prepared=prepared)
-                writer.begin(fd)
-                thread.start_file(file.first_event, file.read)
-                rotated_at: int | None = None
-                while not steps.done and (segment := reader.next()) is not None:
-                    for plan in thread.plan(steps.apply(segment, file.read)):
-                        total.add(plan.counts)
-                        if plan.size > room.size:
-                            room = np.empty(2 * plan.size, np.uint8)
-                        events = room[: plan.size]
-                        render_into(events, plan, reader.data, reader.data_offset, file.read, fd)
-                        if plan.end == segment.end and segment.type[-1] == EventType.ROTATE:
-                            # The old Rotate event names a file of the old set. The writer makes a new Rotate event.
-                            events = events[: -int(segment.size[-1])]
-                            rotated_at = int(segment.time[-1])
-                        writer.append_array(events)
-                    progress(segment.end - segment.start)
-                if steps.done:
-                    writer.end()
-                    break
-                prepared = reader.prepared
-                reader.check_end(last=name == names[-1])
-                if rotated_at is None:
-                    writer.end()
-                else:
-                    writer.rotate(rotated_at)
+        for file, segments in one.files():
+            fd = file.format_description
+            writer.begin(fd)
+            rotated_at: int | None = None
+            for segment, plans, reader in segments:
+                for plan in plans:
+                    total.add(plan.counts)
+                    if plan.size > room.size:
+                        room = np.empty(2 * plan.size, np.uint8)
+                    events = room[: plan.size]
+                    render_into(events, plan, reader.data, reader.data_offset, file.read, fd)
+                    if plan.end == segment.end and segment.type[-1] == EventType.ROTATE:
+                        # The old Rotate event names a file of the old set. The writer makes a new Rotate event.
+                        events = events[: -int(segment.size[-1])]
+                        rotated_at = int(segment.time[-1])
+                    writer.append_array(events)
+            if rotated_at is None or one.done:
+                writer.end()
+            else:
+                writer.rotate(rotated_at)
     return total

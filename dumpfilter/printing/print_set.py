@@ -22,6 +22,7 @@ from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.event_stream import kept_events
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.dump.selection import Range, on_boundaries
+from dumpfilter.dump.set_pass import PassOptions
 from dumpfilter.dump.with_tables_info import with_tables_info
 from dumpfilter.errors import OptionError
 from dumpfilter.files import writing
@@ -120,13 +121,9 @@ def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log:
             for kept in kept_events(
                 binlogs,
                 work.rules,
-                clever=work.clever,
-                also=work.also,
-                wanted=work.wanted,
-                verify=options.verify,
                 counts=counts,
-                progress=advance,
                 left_out=printer.left_out if work.is_filtered else None,
+                **work.taken(advance),
             ):
                 if not begun:
                     printer.begin(kept.fd)
@@ -188,12 +185,8 @@ def write_binlog(
                 work.rules,
                 directory,
                 base,
-                clever=work.clever,
-                also=work.also,
-                wanted=work.wanted,
-                verify=options.verify,
                 overwrite=overwrite,
-                progress=advance,
+                **work.taken(advance),
             )
 
     if any(os.path.dirname(one) == str(output.resolve()) for one in binlogs.addresses):
@@ -226,9 +219,17 @@ class _Work:
             written_by = newest.format_description.names
         self.rules = options.filter.slave_filter(written_by)
         self.also = AllFilters([options.filter.write_filter(written_by), options.filter.kind_filter()])
-        self.clever = CleverFilter(self.rules, warn=self.warn) if options.filter.clever else None
         self.is_filtered = bool(self.rules.rules) or self.also.is_on
-        self.wanted = on_boundaries(range_of(options, written_by.family), binlogs, warn=self.warn)
+        self._taken: PassOptions = {
+            "clever": CleverFilter(self.rules, warn=self.warn) if options.filter.clever else None,
+            "also": self.also,
+            "wanted": on_boundaries(range_of(options, written_by.family), binlogs, warn=self.warn),
+            "verify": options.verify,
+        }
+
+    def taken(self, progress: Callable[[int], None]) -> PassOptions:
+        """Return the options of the pass through the set. ``progress`` is called with the bytes just read."""
+        return {**self._taken, "progress": progress}
 
     def rows_ok(self, database: str, table: str) -> bool:
         """Tell whether the filters pass row events of a table, which has its name on the source."""

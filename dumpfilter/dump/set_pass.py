@@ -1,4 +1,4 @@
-"""The step before the dump thread, which chooses transactions and asks the clever filter.
+"""The pass of one dump thread through a binlog set.
 
 Transactions are chosen by position, time and GTID. The clever filter follows tables through the binlog, so it must see
 every statement in the binlog's order.
@@ -7,7 +7,9 @@ every statement in the binlog's order.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -16,9 +18,10 @@ from dumpfilter.binlog.context_events import decode_xa_prepare
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump.chunk import ReadAt
+from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt
 from dumpfilter.dump.payload import open_payload
 from dumpfilter.dump.selection import Range, Selection
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.dump.xa import SentParts
 from dumpfilter.errors import BinlogError
 from dumpfilter.filter.base import ReplicationFilter
@@ -30,69 +33,119 @@ from dumpfilter.filter.flags import (
     TableFlags,
 )
 from dumpfilter.filter.kinds import AllFilters, KindFilter
-from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import decode_statement_event, statement_of
 from dumpfilter.index.subjects import Subjects, TableSubject
-from dumpfilter.index.xa import ended_xid
+from dumpfilter.index.xa import NONE_PREPARED, ended_xid
 
 EVERYTHING = Range()
 """The selection without bounds, which takes every transaction of a binlog set."""
 
 
-class SegmentPass:
-    """One pass through a binlog set that prepares each segment for the dump thread.
+class PassOptions(TypedDict, total=False):
+    """The options of a pass through a binlog set.
 
-    The pass marks the transactions that are not wanted, and asks the clever filter about each event. A segment is at
-    most 4 MiB of consecutive events. The dump thread must use the pass's attribute ``flags`` as its filter's verdicts.
+    - ``clever``: a filter that follows tables through the binlog. The pass asks it instead of the slave's filter.
+    - ``also``: a second filter, for example ``--binlog-do-db`` or kinds of statement. An event must pass both filters.
+    - ``wanted``: the positions, times and GTIDs of the transactions to take. The positions must lie between two
+      transactions (:func:`~dumpfilter.dump.selection.on_boundaries`).
+    - ``verify``: whether to verify checksums, as without the option.
+    - ``progress``: called for each segment with the number of bytes read.
+    """
+
+    clever: CleverFilter | None
+    also: ReplicationFilter | None
+    wanted: Range
+    verify: bool
+    progress: Callable[[int], None]
+
+
+class PlannedSegment(NamedTuple):
+    """A segment of at most 4 MiB, and the plans of what a slave is sent of it."""
+
+    segment: Segment
+    """The segment, with unwanted transactions marked and with the clever filter's decisions."""
+    plans: list[ChunkPlan]
+    reader: SegmentReader
+    """The reader that holds the segment's bytes."""
+
+
+class SetPass:
+    """One pass of a dump thread through a binlog set.
 
     Parameters:
-        rules: the filter.
-        clever: a filter that follows tables through the binlog. The pass asks it instead of ``rules``.
-        also: a second filter, for example ``--binlog-do-db`` or kinds of statement. An event must pass both filters.
-        wanted: the positions, times and GTIDs of the transactions to take. The positions must lie between two
-            transactions (:func:`~dumpfilter.dump.selection.on_boundaries`).
-        whole_files: whether to keep events that belong to no transaction even outside of ``wanted``. A valid binlog
-            file needs these events, for example the GTID list and the Rotate at the file's end.
+        rules: the slave's filter.
+        options: what the pass takes.
+        whole_files: whether to keep events that belong to no transaction even outside of the wanted transactions. A
+            valid binlog file needs these events, for example the GTID list and the Rotate at the file's end.
+        sends_gaps: whether the Gap events of a relay log are sent.
     """
 
     def __init__(
         self,
         binlogs: BinlogSet,
         rules: ReplicationFilter,
-        subjects: Subjects,
-        sources: SourceNumbers,
+        options: PassOptions,
         *,
-        clever: CleverFilter | None = None,
-        also: ReplicationFilter | None = None,
-        wanted: Range = EVERYTHING,
         whole_files: bool = False,
+        sends_gaps: bool = False,
     ) -> None:
-        names = binlogs.names
+        self._binlogs, self._names = binlogs, binlogs.names
+        self._sends_gaps = sends_gaps
+        self._verify = options.get("verify", True)
+        self._progress = options.get("progress")
+        self._subjects, self._sources = Subjects(), SourceNumbers()
+        wanted, clever = options.get("wanted", EVERYTHING), options.get("clever")
         self._selection = (
             None
             if wanted == EVERYTHING
-            else Selection(wanted, sources, first=names[0], last=names[-1], whole_files=whole_files)
+            else Selection(
+                wanted, self._sources, first=self._names[0], last=self._names[-1], whole_files=whole_files
+            )
         )
-        also = KindFilter() if also is None else also
-        self._clever = None if clever is None else _CleverPass(clever, also, subjects)
+        also = options.get("also") or KindFilter()
+        self._clever = None if clever is None else _CleverPass(clever, also, self._subjects)
         self.flags = (
-            TableFlags(AllFilters([rules, also]), subjects) if self._clever is None else _VerdictFlags(rules)
+            TableFlags(AllFilters([rules, also]), self._subjects) if clever is None else _VerdictFlags(rules)
         )
+        """The verdicts about the subjects of the planned segments."""
+        self._thread = DumpThread(self.flags, self._sources, chunk_size=WHOLE_SEGMENT)
+        self._prepared = NONE_PREPARED
 
     @property
     def done(self) -> bool:
-        """Whether all wanted transactions have been read, so that the caller need not read on."""
+        """Whether all wanted transactions have been read."""
         return self._selection is not None and self._selection.done
 
-    def apply(self, segment: Segment, read: ReadAt) -> Segment:
-        """Return a copy of the segment in which unwanted transactions are marked and the clever filter has decided.
+    def files(self) -> Iterator[tuple[BinlogFile, Iterator[PlannedSegment]]]:
+        """Yield the files up to the last one with wanted transactions, each with its segments.
 
-        Segments must be given in the order of the binlog. ``read`` reads the segment's file.
+        The caller must take all segments of a file before the next file. Raises BinlogError where the set is damaged.
         """
-        if self._clever is not None:
-            segment = self._clever.apply(segment, read)
-        return segment if self._selection is None else self._selection.apply(segment)
+        for name in self._names:
+            with self._binlogs.file(name) as file:
+                reader = SegmentReader(
+                    file, self._subjects, self._sources, verify=self._verify, prepared=self._prepared
+                )
+                self._thread.start_file(file.first_event, file.read)
+                yield file, self._segments(reader)
+                if self.done:
+                    return
+                self._prepared = reader.prepared
+                reader.check_end(last=name == self._names[-1])
+
+    def _segments(self, reader: SegmentReader) -> Iterator[PlannedSegment]:
+        while not self.done and (segment := reader.next()) is not None:
+            if self._sends_gaps:
+                segment = segment.with_gaps_sent()
+            if self._clever is not None:
+                segment = self._clever.apply(segment, reader.file.read)
+            if self._selection is not None:
+                segment = self._selection.apply(segment)
+            yield PlannedSegment(segment, self._thread.plan(segment), reader)
+            if self._progress is not None:
+                self._progress(segment.end - segment.start)
 
 
 _NUMBERS = {Verdict.EXECUTE: 0, Verdict.IGNORE: 1, Verdict.UNDECIDED: 2}
