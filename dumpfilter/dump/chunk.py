@@ -189,6 +189,17 @@ class PlanView(ChunkPlan):
             self.gaps = Gaps(offset, end, run_of_gap, run[runs:gap_runs], hit_of_gap, hit[hits:hits_until])
 
 
+def holds(ranges: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Tell for each event, by its file offset, whether any of the ascending byte ranges of plans has the event."""
+    start, size, patch = ranges.T
+    # An event that is sent in another form has a byte range for itself.
+    end = start + np.where(patch == REPLACED, 1, size)
+    found: npt.NDArray[np.bool_] = np.searchsorted(start, offset, "right") > np.searchsorted(
+        end, offset, "right"
+    )
+    return found
+
+
 class Window(NamedTuple):
     """Consecutive bytes of a binlog file that have been read already."""
 

@@ -25,8 +25,7 @@ from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.writer import with_body
 from dumpfilter.dump.boundary import BoundaryPass
-from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
-from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_SIZE
+from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, holds, render
 from dumpfilter.dump.decision import NO_HITS, Asked, columns_of, decide
 from dumpfilter.errors import BinlogUnsupported, UndecidedEvent
 from dumpfilter.filter.flags import TableFlags
@@ -182,12 +181,7 @@ class PayloadFilter:
         """
         assert self._boundary is None
         inner = segment.payloads[number]
-        ranges = self._plan(inner, inner.role).ranges
-        starts: npt.NDArray[np.int64] = np.sort(ranges[:, RANGE_OFFSET])
-        ends: npt.NDArray[np.int64] = np.sort(ranges[:, RANGE_OFFSET] + ranges[:, RANGE_SIZE])
-        begun = np.searchsorted(starts, inner.offset, "right")
-        kept: npt.NDArray[np.bool_] = begun > np.searchsorted(ends, inner.offset, "right")
-        return kept
+        return holds(self._plan(inner, inner.role).ranges, inner.offset)
 
     def _plan(self, inner: Segment, role: npt.NDArray[np.uint8]) -> ChunkPlan:
         """Return the plan of the events inside of a compressed transaction, decided with some roles."""

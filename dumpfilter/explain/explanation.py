@@ -7,7 +7,6 @@ replica evaluates its rules. The explanation lists the steps through this flow c
 
 from __future__ import annotations
 
-import bisect
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,25 +17,26 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.events import HEADER_LENGTH, EventType, event_name
+from dumpfilter.binlog.events import event_name
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import Counts, DumpThread
-from dumpfilter.dump.payload import PayloadFilter
+from dumpfilter.dump.sent_events import SentEvents
 from dumpfilter.filter import Decision, Filter, ReplicationFilter, Rule, RuleKind, Step, Verdict
 from dumpfilter.filter.collation import as_parsed
 from dumpfilter.filter.factory import FilterOptions
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.rules import ValueForm
-from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
+from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.subjects import Subject, Subjects
-from dumpfilter.index.xa import NONE_PREPARED, ended_xid
+from dumpfilter.index.xa import NONE_PREPARED
 from dumpfilter.lint.findings import FilterWarning
 from dumpfilter.lint.gather import Gatherer
 from dumpfilter.lint.linting import lint
 from dumpfilter.statement import Statement, StatementText, TableName, make_statement, read_text
+
+Sums = npt.NDArray[np.int64]
 
 UNMAPPED = "Rows without a table map cannot be decided, so they are sent"
 XA_END = "The end of an XA transaction goes with what is kept of it"
@@ -168,7 +168,8 @@ def explain_set(
     filters = _as_filters(filters)
     subjects, sources = Subjects(), SourceNumbers()
     thread = DumpThread(filters.flags(subjects), sources)
-    found, sums, xa_ends, gatherer = ExplainedSet(), _Sums(subjects), _XaEnds(), Gatherer(subjects)
+    found, gatherer = ExplainedSet(), Gatherer(subjects)
+    sums: Sums = np.zeros((2, 0), np.int64)
     file = ""
     for reader, segment in binlogs.segments(subjects, sources, verify=verify):
         if segment.file != file:
@@ -176,107 +177,39 @@ def explain_set(
             thread.start_file(reader.file.first_event, reader.file.read)
         for plan in thread.plan(segment):
             found.counts.add(plan.counts)
-        sums.add(segment, xa_ends.of(reader, segment))
+        for part in (segment, *segment.payloads.values()):
+            sums = _summed(sums, part)
         gatherer.add(segment, reader)
-        for payload in segment.payloads.values():
-            sums.add(payload)
-    found.subjects = [
-        ExplainedSubject(subjects[number], events, size, filters.decide(subjects[number]))
-        for number, (events, size) in sums.of_subjects().items()
-    ]
+    for group in np.flatnonzero(sums[0]).tolist():
+        events, size = sums[:, group].tolist()
+        if group < _SUBJECTS:
+            before = found.others.get(_REASONS[group], (0, 0))
+            found.others[_REASONS[group]] = (before[0] + events, before[1] + size)
+        else:
+            subject = subjects[group - _SUBJECTS]
+            found.subjects.append(ExplainedSubject(subject, events, size, filters.decide(subject)))
     found.subjects.sort(key=lambda each: -each.size)
-    found.others = sums.others
     found.warnings = lint(filters.slave, gatherer.knowledge)
     return found
 
 
-class _Sums:
-    """Sums of events and bytes: for each table or statement, and for each reason why no rule decides an event."""
+_UNMAPPED, _XA_END, _SUBJECTS = range(R.ENDS, R.ENDS + 3)
+"""The groups of events that follow the roles: rows without a table map, ends of XA transactions, and then the events of
+each table or statement, by its number."""
 
-    def __init__(self, subjects: Subjects) -> None:
-        self._subjects = subjects
-        self._by_subject: npt.NDArray[np.int64] = np.zeros((2, 0), np.int64)
-        self.others: dict[str, tuple[int, int]] = {}
-
-    def add(self, segment: Segment, xa_ends: Sequence[int] = ()) -> None:
-        missing = len(self._subjects) - self._by_subject.shape[1]
-        if missing > 0:
-            self._by_subject = np.pad(self._by_subject, ((0, 0), (0, missing + len(self._subjects))))
-        owned = segment.subject >= 0
-        if len(xa_ends):
-            ends = np.array(xa_ends)
-            owned[ends] = False
-            self._other(XA_END, len(ends), int(segment.size[ends].sum()))
-        self._by_subject += _counted(segment.subject[owned], segment.size[owned], self._by_subject.shape[1])
-        unmapped = segment.subject == R.UNMAPPED
-        if unmapped.any():
-            self._other(UNMAPPED, int(unmapped.sum()), int(segment.size[unmapped].sum()))
-        rest = (segment.subject < 0) & ~unmapped
-        roles = _counted(segment.role[rest] & 0x7F, segment.size[rest], 128)
-        for role in np.flatnonzero(roles[0]).tolist():
-            self._other(BY_ROLE[role], *roles[:, role].tolist())
-
-    def of_subjects(self) -> dict[int, tuple[int, int]]:
-        """Return the number of events and their bytes for each subject's number.
-
-        A subject is a table or a statement that a filter decides about. Each subject of a binlog set has a number.
-        """
-        return {
-            number: (int(self._by_subject[0, number]), int(self._by_subject[1, number]))
-            for number in np.flatnonzero(self._by_subject[0]).tolist()
-        }
-
-    def _other(self, why: str, events: int, size: int) -> None:
-        before = self.others.get(why, (0, 0))
-        self.others[why] = (before[0] + events, before[1] + size)
+_REASONS = {**BY_ROLE, _UNMAPPED: UNMAPPED, _XA_END: XA_END}
 
 
-class _XaEnds:
-    """A search for XA COMMIT and XA ROLLBACK events.
-
-    The dump thread treats these events as events of the tables that the prepared transaction changed. Only their text
-    tells that they are XA COMMIT or XA ROLLBACK.
-    """
-
-    def __init__(self) -> None:
-        self._any_prepared = False
-
-    def of(self, reader: SegmentReader, segment: Segment) -> list[int]:
-        """Return the indexes of the XA COMMIT and XA ROLLBACK events in a segment.
-
-        A segment is a scanned part of a binlog file; the reader must have just read it. Segments must come in order,
-        because an XA COMMIT is looked for only after the first XA_prepare event.
-        """
-        self._any_prepared |= any(
-            bool((part.type == EventType.XA_PREPARE).any()) for part in (segment, *segment.payloads.values())
-        )
-        if not self._any_prepared:
-            return []
-        alone = segment.role == R.STATEMENT | R.ENDS
-        alone &= np.isin(segment.type, (EventType.QUERY, EventType.QUERY_COMPRESSED))
-        return [number for number in np.flatnonzero(alone).tolist() if self._is_end(reader, segment, number)]
-
-    def _is_end(self, reader: SegmentReader, segment: Segment, number: int) -> bool:
-        start = int(segment.offset[number]) - reader.data_offset
-        fd = segment.format_description
-        body = reader.data[start + HEADER_LENGTH : start + int(segment.size[number]) - fd.checksum_length]
-        query = decode_statement_event(EventType(int(segment.type[number])), body.tobytes(), fd)
-        return ended_xid(query.raw) is not None
-
-
-def _counted(
-    owner: npt.NDArray[np.integer], size: npt.NDArray[np.int64], width: int
-) -> npt.NDArray[np.int64]:
-    """Return an int64 array of shape (2, ``width``) with the number and the bytes of events for each subject number.
-
-    ``owner`` holds the subject number of each event, and ``size`` its bytes.
-    """
-    return np.stack(
-        [
-            np.bincount(owner, minlength=width),
-            np.bincount(owner, weights=size, minlength=width).astype(np.int64),
-        ]
-    )
+def _summed(sums: Sums, segment: Segment) -> Sums:
+    """Return the number of events and their bytes, by group, after those of a segment have been added."""
+    group = np.where(segment.subject >= 0, segment.subject + _SUBJECTS, segment.role & R.ROLE_MASK)
+    group[segment.subject == R.UNMAPPED] = _UNMAPPED
+    group[list(segment.xa_ends)] = _XA_END
+    more = np.stack([np.bincount(group), np.bincount(group, weights=segment.size)]).astype(np.int64)
+    if more.shape[1] > sums.shape[1]:
+        sums, more = more, sums
+    sums[:, : more.shape[1]] += more
+    return sums
 
 
 def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True) -> Iterator[ExplainedEvent]:
@@ -286,29 +219,31 @@ def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True)
     of the files before it are yielded, and then BinlogError is raised.
     """
     subjects, sources = Subjects(), SourceNumbers()
-    flags = filters.flags(subjects)
-    thread = DumpThread(flags, sources)
-    why, xa_ends = _Why(subjects, filters), _XaEnds()
+    thread = DumpThread(filters.flags(subjects), sources)
+    why = _Why(subjects, filters)
     prepared = NONE_PREPARED
     names = binlogs.names
     for name in names:
         with binlogs.file(name) as file:
+            # The dump thread may buffer events until it has seen later ones, so it first decides the whole file.
             first = SegmentReader(file, subjects, sources, verify=verify, prepared=prepared)
-            sent = _sent(file, thread, flags, first, name == names[-1])
+            thread.start_file(file.first_event, file.read)
+            sent = SentEvents([thread])
+            while (segment := first.next()) is not None:
+                sent.add(segment)
+            first.check_end(last=name == names[-1])
             again = SegmentReader(file, subjects, sources, verify=False, prepared=prepared)
             prepared = first.prepared
             while (segment := again.next()) is not None:
-                ends = set(xa_ends.of(again, segment))
-                for number in range(len(segment.offset)):
+                for number, is_sent in enumerate(sent.of(0, segment.offset).tolist()):
                     position = int(segment.offset[number])
-                    is_sent = sent.holds(position)
                     event = why.event(segment, number, position, None, is_sent)
-                    if number in ends:
+                    if number in segment.xa_ends:
                         event = replace(event, subject=None, decision=None, why=XA_END)
                     yield event
                     if number in segment.payloads:
                         inner = segment.payloads[number]
-                        yield from why.inside(inner, position, sent.inside(position, len(inner.offset)))
+                        yield from why.inside(inner, position, sent.inside(0, position, len(inner.offset)))
 
 
 class _Why:
@@ -357,59 +292,6 @@ class _Why:
         """
         for number, is_sent in enumerate(sent.tolist()):
             yield self.event(payload, number, position, int(payload.offset[number]), is_sent)
-
-
-class _Sent:
-    """The events of one binlog file that a dump sends: byte ranges, and parts of compressed transactions."""
-
-    def __init__(self, ranges: list[tuple[int, int]], parts: dict[int, npt.NDArray[np.bool_]]) -> None:
-        ranges.sort()
-        self._starts = [start for start, _ in ranges]
-        self._ends = [end for _, end in ranges]
-        self._parts = parts
-
-    def holds(self, offset: int) -> bool:
-        """Tell whether the dump sends the event at a file offset, as a whole or in part."""
-        at = bisect.bisect_right(self._starts, offset) - 1
-        return at >= 0 and offset < self._ends[at]
-
-    def inside(self, offset: int, count: int) -> npt.NDArray[np.bool_]:
-        """Tell for each of the ``count`` events inside the compressed transaction at a file offset whether it is sent.
-
-        A master sends a compressed transaction whole if a part of it would need more bytes.
-        """
-        part = self._parts.get(offset)
-        return np.full(count, self.holds(offset)) if part is None else part
-
-
-def _sent(
-    file: BinlogFile, thread: DumpThread, flags: TableFlags, reader: SegmentReader, last: bool
-) -> _Sent:
-    """Run the dump thread over one file, and return the events that it would send.
-
-    The dump thread may hold back events until it has seen later ones. Therefore the whole file is read before any event
-    is explained. ``flags`` are the dump thread's.
-    """
-    ranges: list[tuple[int, int]] = []
-    parts: dict[int, npt.NDArray[np.bool_]] = {}
-    payloads = PayloadFilter(flags)
-    thread.start_file(file.first_event, file.read)
-    while (segment := reader.next()) is not None:
-        for plan in thread.plan(segment):
-            for offset, size, patch in plan.ranges[:, :3].tolist():
-                # The master sends some events in a changed form of another size. Each of these events has a byte range
-                # to itself. So the first byte of the range in the file is enough to recognize the event.
-                ranges.append((offset, offset + (size if patch in _AS_THEY_STAND else 1)))
-            for offset in plan.replaced:
-                number = int(np.searchsorted(segment.offset, offset))
-                parts[offset] = payloads.sent_inside(segment, number)
-    reader.check_end(last=last)
-    return _Sent(ranges, parts)
-
-
-_AS_THEY_STAND = (0, 1)
-"""The values of a byte range's column C_PATCH (``dump/decide.py``) for which the master sends the events of the range
-with the sizes that they have in the file."""
 
 
 class PathStep(NamedTuple):

@@ -17,7 +17,9 @@ import pyarrow.compute as pc
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.dump.chunk import WHOLE_SEGMENT
 from dumpfilter.dump.sent_events import SentEvents
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogFile, open_file
@@ -175,8 +177,15 @@ def _decide(
     subjects: Subjects,
     sources: SourceNumbers,
 ) -> SentEvents:
-    filters = [(TableFlags(one.filter(names), subjects), one.origin) for one in options.definitions]
-    sent = SentEvents(filters, sources, start, file.read)
+    threads = [
+        DumpThread(
+            TableFlags(one.filter(names), subjects), sources, origin=one.origin, chunk_size=WHOLE_SEGMENT
+        )
+        for one in options.definitions
+    ]
+    for thread in threads:
+        thread.start_file(start, file.read)
+    sent = SentEvents(threads)
     for block in blocks:
         sent.add(block.segment)
     return sent
