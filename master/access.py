@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from dumpfilter.errors import DumpfilterError
-from dumpfilter.master.imposed import peer_address
+from dumpfilter.master.who import peer_address
 from dumpfilter.security.passwords import (
     MOST_PASSWORD,
     PlainPassword,

@@ -6,63 +6,113 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Self
 
-from pydantic import Field, IPvAnyNetwork
+from pydantic import Field, model_validator
 
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.roles import Role
 from dumpfilter.errors import OptionError
-from dumpfilter.filter import FilterSemantics, make_filter, parse_option
-from dumpfilter.filter.boundary import OnUndecided
-from dumpfilter.master.imposed import ImposedFilter
-from dumpfilter.master.replica_entry import ReplicaEntry
-from dumpfilter.master.replica_tables import ReplicaTable, replica_entries
-from dumpfilter.options.toml_file import Model, load_toml
-from dumpfilter.security.passwords import (
-    MOST_PASSWORD,
-    ConsolePassword,
-    PlainPassword,
-    ScryptHash,
-    StoredPassword,
-)
-
-_Name = Annotated[str, Field(min_length=1, max_length=64)]
-_ServerId = Annotated[int, Field(ge=1, le=0xFFFFFFFF)]
-
-
-_Password = Annotated[str, Field(min_length=1, max_length=MOST_PASSWORD)]
-_Hash = Annotated[str, Field(min_length=1)]
+from dumpfilter.master.imposed import ImposedFilter, Name
+from dumpfilter.master.replica_entry import Hashes, Password, ReplicaEntry, complete, console_password
+from dumpfilter.options.toml_file import Model, load_toml, wrong
+from dumpfilter.security.passwords import ConsolePassword, PlainPassword, ScryptHash, StoredPassword
 
 
 class _User(Model):
-    name: _Name
-    password: _Password | None = None
-    password_hash: _Hash | None = None
+    """A table ``[[user]]``."""
+
+    name: Name
+    password: Password | None = None
+    password_hash: Annotated[str, Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_one_of(self.password, self.password_hash)
+        _ = self.stored
+        return self
+
+    @property
+    def stored(self) -> StoredPassword:
+        if self.password_hash is None:
+            return PlainPassword(self.password or "")
+        try:
+            return ScryptHash.parse(self.password_hash)
+        except OptionError as error:
+            raise wrong(str(error), "password_hash") from None
 
 
 class _ConsoleUser(Model):
-    name: _Name
-    password: _Password | None = None
-    password_hash: _Hash | tuple[_Hash, ...] = ()
+    """A table ``[[console_user]]``."""
+
+    name: Name
+    password: Password | None = None
+    password_hash: Hashes = ()
     role: Role = Role.READ
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_one_of(self.password, self.password_hash or None)
+        _ = self.stored
+        return self
 
-class _Imposed(Model):
-    name: _Name
-    server_ids: tuple[_ServerId, ...] = ()
-    users: tuple[_Name, ...] = ()
-    networks: tuple[IPvAnyNetwork, ...] = ()
-    semantics: FilterSemantics = FilterSemantics.CLASSIC
-    rules: Annotated[tuple[str, ...], Field(min_length=1)]
-    on_undecided: OnUndecided = OnUndecided.STOP
+    @property
+    def stored(self) -> ConsolePassword:
+        return console_password(self.password, self.password_hash)
+
+
+def _check_one_of(password: str | None, password_hash: object) -> None:
+    if (password is None) == (password_hash is None):
+        what = "is missing" if password is None else "stands beside password: keep one of the two"
+        raise wrong(f"{what}; dumpfilter password-hash makes a hash", "password_hash")
 
 
 class _File(Model):
+    """The whole file."""
+
     user: tuple[_User, ...] = ()
     console_user: tuple[_ConsoleUser, ...] = ()
-    imposed: tuple[_Imposed, ...] = ()
-    replica: tuple[ReplicaTable, ...] = ()
+    imposed: tuple[ImposedFilter, ...] = ()
+    replica: tuple[ReplicaEntry, ...] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for table, named in (
+            ("user", self.user),
+            ("console_user", self.console_user),
+            ("imposed", self.imposed),
+        ):
+            names = [one.name for one in named]
+            for number, name in enumerate(names):
+                if name in names[:number]:
+                    raise wrong(
+                        f"there are two of the name {name!r}; rename or remove one", table, number, "name"
+                    )
+        known = {one.name for one in self.user} | {one.user for one in self.replica}
+        for number, imposed in enumerate(self.imposed):
+            for user in sorted(imposed.users - known):
+                raise wrong(
+                    f"{imposed.name!r}: there is no [[user]] and no [[replica]] {user!r}; without a password a slave "
+                    "can call itself anything",
+                    "imposed",
+                    number,
+                    "users",
+                )
+        complete(self.replica)
+        return self
+
+    @property
+    def plain(self) -> Iterator[str]:
+        """The keys of the passwords that the file holds in the clear."""
+        tables: dict[str, tuple[_User | _ConsoleUser | ReplicaEntry, ...]] = {
+            "user": self.user,
+            "console_user": self.console_user,
+            "replica": self.replica,
+        }
+        for table, users in tables.items():
+            for number, user in enumerate(users, 1):
+                if user.password is not None:
+                    yield f"{table}[{number}].password"
 
 
 @dataclass(frozen=True)
@@ -82,125 +132,25 @@ class MasterConfig:
     """The filters and passwords of real MySQL and MariaDB replicas, in the order of the file."""
 
 
-def load_config(
-    path: Path,
-    *,
-    names: NameRules = DEFAULT_NAMES,
-) -> MasterConfig:
+def load_config(path: Path, *, names: NameRules = DEFAULT_NAMES) -> MasterConfig:
     """Read and check the master's configuration file.
 
     ``names`` tells how rules compare database and table names. It describes the server that wrote
     the binlog. Raises OptionError, whose text names the file and the key but no value, which may be a password. A file
     with a password in the clear is refused unless only its owner can read the file.
     """
-    parsed = load_toml(path, _File)
-    users = _users(path, parsed.user)
-    console_users = _console_users(path, parsed.console_user)
-    replicas = replica_entries(path, parsed.replica, names)
-    plain = _plain(path, parsed)
-    known = {*users, *(replica.user for replica in replicas)}
-    imposed: list[ImposedFilter] = []
-    for number, one in enumerate(parsed.imposed, 1):
-        where = f"{path}: imposed[{number}] {one.name!r}"
-        if any(one.name == other.name for other in imposed):
-            raise OptionError(f"{where}: name: there are two of this name")
-        for user in one.users:
-            if user not in known:
-                raise OptionError(
-                    f"{where}: users: there is no [[user]] and no [[replica]] {user!r}; without a "
-                    "password a slave can call itself anything"
-                )
-        imposed.append(_imposed(where, one, names))
-    roles = {user.name: user.role for user in parsed.console_user}
-    return MasterConfig(users, console_users, tuple(imposed), roles, plain, replicas)
-
-
-def _imposed(where: str, one: _Imposed, names: NameRules) -> ImposedFilter:
-    try:
-        rules = [parse_option(rule, one.semantics) for rule in one.rules]
-        rule_filter = make_filter(
-            one.semantics,
-            rules,
-            names=names,
-        )
-        return ImposedFilter(
-            one.name,
-            rule_filter,
-            frozenset(one.server_ids),
-            frozenset(one.users),
-            one.networks,
-            one.on_undecided,
-        )
-    except OptionError as error:
-        raise OptionError(f"{where}: rules: {error}") from None
-
-
-def _users(path: Path, users: tuple[_User, ...]) -> dict[str, StoredPassword]:
-    found: dict[str, StoredPassword] = {}
-    for key, user in _named(path, "user", users):
-        _check_one_of(key, user.password, user.password_hash)
-        try:
-            found[user.name] = (
-                ScryptHash.parse(user.password_hash)
-                if user.password_hash is not None
-                else PlainPassword(user.password or "")
-            )
-        except OptionError as error:
-            raise OptionError(f"{key}.password_hash: {error}") from None
-    return found
-
-
-def _console_users(path: Path, users: tuple[_ConsoleUser, ...]) -> dict[str, ConsolePassword]:
-    found: dict[str, ConsolePassword] = {}
-    for key, user in _named(path, "console_user", users):
-        _check_one_of(key, user.password, user.password_hash or None)
-        hashes = user.password_hash
-        try:
-            found[user.name] = (
-                ConsolePassword.plain(user.password)
-                if user.password is not None
-                else ConsolePassword.parse(*((hashes,) if isinstance(hashes, str) else hashes))
-            )
-        except OptionError as error:
-            raise OptionError(f"{key}.password_hash: {error}") from None
-    return found
-
-
-_AnyUser = TypeVar("_AnyUser", _User, _ConsoleUser)
-
-
-def _named(path: Path, table: str, users: tuple[_AnyUser, ...]) -> Iterator[tuple[str, _AnyUser]]:
-    """Yield the key of each user in the file, and the user. Raises OptionError for two users of one name."""
-    names: set[str] = set()
-    for number, user in enumerate(users, 1):
-        if user.name in names:
-            raise OptionError(f"{path}: {table}[{number}]: name: there are two users {user.name!r}")
-        names.add(user.name)
-        yield f"{path}: {table}[{number}]", user
-
-
-def _check_one_of(key: str, password: str | None, password_hash: object) -> None:
-    if (password is None) == (password_hash is None):
-        what = "is missing" if password is None else "stands beside password: keep one of the two"
-        raise OptionError(f"{key}.password_hash: {what}; dumpfilter password-hash makes a hash")
-
-
-def _plain(path: Path, parsed: _File) -> tuple[str, ...]:
-    """Return the keys of the passwords in the clear. Raises OptionError when others can read a file with such keys."""
-    tables: dict[str, tuple[_User | _ConsoleUser | ReplicaTable, ...]] = {
-        "user": parsed.user,
-        "console_user": parsed.console_user,
-        "replica": parsed.replica,
-    }
-    plain = tuple(
-        f"{table}[{number}].password"
-        for table, users in tables.items()
-        for number, user in enumerate(users, 1)
-        if user.password is not None
-    )
+    file = load_toml(path, _File, {"names": names})
+    plain = tuple(file.plain)
     if plain and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise OptionError(
             f"{path}: {plain[0]}: the file holds a password in the clear, and other users of this machine can read "
             "it: keep password_hash instead (dumpfilter password-hash makes one), or set the file's mode to 0600"
         )
-    return plain
+    return MasterConfig(
+        {user.name: user.stored for user in file.user},
+        {user.name: user.stored for user in file.console_user},
+        file.imposed,
+        {user.name: user.role for user in file.console_user},
+        plain,
+        file.replica,
+    )

@@ -22,7 +22,7 @@ from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master import facts
 from dumpfilter.master.counters import SlaveKey
-from dumpfilter.master.drain import Drain, Kind, Slaves
+from dumpfilter.master.drain import Drain
 from dumpfilter.master.purge import purge
 from dumpfilter.master.register import RegisteredSlave, Unregistered
 from dumpfilter.master.replica_console import (
@@ -33,6 +33,7 @@ from dumpfilter.master.replica_console import (
 )
 from dumpfilter.master.replicas.control import ReplicaControl
 from dumpfilter.master.service import DumpFilterService
+from dumpfilter.master.who import Who
 from dumpfilter.printing.show_events import no_events, show_events
 from dumpfilter.sql import commands as C
 from dumpfilter.sql.columns import (
@@ -300,23 +301,17 @@ class MasterConsole:
         return OK
 
     def _unregister(self, command: C.UnregisterReplica) -> Result:
-        def is_named(server_id: int, uuid: str, channel: str) -> bool:
-            named = command.server_id == server_id or (command.uuid or "").lower() == uuid
-            return named and command.channel in (None, channel)
+        by, value = ("uuid", command.uuid) if command.uuid is not None else ("server_id", command.server_id)
+        who = Who.of(by, value or 0, command.channel)
 
         def reason(slave: RegisteredSlave) -> DumpfilterError | None:
-            if not is_named(slave.server_id, slave.uuid, slave.channel):
+            if not who.fits(slave.as_peer):
                 return None
             return Unregistered("the master's operator ended this registration (UNREGISTER REPLICA)")
 
         ended = self._register.remove_all(reason)
         gone = {SlaveKey(slave.user, slave.channel, slave.uuid) for slave in ended}
-        gone |= {
-            record.key
-            for record in self._register.counters.finish(
-                lambda one: is_named(one.server_id, one.key.uuid, one.key.channel)
-            )
-        }
+        gone |= {record.key for record in self._register.counters.finish(lambda one: who.fits(one.as_peer))}
         if not gone:
             name = f"server id {command.server_id}" if command.uuid is None else f"uuid {command.uuid!r}"
             raise ER_UNKNOWN_ERROR(
@@ -326,30 +321,30 @@ class MasterConsole:
         return Result(affected=len(gone))
 
     def _drain(self, command: C.DrainReplicas) -> Result:
-        slaves = _chosen(command.choice)
+        who = _who(command.choice)
         try:
-            drain = self._drains.drain(slaves, command.reason)
+            drain = self._drains.drain(who, command.reason)
         except OptionError as error:
             raise ER_UNKNOWN_ERROR(str(error)) from None
         concerned = self._concerned(drain)
         if concerned:
             return Result(affected=len(concerned))
-        note = f"No slave is registered with {slaves}; the drain holds for slaves that register later"
+        note = f"No slave is registered with {who}; the drain holds for slaves that register later"
         return Result(notes=[ER_UNKNOWN_ERROR.note(note)])
 
     def _undrain(self, command: C.UndrainReplicas) -> Result:
-        slaves = _chosen(command.choice)
-        if slaves == Slaves():
+        who = _who(command.choice)
+        if who == Who():
             return Result(affected=self._drains.undrain_all())
-        if not self._drains.undrain(slaves):
+        if not self._drains.undrain(who):
             raise ER_UNKNOWN_ERROR(
-                f"There is no drain of {slaves}: see SELECT * FROM dumpfilter.drains, and name the slaves as there"
+                f"There is no drain of {who}: see SELECT * FROM dumpfilter.drains, and name the slaves as there"
             )
         return Result(affected=1)
 
     def _concerned(self, drain: Drain) -> list[RegisteredSlave]:
         """Return the registered slaves that a drain concerns."""
-        return [slave for slave in self._register.all() if drain.concerns(slave)]
+        return [slave for slave in self._register.all() if drain.who.fits(slave.as_peer)]
 
     def _show_replicas(self, command: C.ShowReplicas) -> Result:
         old = command.old or not self._mysql
@@ -414,8 +409,8 @@ class MasterConsole:
         raise SqlError(1617, "HY000", f"There is no master connection '{channel}'")
 
 
-def _chosen(choice: C.ReplicaChoice) -> Slaves:
-    return Slaves.of(Kind(choice.by), choice.value, choice.channel)
+def _who(choice: C.ReplicaChoice) -> Who:
+    return Who.of(choice.by, choice.value, choice.channel)
 
 
 def _lost(old: ReplicationFilter | None) -> list[Note]:

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from pydantic import NonNegativeInt
 
 from dumpfilter.dump import Counts
+from dumpfilter.master.who import Peer, peer_address
 
 MOST_REMEMBERED = 10_000
 """The most slaves whose counts the master remembers. Beyond it the master forgets the slave not seen for longest."""
@@ -52,6 +53,12 @@ class SlaveCounts:
     """Whether nobody waits for the slave: it read to the end and left, or UNREGISTER REPLICA named it."""
     is_forgotten: bool = False
     """Whether the master has forgotten the slave for want of space."""
+
+    @property
+    def as_peer(self) -> Peer:
+        """The facts by which tables and statements select the slave."""
+        user, channel, uuid = self.key
+        return Peer(user, channel, self.server_id, peer_address(self.peer), uuid, self.host)
 
 
 class CountedSlave(Protocol):

@@ -223,7 +223,7 @@ class Dump:
     @property
     def _is_drained(self) -> bool:
         """Whether the master's operator has drained this slave, so that the dump ends between two transactions."""
-        return self._drains.of(self._slave) is not None
+        return self._drains.of(self._slave.as_peer) is not None
 
     @property
     def active(self) -> bool:
@@ -255,7 +255,7 @@ class Dump:
         yield announcement if kept is None else kept_chunk(announcement, kept.piece, self._kept.size)
         while self.active:
             if kept is None and not place.thread.in_transaction:
-                self._drains.check(self._slave)
+                self._drains.check(self._slave.as_peer)
             if kept is None and self._changed:
                 before = place.source
                 went_back, place = await self._take_up_change(place)
@@ -293,7 +293,7 @@ class Dump:
             if not self.active or self._changed:
                 continue
             # The binlog ends inside a transaction, whose end may be far away.
-            self._drains.check(self._slave)
+            self._drains.check(self._slave.as_peer)
             await self._check_goes_on(place)
             # The messages that follow have no events, also right behind the message with which the dump began.
             self.reached = self.reached._replace(is_beginning=False)
@@ -474,7 +474,7 @@ class Dump:
                 self._pace.wrote(len(message), begun, self._sent_at)
             self._pace.hear(self._slave.line_rate)
             if ends_transaction(piece.plan):
-                self._drains.check(self._slave)
+                self._drains.check(self._slave.as_peer)
             if self._changed and self._goes_back:
                 return
             if self._is_sized and self._pace.size != chunk_size and number < len(step.pieces):

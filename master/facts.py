@@ -209,9 +209,9 @@ class DrainView(NamedTuple):
 
 DRAINS: Facts[DrainView] = Facts(
     (
-        Fact("drained_by", _TEXT, "drain.slaves.kind.value"),
-        Fact("value", _TEXT, "drain.slaves.value"),
-        Fact("channel", _TEXT, "drain.slaves.channel"),
+        Fact("drained_by", _TEXT, lambda view: view.drain.who.by[0]),
+        Fact("value", _TEXT, lambda view: view.drain.who.by[1]),
+        Fact("channel", _TEXT, "drain.who.channel"),
         Fact("reason", _TEXT, "drain.reason"),
         Fact("since", _TIME, "drain.since"),
         Fact("registered", _INTEGER, lambda view: len(view.slaves)),

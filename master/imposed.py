@@ -5,101 +5,83 @@ WL#2387 leaves such filters as an open issue.
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Any
-from urllib.parse import unquote
+from functools import cached_property
+from typing import Annotated, Self
 
+from pydantic import Field, IPvAnyNetwork, PrivateAttr, ValidationInfo, model_validator
+
+from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.errors import OptionError
-from dumpfilter.filter import ReplicationFilter
+from dumpfilter.filter import FilterSemantics, ReplicationFilter, make_filter, parse_option
 from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
+from dumpfilter.master.who import Peer, Who
+from dumpfilter.options.toml_file import Model, wrong
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-_LOOPBACK = ipaddress.IPv4Address("127.0.0.1")
-_PEER = re.compile(r"(?:ipv4:([^:]+)|ipv6:\[([^\]]+)\]):\d+")
+Name = Annotated[str, Field(min_length=1, max_length=64)]
+ServerId = Annotated[int, Field(ge=1, le=0xFFFFFFFF)]
 
 
-@dataclass(frozen=True)
-class ImposedFilter:
-    """A filter that the master's operator imposes on some slaves, with the conditions that choose these slaves.
+class ImposedFilter(Model):
+    """One table ``[[imposed]]``: a filter that the master's operator imposes on some slaves.
 
     A slave gets the events that pass its own filter and every filter imposed on it. The conditions name server ids,
     users and networks; an empty condition is met by every slave. The rules compare the names that databases have on
     the master, before any ``--replicate-rewrite-db`` of the slave. ``on_undecided`` says what becomes of an event about
-    which the filter cannot decide. Raises OptionError for a rewrite rule.
+    which the filter cannot decide. A rewrite rule is an error.
     """
 
-    name: str
-    filter: ReplicationFilter
-    server_ids: frozenset[int] = frozenset()
-    users: frozenset[str] = frozenset()
-    networks: tuple[Network, ...] = ()
+    name: Name
+    rules: Annotated[tuple[str, ...], Field(min_length=1)]
+    semantics: FilterSemantics = FilterSemantics.CLASSIC
+    server_ids: frozenset[ServerId] = frozenset()
+    users: frozenset[Name] = frozenset()
+    networks: tuple[IPvAnyNetwork, ...] = ()
     on_undecided: OnUndecided = OnUndecided.STOP
+    _names: NameRules = PrivateAttr(DEFAULT_NAMES)
 
-    def __post_init__(self) -> None:
-        for rule in self.filter.rules:
-            if rule.kind.is_rewrite:
-                raise OptionError(
-                    f"{rule}: a master imposes what passes; names are rewritten by the slave alone"
-                )
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        self._names = (info.context or {}).get("names", DEFAULT_NAMES)
+        try:
+            rewrites = [rule for rule in self.filter.rules if rule.kind.is_rewrite]
+        except OptionError as error:
+            raise wrong(f"{self.name!r}: {error}", "rules") from None
+        if rewrites:
+            raise wrong(
+                f"{self.name!r}: {rewrites[0]}: a master imposes what passes; names are rewritten by the slave alone",
+                "rules",
+            )
+        return self
+
+    @cached_property
+    def filter(self) -> ReplicationFilter:
+        """The filter with these rules."""
+        rules = [parse_option(rule, self.semantics) for rule in self.rules]
+        return make_filter(self.semantics, rules, names=self._names)
+
+    @cached_property
+    def who(self) -> Who:
+        """The slaves on which the filter is imposed."""
+        return Who(users=self.users, server_ids=self.server_ids, networks=self.networks)
 
     def sends_as(self, other: ImposedFilter) -> bool:
         """Tell whether two filters send and drop the same, whatever the conditions are that choose their slaves."""
-        same_rules = (
-            type(self.filter) is type(other.filter)
-            and self.filter.rules == other.filter.rules
-            and self.filter.names == other.filter.names
-        )
-        anywhere: dict[str, Any] = {"server_ids": frozenset(), "users": frozenset(), "networks": ()}
-        return same_rules and replace(self, **anywhere) == replace(other, **anywhere, filter=self.filter)
+        return self._sends == other._sends
+
+    @property
+    def _sends(self) -> tuple[object, ...]:
+        return self.name, self.on_undecided, type(self.filter), self.filter.rules, self.filter.names
 
     @property
     def boundary(self) -> BoundaryFilter:
         """The filter that the dump asks. It is stricter than the rules alone, so that no forbidden row passes."""
         return BoundaryFilter(self.filter, self.on_undecided, name=self.name)
 
-    def applies(self, server_id: int, user: str, address: Address | None) -> bool:
-        """Tell whether this filter is imposed on a slave with this server id, user and network address.
 
-        A slave with an unknown address (None) meets every condition on networks, so that no slave escapes the filter.
-        """
-        return (
-            (not self.server_ids or server_id in self.server_ids)
-            and (not self.users or user in self.users)
-            and (not self.networks or address is None or any(address in network for network in self.networks))
-        )
+def imposed_on(filters: Iterable[ImposedFilter], peer: Peer) -> tuple[ImposedFilter, ...]:
+    """Return the filters that are imposed on a slave.
 
-
-def imposed_on(
-    filters: Iterable[ImposedFilter], *, server_id: int, user: str, peer: str
-) -> tuple[ImposedFilter, ...]:
-    """Return the filters that are imposed on a slave. ``peer`` is the slave's address as gRPC spells it."""
-    address = peer_address(peer)
-    return tuple(one for one in filters if one.applies(server_id, user, address))
-
-
-def peer_address(peer: str) -> Address | None:
-    """Return the IP address of a connection from its name in gRPC, or None when the name has no address.
-
-    A connection over a Unix socket counts as 127.0.0.1. An IPv4 address inside an IPv6 address counts as IPv4.
-
-    >>> peer_address("ipv4:10.1.2.3:50000"), peer_address("ipv6:%5B::ffff:10.1.2.3%5D:50000")
-    (IPv4Address('10.1.2.3'), IPv4Address('10.1.2.3'))
-    >>> peer_address("unix:/run/x")
-    IPv4Address('127.0.0.1')
+    A slave with an unknown address meets every condition on networks, so that no slave escapes a filter.
     """
-    if peer.startswith(("unix:", "unix-abstract:")):
-        return _LOOPBACK
-    match = _PEER.fullmatch(unquote(peer))
-    if match is None:
-        return None
-    try:
-        address = ipaddress.ip_address((match[1] or match[2]).partition("%")[0])
-    except ValueError:
-        return None
-    mapped = getattr(address, "ipv4_mapped", None)
-    return address if mapped is None else mapped
+    return tuple(one for one in filters if one.who.fits(peer, unknown_address=True))

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 
 from dumpfilter.dump import Counts
 from dumpfilter.master.counters import SlaveCounts, SlaveKey
 from dumpfilter.master.drain import Drains
-from dumpfilter.master.imposed import peer_address
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.replica_entry import ReplicaEntry
+from dumpfilter.master.who import Peer, Who, peer_address
 
 KEEP_SECONDS = 7 * 86_400.0
 """The default of ``--keep-slaves``, the time for which the master waits for a slave that is gone, seconds."""
@@ -85,13 +86,11 @@ class KnownSlave:
         """
         return self.user, self.channel, self.server_id or self.uuid
 
-    def meets(self, entry: ReplicaEntry) -> bool:
-        """Tell whether the conditions of a ``[[replica]]`` choose this slave."""
-        if entry.user != self.user:
-            return False
-        return entry.applies(
-            self.channel, self.server_id, peer_address(self.peer) if entry.networks else None
-        )
+    @cached_property
+    def as_peer(self) -> Peer:
+        """The facts by which tables and drains select the slave."""
+        address = peer_address(self.peer)
+        return Peer(self.user, self.channel, self.server_id, address, self.uuid, self.host)
 
 
 class KnownSlaves:
@@ -118,7 +117,7 @@ class KnownSlaves:
             if one.presence is not Presence.GONE or (one.last_seen_at or 0.0) > oldest
         ]
         known += self._awaited(known, records)
-        return [replace(one, is_drained=self._drains.of(one) is not None) for one in known]
+        return [replace(one, is_drained=self._drains.of(one.as_peer) is not None) for one in known]
 
     def of_user(self, user: str) -> list[KnownSlave]:
         """Return the slaves of a user that the master knows."""
@@ -130,26 +129,25 @@ class KnownSlaves:
         A table without server ids names one slave, whichever comes. The keeping time does not matter to a slave that
         a table names.
         """
+        of_records = [(record, _of_record(record)) for record in records]
         for entry in self.entries():
-            for one in _named_by(entry):
-                if any(slave.meets(one) for slave in known):
+            for who in _named_by(entry.who):
+                if any(who.fits(slave.as_peer) for slave in known):
                     continue
                 # The record that was seen last comes last.
-                mine = (record for record in records if record.key.user == one.user)
-                found = [record for record in mine if _of_record(record).meets(one)]
+                found = [(record, slave) for record, slave in of_records if who.fits(slave.as_peer)]
                 if not found:
-                    server_id = next(iter(one.server_ids), 0)
+                    server_id = next(iter(who.server_ids), 0)
                     yield KnownSlave(
-                        Presence.NEVER_SEEN, one.user, one.channel or "", server_id, entry=one.key
+                        Presence.NEVER_SEEN, entry.user, who.channel or "", server_id, entry=entry.key
                     )
-                elif not found[-1].is_done:
-                    yield _of_record(found[-1])
+                elif not found[-1][0].is_done:
+                    yield found[-1][1]
 
 
-def _named_by(entry: ReplicaEntry) -> list[ReplicaEntry]:
-    """Return an entry for each server id that the entry names. An entry without server ids stays as it is."""
-    ids = sorted(entry.server_ids)
-    return [replace(entry, server_ids=frozenset([one])) for one in ids] or [entry]
+def _named_by(who: Who) -> list[Who]:
+    """Return the conditions once for each server id in them. Without server ids they stay as they are."""
+    return [replace(who, server_ids=frozenset([one])) for one in sorted(who.server_ids)] or [who]
 
 
 def _newest(slaves: Iterable[KnownSlave]) -> dict[tuple[str, str, int | str], KnownSlave]:

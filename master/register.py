@@ -22,6 +22,7 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.counters import CounterBook, SlaveCounts
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.limits import Overloaded
+from dumpfilter.master.who import Peer, peer_address
 from dumpfilter.security.passwords import StoredPassword
 from dumpfilter.stream.versions import PROTOCOL
 
@@ -177,6 +178,12 @@ class RegisteredSlave:
     def is_real_replica(self) -> bool:
         """Whether the slave is a replica of MySQL or MariaDB, or a program that reads binlogs as they do."""
         return self.protocol == MYSQL_PROTOCOL
+
+    @cached_property
+    def as_peer(self) -> Peer:
+        """The facts by which filters and drains select the slave."""
+        address = peer_address(self.peer)
+        return Peer(self.user, self.channel, self.server_id, address, self.uuid, self.host)
 
     @property
     def owned_key(self) -> tuple[str, str, str, bytes]:

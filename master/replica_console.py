@@ -9,8 +9,7 @@ from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.compare import Beyond
 from dumpfilter.master.facts import listed, rule_text
 from dumpfilter.master.register import RegisteredSlave
-from dumpfilter.master.replica_entry import ReplicaEntry
-from dumpfilter.master.replicas.changes import Scope
+from dumpfilter.master.replica_entry import OnDrift, ReplicaEntry
 from dumpfilter.master.replicas.control import Changed, ReplicaControl, widening
 from dumpfilter.master.replicas.filters import ToldDrift
 from dumpfilter.metrics.facts import Fact, Facts
@@ -35,12 +34,16 @@ class EntryView(NamedTuple):
         """The place from which the filter comes."""
         if self.changed_at is not None:
             return "console"
-        return "replica" if self.entry.adopts else "configuration"
+        return "replica" if self.entry.adopt else "configuration"
 
     @property
     def on_drift(self) -> str | None:
         """The fate of a replica with drift. None if the master cannot see drift."""
-        return None if self.entry.adopts or self.entry.connect is None else str(self.entry.on_drift)
+        return (
+            None
+            if self.entry.adopt or self.entry.connect is None
+            else str(self.entry.on_drift or OnDrift.WARN)
+        )
 
 
 REPLICA_FILTERS: Facts[EntryView] = Facts(
@@ -116,10 +119,8 @@ def _warning(text: str) -> Note:
 
 def entry_views(control: ReplicaControl) -> list[EntryView]:
     """Return each ``[[replica]]`` of the configuration with its filter and its replicas."""
-    changed = {one.scope: one.changed_at for one in control.filters.changes.all()}
+    changed = {one.who: one.changed_at for one in control.filters.changes.all()}
     return [
-        EntryView(
-            entry, control.filters.used(entry), changed.get(Scope.of(entry)), control.replicas_of(entry)
-        )
+        EntryView(entry, control.filters.used(entry), changed.get(entry.who), control.replicas_of(entry))
         for entry in control.filters.entries
     ]

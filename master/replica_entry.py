@@ -1,41 +1,65 @@
 """The tables ``[[replica]]`` of the master's configuration: which filter a real MySQL or MariaDB replica gets.
 
 A real replica cannot send its filter to a source. Its user, proved by a password, says which filter the master holds
-for it. Channel, server id and network refine the choice.
+for it. Channel, server id and network refine the choice. The first table that fits is used.
 """
 
 from __future__ import annotations
 
 import enum
-import ipaddress
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import combinations
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Annotated, Self
 
-from dumpfilter.binlog.format import Family
+from pydantic import AfterValidator, Field, IPvAnyNetwork, PrivateAttr, ValidationInfo, model_validator
+
+from dumpfilter.binlog.format import DEFAULT_NAMES, Family, NameRules
 from dumpfilter.errors import OptionError
-from dumpfilter.filter import FilterSemantics, ReplicationFilter
-from dumpfilter.master.imposed import Address, Network
-from dumpfilter.security.passwords import ConsolePassword
+from dumpfilter.filter import FilterSemantics, ReplicationFilter, make_filter, parse_option
+from dumpfilter.filter.channels import MAX_CHANNEL_NAME, fold_channel, is_channel_name
+from dumpfilter.master.imposed import ServerId
+from dumpfilter.master.who import Peer, Who
+from dumpfilter.options.small_file import read_small_file
+from dumpfilter.options.toml_file import Model, wrong
+from dumpfilter.security.client_tls import ClientTls, TlsMode
+from dumpfilter.security.passwords import MOST_PASSWORD, ConsolePassword
 
 CONNECT_TIMEOUT = 10.0
 """The longest time that the master waits for a replica while it reads the replica's filter, seconds."""
 
+MOST_USER = 32
+"""The longest user name that MySQL allows, characters. A replica cannot log in with a longer one."""
+
+_LONGEST_TIMEOUT = 300.0
+
+
+def _channel(name: str) -> str:
+    if not is_channel_name(name):
+        raise ValueError("a server allows no space at the end of a channel's name")
+    return fold_channel(name)
+
+
+def _offered(mode: TlsMode) -> TlsMode:
+    if mode is TlsMode.PREFERRED:
+        raise ValueError("'preferred' could send the password without TLS: give required, or disabled")
+    return mode
+
+
+_Text = Annotated[str, Field(min_length=1, max_length=255)]
+_User = Annotated[str, Field(min_length=1, max_length=MOST_USER)]
+_Hash = Annotated[str, Field(min_length=1)]
+Password = Annotated[str, Field(min_length=1, max_length=MOST_PASSWORD)]
+Hashes = _Hash | tuple[_Hash, ...]
+"""Hashes of one password, at most one of each kind."""
+
 
 @dataclass(frozen=True)
-class ReplicaPeer:
+class ReplicaPeer(Peer):
     """The facts about a connected replica that choose its filter."""
 
-    user: str
-    channel: str
-    """The name of the replica's channel. A MariaDB replica never tells it, and has ``""``."""
-    server_id: int
-    address: Address | None
-    """The address from which the replica connects."""
-    uuid: str = ""
-    host: str = ""
-    """The option report_host of the replica, from COM_REGISTER_SLAVE."""
     port: int = 0
     """The replica's own port, from COM_REGISTER_SLAVE."""
     family: Family = "mysql"
@@ -50,178 +74,229 @@ class OnDrift(enum.StrEnum):
     """The master refuses the replica with error 1236."""
 
 
-class ConnectTls(enum.StrEnum):
-    """The use of TLS on the connection to a replica, with the names of the servers' client option --ssl-mode."""
+class ConnectBack(Model):
+    """The table ``connect``: how the master connects to a replica to read the replica's own filter."""
 
-    DISABLED = "disabled"
-    REQUIRED = "required"
-    """TLS with any certificate."""
-    VERIFY_CA = "verify_ca"
-    """TLS with a certificate of a known CA, whatever its name."""
-    VERIFY_IDENTITY = "verify_identity"
-    """TLS with a certificate of a known CA for the replica's host name."""
-
-
-@dataclass(frozen=True)
-class ConnectBack:
-    """The way in which the master connects to a replica to read the replica's own filter."""
-
-    user: str
+    user: _User
     password_file: Path | None = None
-    password_env: str | None = None
+    password_env: _Text | None = None
     """The environment variable with the password. Exactly one of ``password_file`` and ``password_env`` is set."""
-    host: str | None = None
+    host: _Text | None = None
     """The replica's host. None: the address from which the replica connects."""
-    port: int | None = None
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """The replica's port. None: the port with which the replica registers (COM_REGISTER_SLAVE)."""
-    tls: ConnectTls = ConnectTls.REQUIRED
+    tls: Annotated[TlsMode, AfterValidator(_offered)] | None = None
     tls_ca: Path | None = None
     """The file with the certificates of known CAs. None: those of the system."""
-    timeout: float = CONNECT_TIMEOUT
+    timeout: Annotated[float, Field(gt=0, le=_LONGEST_TIMEOUT)] = CONNECT_TIMEOUT
     commas_separate: bool = False
     """Whether the operator vouches that no name in the replica's rules has a comma.
 
     A server shows its rules with commas between them. A rule for one database ``a,b`` looks like two rules.
     """
 
+    @property
+    def client_tls(self) -> ClientTls:
+        """The TLS settings of the connection. With a CA the certificate must name the replica's host."""
+        default = TlsMode.REQUIRED if self.tls_ca is None else TlsMode.VERIFY_IDENTITY
+        return ClientTls(self.tls or default, self.tls_ca)
 
-@dataclass(frozen=True)
-class ReplicaEntry:
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        if (self.password_file is None) == (self.password_env is None):
+            what = "is missing" if self.password_file is None else "stands beside password_env"
+            raise wrong(f"{what}: give one of password_file and password_env", "password_file")
+        if self.tls is TlsMode.DISABLED and self.tls_ca is not None:
+            raise wrong('stands beside tls = "disabled": keep one of the two', "tls_ca")
+        if info.context is None:
+            return self
+        for key, file in (("password_file", self.password_file), ("tls_ca", self.tls_ca)):
+            try:
+                if file is not None:
+                    read_small_file(file)
+            except OSError as error:
+                raise wrong(f"{file} cannot be read: {error.strerror}", key) from None
+        if self.password_env is not None and self.password_env not in os.environ:
+            raise wrong(
+                f"the environment has no variable {self.password_env!r}: set it before the master starts",
+                "password_env",
+            )
+        return self
+
+
+class ReplicaEntry(Model):
     """One table ``[[replica]]``: the filter of a user's replicas, and the conditions that choose the table.
 
     A condition that is not set is met by every replica of the user.
     """
 
-    key: str
-    """The table's place in the configuration, such as ``replica[2]``."""
-    user: str
-    password: ConsolePassword = field(repr=False)
-    filter: ReplicationFilter | None
-    """The filter with the table's rules. None: the master adopts the replica's own filter."""
+    user: _User
+    password: Password | None = Field(None, repr=False)
+    password_hash: Hashes = Field((), repr=False)
+    channel: Annotated[str, Field(max_length=MAX_CHANNEL_NAME), AfterValidator(_channel)] | None = None
+    server_ids: frozenset[ServerId] = frozenset()
+    networks: tuple[IPvAnyNetwork, ...] = ()
     semantics: FilterSemantics = FilterSemantics.CLASSIC
-    channel: str | None = None
-    server_ids: frozenset[int] = frozenset()
-    networks: tuple[Network, ...] = ()
+    rules: tuple[str, ...] | None = None
+    adopt: bool = False
+    """Whether the master uses the filter that the replica itself has."""
     connect: ConnectBack | None = None
     """The way to read the replica's own filter. None: the master never reads it."""
-    on_drift: OnDrift = OnDrift.WARN
+    on_drift: OnDrift | None = None
+    """None: the default, which is to warn."""
+    _key: str = PrivateAttr("replica[1]")
+    _names: NameRules = PrivateAttr(DEFAULT_NAMES)
+    _stored: ConsolePassword = PrivateAttr(ConsolePassword())
 
     @property
-    def adopts(self) -> bool:
-        """Whether the master uses the filter that the replica itself has."""
-        return self.filter is None
+    def key(self) -> str:
+        """The table's place in the configuration, such as ``replica[2]``."""
+        return self._key
 
-    def applies(self, channel: str, server_id: int, address: Address | None) -> bool:
-        """Tell whether a replica of the user meets the conditions.
+    @property
+    def stored(self) -> ConsolePassword:
+        """The stored password of the user, which one of the user's tables gives."""
+        return self._stored
 
-        A replica with an unknown address (None) meets no condition on networks.
-        """
-        return (
-            self.channel in (None, channel)
-            and (not self.server_ids or server_id in self.server_ids)
-            and (
-                not self.networks
-                or (address is not None and any(address in network for network in self.networks))
-            )
-        )
+    @cached_property
+    def filter(self) -> ReplicationFilter | None:
+        """The filter with the table's rules. None: the master adopts the replica's own filter."""
+        if self.rules is None:
+            return None
+        rules = [parse_option(rule, self.semantics) for rule in self.rules]
+        return make_filter(self.semantics, rules, names=self._names)
 
-    def within(self, other: ReplicaEntry) -> bool:
-        """Tell whether every replica that meets these conditions meets the conditions of ``other``, too."""
-        return (
-            other.channel in (None, self.channel)
-            and (not other.server_ids or (bool(self.server_ids) and self.server_ids <= other.server_ids))
-            and (
-                not other.networks
-                or (bool(self.networks) and all(_inside(one, other.networks) for one in self.networks))
-            )
-        )
+    @cached_property
+    def who(self) -> Who:
+        """The replicas for which the table is."""
+        return Who(frozenset([self.user]), self.channel, self.server_ids, self.networks)
+
+    def may_share(self, other: ReplicaEntry) -> bool:
+        """Tell whether user and server ids allow a replica that meets the conditions of both tables."""
+        apart = self.server_ids and other.server_ids and self.server_ids.isdisjoint(other.server_ids)
+        return self.user == other.user and not apart
 
     @property
     def conditions(self) -> str:
         """The conditions for texts, such as ``channel='a', server_ids=7``. Without conditions: ``any replica``."""
-        told = []
-        if self.channel is not None:
-            told.append(f"channel={self.channel!r}")
+        told = [] if self.channel is None else [f"channel={self.channel!r}"]
         if self.server_ids:
             told.append("server_ids=" + ",".join(map(str, sorted(self.server_ids))))
         if self.networks:
             told.append("networks=" + ",".join(map(str, self.networks)))
         return ", ".join(told) or "any replica"
 
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        self._names = (info.context or {}).get("names", DEFAULT_NAMES)
+        if self.password is not None and self.password_hash:
+            raise wrong(
+                "stands beside password: keep one of the two; dumpfilter password-hash makes a hash",
+                "password_hash",
+            )
+        self._stored = console_password(self.password, self.password_hash)
+        for key, reason in self._faults():
+            raise wrong(reason, key)
+        try:
+            _ = self.filter
+        except OptionError as error:
+            raise wrong(str(error), "rules") from None
+        return self
 
-def most_specific(
-    entries: Iterable[ReplicaEntry], *, user: str, channel: str, server_id: int, address: Address | None
-) -> ReplicaEntry | None:
-    """Return the entry for a replica, or None when the replica meets no entry's conditions.
+    def _faults(self) -> Iterable[tuple[str, str]]:
+        """Yield each key that does not go together with the other keys, and the reason with its cure."""
+        if self.adopt:
+            if self.rules is not None:
+                yield (
+                    "rules",
+                    "stands beside adopt = true, with which the replica's own filter is used: keep one of the two",
+                )
+            if self.connect is None:
+                yield (
+                    "connect",
+                    "is missing: adopt = true reads the replica's own filter, and needs a user and a password, such as "
+                    'connect = { user = "dumpfilter", password_file = "/etc/dumpfilter/password" }',
+                )
+            if self.on_drift is not None:
+                yield (
+                    "on_drift",
+                    "stands beside adopt = true, with which the master uses the replica's own filter: leave it out",
+                )
+            if self.semantics is not FilterSemantics.CLASSIC:
+                yield (
+                    "semantics",
+                    "stands beside adopt = true: a server's own filter is classic; leave it out",
+                )
+        elif self.rules is None:
+            yield (
+                "rules",
+                "is missing: write the rules of the replica's own filter, or rules = [] to send everything, or "
+                "adopt = true",
+            )
+        elif self.on_drift is not None and self.connect is None:
+            yield (
+                "on_drift",
+                "needs connect, a user and a password with which the master reads the replica's own filter",
+            )
 
-    Of several entries the one with the narrowest conditions wins. :func:`check_clear` makes sure that there is one.
+
+def console_password(password: str | None, hashes: Hashes) -> ConsolePassword:
+    """Return the stored form of a password in the clear, or of hashes. Raises an error about ``password_hash``."""
+    if password is not None:
+        return ConsolePassword.plain(password)
+    try:
+        return ConsolePassword.parse(*((hashes,) if isinstance(hashes, str) else hashes))
+    except OptionError as error:
+        raise wrong(str(error), "password_hash") from None
+
+
+def first_fitting(entries: Iterable[ReplicaEntry], peer: Peer) -> ReplicaEntry | None:
+    """Return the first entry whose conditions a replica meets, or None without such an entry.
+
+    A replica with an unknown address meets no condition on networks.
     """
-    chosen: ReplicaEntry | None = None
-    for entry in entries:
-        meets = entry.user == user and entry.applies(channel, server_id, address)
-        if meets and (chosen is None or entry.within(chosen)):
-            chosen = entry
-    return chosen
+    return next((entry for entry in entries if entry.who.fits(peer)), None)
 
 
-def check_clear(path: Path, entries: Sequence[ReplicaEntry]) -> None:
-    """Raise OptionError unless each possible replica meets the conditions of one most specific entry at most."""
-    for one, other in combinations(entries, 2):
-        if one.user != other.user:
-            continue
-        if one.within(other) and other.within(one):
-            raise OptionError(
-                f"{path}: {other.key}: {other.conditions}: {one.key} has the same user and the same conditions; "
-                "keep one of the two"
+def complete(entries: Sequence[ReplicaEntry]) -> None:
+    """Give each table its key, and the password that another table of its user has.
+
+    Raises a validation error for a user without a password or with two, and for a table that no replica can reach.
+    """
+    passwords: dict[str, ConsolePassword] = {}
+    for number, entry in enumerate(entries):
+        entry._key = f"replica[{number + 1}]"
+        if not entry.stored.is_empty and passwords.setdefault(entry.user, entry.stored) != entry.stored:
+            raise wrong(
+                f"user {entry.user!r} has another password in an earlier [[replica]]: a user has one password; leave "
+                "it out here",
+                "replica",
+                number,
+                "password_hash",
             )
-        if one.within(other) or other.within(one):
-            continue
-        common = _intersection(one, other)
-        if common is None:
-            continue
-        if not any(
-            entry.user == one.user and common.within(entry) and entry.within(one) and entry.within(other)
-            for entry in entries
-        ):
-            raise OptionError(
-                f"{path}: {other.key}: {other.conditions}: a replica of user {one.user!r} may meet these conditions "
-                f"and those of {one.key} ({one.conditions}), and neither is more specific: add a [[replica]] for "
-                f"{common.conditions}"
+    for number, entry in enumerate(entries):
+        if entry.user not in passwords:
+            raise wrong(
+                f"is missing, and no other [[replica]] of user {entry.user!r} has one; dumpfilter password-hash "
+                "--plugin caching_sha2_password makes a hash",
+                "replica",
+                number,
+                "password_hash",
             )
-
-
-def _intersection(one: ReplicaEntry, other: ReplicaEntry) -> ReplicaEntry | None:
-    """Return an entry with the conditions of both entries, or None when no replica can meet both."""
-    if one.channel is not None and other.channel is not None and one.channel != other.channel:
-        return None
-    server_ids = one.server_ids | other.server_ids
-    if one.server_ids and other.server_ids:
-        server_ids = one.server_ids & other.server_ids
-        if not server_ids:
-            return None
-    networks = (*one.networks, *other.networks)
-    if one.networks and other.networks:
-        networks = tuple(_common(one.networks, other.networks))
-        if not networks:
-            return None
-    channel = one.channel if one.channel is not None else other.channel
-    return replace(one, channel=channel, server_ids=server_ids, networks=networks)
-
-
-def _common(some: Sequence[Network], others: Sequence[Network]) -> Iterator[Network]:
-    for one in some:
-        for other in others:
-            if _inside(one, [other]):
-                yield one
-            elif _inside(other, [one]):
-                yield other
-
-
-def _inside(network: Network, others: Iterable[Network]) -> bool:
-    return any(_is_subnet(network, other) for other in others)
-
-
-def _is_subnet(network: Network, other: Network) -> bool:
-    if isinstance(network, ipaddress.IPv4Network):
-        return isinstance(other, ipaddress.IPv4Network) and network.subnet_of(other)
-    return isinstance(other, ipaddress.IPv6Network) and network.subnet_of(other)
+        entry._stored = passwords[entry.user]
+        earlier = [one for one in entries[:number] if entry.may_share(one)]
+        before: dict[str, str] = {}
+        for peer in entry.who.samples(one.who for one in earlier):
+            first = first_fitting(earlier, peer)
+            if first is None:
+                break
+            before[first.key] = first.conditions
+        else:
+            named = ", ".join(f"{key} ({conditions})" for key, conditions in before.items())
+            raise wrong(
+                f"{entry.conditions}: no replica can reach this table, because the first table that fits is used, and "
+                f"each replica of user {entry.user!r} that meets these conditions meets those of an earlier one: "
+                f"{named}; write this table before them, or remove it",
+                "replica",
+                number,
+            )

@@ -24,7 +24,7 @@ from dumpfilter.master import dump as dumps
 from dumpfilter.master.access import Access, AccessDenied, TryLater
 from dumpfilter.master.ahead import check_place
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.master.drain import Applicant, Drained, Drains
+from dumpfilter.master.drain import Drained, Drains
 from dumpfilter.master.dump_start import DumpStart, check_boundary, start_at, start_of, wanted_by
 from dumpfilter.master.filter_warnings import FilterWarnings
 from dumpfilter.master.identity import uuid_of
@@ -46,6 +46,7 @@ from dumpfilter.master.messages import (
 from dumpfilter.master.refusals import Context, abort
 from dumpfilter.master.register import Client, NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
+from dumpfilter.master.who import Peer, peer_address
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -164,10 +165,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         check_protocol(request)
         config = self.config
         password = self.access.check(request.user, request.password, peer=peer, secret=request.secret)
-        self.drains.check(
-            Applicant(request.server_id, uuid, request.user, request.host, peer, request.channel)
+        asking = Peer(
+            request.user, request.channel, request.server_id, peer_address(peer), uuid, request.host
         )
-        imposed = imposed_on(config.imposed, server_id=request.server_id, user=request.user, peer=peer)
+        self.drains.check(asking)
+        imposed = imposed_on(config.imposed, asking)
         slave = self.register.add(
             server_id=request.server_id,
             uuid=uuid,
@@ -192,7 +194,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     def _wake_drained(self) -> None:
         """Wake the dumps of drained slaves, which may be waiting for new events."""
         for slave in self.register.all():
-            if self.drains.of(slave) is not None:
+            if self.drains.of(slave.as_peer) is not None:
                 slave.notify()
 
     def check_reconfigurable(self, config: MasterConfig) -> None:
@@ -238,7 +240,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             return AccessDenied(
                 f"the master's configuration no longer has this password for user {printable(slave.user)!r}"
             )
-        now = imposed_on(config.imposed, server_id=slave.server_id, user=slave.user, peer=slave.peer)
+        now = imposed_on(config.imposed, slave.as_peer)
         if len(now) != len(slave.imposed) or not all(map(ImposedFilter.sends_as, now, slave.imposed)):
             return NotRegistered("the filters imposed on this slave have changed: register again")
         return None
@@ -432,7 +434,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     def _begin_dump(self, request: pb.DumpRequest, slave: RegisteredSlave, start: DumpStart) -> dumps.Dump:
         if request.chunk_size > MAX_CHUNK_SIZE:
             raise OptionError(f"chunk_size {request.chunk_size}: at most {MAX_CHUNK_SIZE}")
-        self.drains.check(slave)
+        self.drains.check(slave.as_peer)
         options = dumps.DumpOptions(
             once=request.once,
             chunk_size=request.chunk_size and max(request.chunk_size, self.limits.min_chunk_size),

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from dumpfilter.errors import OptionError
 from dumpfilter.options.near import did_you_mean
@@ -69,19 +69,27 @@ def _within(value: object) -> Iterable[object]:
     return [inner for inner in values if isinstance(inner, dict | list)]
 
 
-def load_toml(path: Path, model: type[_Model]) -> _Model:
-    """Read a TOML file into a model.
+def load_toml(path: Path, model: type[_Model], context: Any = WRITTEN) -> _Model:
+    """Read a TOML file into a model, whose validators get ``context``.
 
     Raises OptionError that names the file and the bad key, and never shows a value.
     """
     try:
         tables = parse_toml(read_small_file(path).decode("utf-8"), str(path))
-        return model.model_validate(tables, context=WRITTEN)
+        return model.model_validate(tables, context=context)
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except ValidationError as error:
         key, reason = reason_of(error, model)
         raise OptionError(f"{path}: {key}: {reason}") from None
+
+
+def wrong(reason: str, *location: str | int) -> ValidationError:
+    """Return the error that a model's validator raises about a key of the model, or about a key of an inner table."""
+    kind = PydanticCustomError("wrong", "{reason}", {"reason": reason})
+    return ValidationError.from_exception_data(
+        "wrong", [InitErrorDetails(type=kind, loc=location, input=None)]
+    )
 
 
 def reason_of(error: ValidationError, model: type) -> tuple[str, str]:
@@ -103,10 +111,12 @@ def _reason(error: ErrorDetails) -> str:
             return "there is no such key"
         case "missing":
             return "is missing"
-        case "tuple_type":
+        case "tuple_type" | "frozen_set_type":
             return "must be a list, as in ['one', 'two']"
         case "value_error":
             return str(error["ctx"]["error"])
+        case "wrong":
+            return str(error["ctx"]["reason"])
         case "literal_error":
             return f"is not one of {error['ctx']['expected']}"
     return error["msg"][:1].lower() + error["msg"][1:]

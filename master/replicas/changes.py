@@ -5,33 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, ReplicationFilter, make_filter, parse_option
 from dumpfilter.master.replica_entry import ReplicaEntry
-
-
-class Scope(NamedTuple):
-    """The user and the conditions of a ``[[replica]]``, by which it is the same after the file has changed."""
-
-    user: str
-    channel: str | None
-    server_ids: tuple[int, ...]
-    networks: tuple[str, ...]
-
-    @classmethod
-    def of(cls, entry: ReplicaEntry) -> Scope:
-        """Return the scope of a table of the configuration."""
-        networks = tuple(map(str, entry.networks))
-        return cls(entry.user, entry.channel, tuple(sorted(entry.server_ids)), networks)
+from dumpfilter.master.who import Who
 
 
 @dataclass(frozen=True)
 class ChangedFilter:
     """The rules that an operator gave to the replicas of one ``[[replica]]``."""
 
-    scope: Scope
+    who: Who
+    """The replicas that the table selects, by which the table is the same after the file has changed."""
     semantics: FilterSemantics
     rules: tuple[str, ...]
     in_place_of: tuple[str, ...]
@@ -44,14 +30,14 @@ class FilterChanges:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._changed: dict[Scope, tuple[ChangedFilter, ReplicationFilter]] = {}
+        self._changed: dict[Who, tuple[ChangedFilter, ReplicationFilter]] = {}
         self.on_change: list[Callable[[], None]] = []
         """Functions that are called after each change, to save the changes."""
 
     def filter_of(self, entry: ReplicaEntry) -> ReplicationFilter | None:
         """Return the filter that an operator gave to an entry's replicas, or None without such a change."""
         with self._lock:
-            found = self._changed.get(Scope.of(entry))
+            found = self._changed.get(entry.who)
             return None if found is None else found[1]
 
     def all(self) -> list[ChangedFilter]:
@@ -65,37 +51,37 @@ class FilterChanges:
         With the rules of the file the change is over.
         """
         rules = tuple(map(str, rule_filter.rules))
-        changed = ChangedFilter(Scope.of(entry), entry.semantics, rules, _rules(entry), now)
+        changed = ChangedFilter(entry.who, entry.semantics, rules, _rules(entry), now)
         with self._lock:
             if rules == changed.in_place_of:
-                self._changed.pop(changed.scope, None)
+                self._changed.pop(changed.who, None)
             else:
-                self._changed[changed.scope] = changed, rule_filter
+                self._changed[changed.who] = changed, rule_filter
         self._tell()
 
     def restore(self, saved: Iterable[ChangedFilter], entries: Sequence[ReplicaEntry]) -> list[ChangedFilter]:
         """Take over the changes of the master's last run. Return those that no longer hold, as :meth:`keep`."""
-        by_scope = {Scope.of(entry): entry for entry in entries}
+        by_who = {entry.who: entry for entry in entries}
         dropped = []
         with self._lock:
             for changed in saved:
-                entry = by_scope.get(changed.scope)
+                entry = by_who.get(changed.who)
                 made = None if entry is None else _filter(changed, entry)
                 if made is None:
                     dropped.append(changed)
                 else:
-                    self._changed[changed.scope] = changed, made
+                    self._changed[changed.who] = changed, made
         return dropped
 
     def keep(self, entries: Sequence[ReplicaEntry]) -> list[ChangedFilter]:
         """Forget the changes of entries that are gone, or have other rules in the file. Return these changes."""
-        by_scope = {Scope.of(entry): entry for entry in entries}
+        by_who = {entry.who: entry for entry in entries}
         with self._lock:
             dropped = []
-            for scope, (changed, _) in list(self._changed.items()):
-                entry = by_scope.get(scope)
+            for who, (changed, _) in list(self._changed.items()):
+                entry = by_who.get(who)
                 if entry is None or not _holds(changed, entry):
-                    del self._changed[scope]
+                    del self._changed[who]
                     dropped.append(changed)
         if dropped:
             self._tell()

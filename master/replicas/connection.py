@@ -21,9 +21,8 @@ from dumpfilter.console.connection import Com, Connection, Doing
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone, Login, PacketStream
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.master.ahead import Wanted, check_place
-from dumpfilter.master.drain import Applicant
 from dumpfilter.master.dump import Dump, DumpOptions
-from dumpfilter.master.imposed import imposed_on, peer_address
+from dumpfilter.master.imposed import imposed_on
 from dumpfilter.master.limits import MAX_NAME, Kind, Places
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import MYSQL_PROTOCOL, Client, NotRegistered, RegisteredSlave
@@ -47,6 +46,7 @@ from dumpfilter.master.replicas.source import Source
 from dumpfilter.master.replicas.starts import ReplicaStart, start_by_gtids, start_by_position
 from dumpfilter.master.replicas.stream import ReplicaStream, StreamOptions, state_text
 from dumpfilter.master.service import DumpFilterService
+from dumpfilter.master.who import peer_address
 from dumpfilter.packets.framing import NOTHING
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
@@ -385,9 +385,7 @@ class ReplicaConnection(Connection):
         server_id = request.server_id or self._registration.server_id
         uuid = _uuid(state.uuid, server_id)
         peer = _peer_of(self._stream)
-        host = printable(self._registration.host)
-        self._service.drains.check(Applicant(server_id, uuid, session.user, host, peer, self._channel))
-        return ReplicaPeer(
+        applicant = ReplicaPeer(
             user=session.user,
             channel=self._channel,
             server_id=server_id,
@@ -397,6 +395,8 @@ class ReplicaConnection(Connection):
             port=self._registration.port,
             family=self._family,
         )
+        self._service.drains.check(applicant)
+        return applicant
 
     def _register(self, applicant: ReplicaPeer, chosen: ChosenFilter) -> RegisteredSlave:
         """Enter the replica into the register with a filter. Raises DumpfilterError."""
@@ -413,9 +413,7 @@ class ReplicaConnection(Connection):
             user=user,
             secret=hmac.digest(self._shared.key, names, "sha256"),
             client=Client(peer, MYSQL_PROTOCOL, printable(self._program)),
-            imposed=imposed_on(
-                self._service.config.imposed, server_id=applicant.server_id, user=user, peer=peer
-            ),
+            imposed=imposed_on(self._service.config.imposed, applicant),
         )
 
     @property

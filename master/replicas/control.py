@@ -12,7 +12,6 @@ from dumpfilter.errors import DumpfilterError, OptionError
 from dumpfilter.filter import ReplicationFilter, make_filter
 from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.filter.rules import FilterClause
-from dumpfilter.master.imposed import peer_address
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave, Unregistered
 from dumpfilter.master.replica_entry import ReplicaEntry
@@ -104,11 +103,11 @@ class ReplicaControl:
                 return None
             old, _ = before[slave.slave_id]
             new = self.entry_of(slave)
-            if new is None or old is None or new.password != old.password:
+            if new is None or old is None or new.stored != old.stored:
                 return Unregistered(
                     f"the master's configuration has changed for user {printable(slave.user)!r}: connect again"
                 )
-            if new.adopts != old.adopts or (new.adopts and new.connect != old.connect):
+            if new.adopt != old.adopt or (new.adopt and new.connect != old.connect):
                 return Unregistered("the master's configuration has changed for this replica: connect again")
             return None
 
@@ -141,7 +140,7 @@ class ReplicaControl:
         """Return the entry that a registered replica's filter comes from, or None for another slave."""
         if not slave.is_real_replica:
             return None
-        return self.filters.find(slave.user, slave.channel, slave.server_id, peer_address(slave.peer))
+        return self.filters.find(slave.as_peer)
 
     def _note(self, what: str, slave: RegisteredSlave, result: str, warning: str = "") -> None:
         """Write a change to the audit log and to the ordinary log."""

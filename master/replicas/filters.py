@@ -14,12 +14,12 @@ import structlog
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.compare import Beyond, passes_beyond
-from dumpfilter.master.imposed import Address
-from dumpfilter.master.replica_entry import ConnectBack, OnDrift, ReplicaEntry, most_specific
+from dumpfilter.master.replica_entry import ConnectBack, OnDrift, ReplicaEntry, first_fitting
 from dumpfilter.master.replica_entry import ReplicaPeer as ReplicaPeer
 from dumpfilter.master.replicas.changes import ChangedFilter, FilterChanges
 from dumpfilter.master.replicas.drift import NONE, Drift, drift_of
 from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter, read_own_filter
+from dumpfilter.master.who import Peer
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
 from dumpfilter.security.passwords import ConsolePassword
@@ -106,17 +106,17 @@ class ReplicaFilters:
         for changed in dropped:
             log.info(
                 "the configuration replaces a filter that was changed on the console",
-                user=printable(changed.scope.user),
+                user=printable(changed.who.by[1]),
                 rules=printable(" ".join(changed.rules)),
             )
 
     def accounts(self) -> dict[str, ConsolePassword]:
         """Return the stored password of each user as whom a replica may log in."""
-        return {entry.user: entry.password for entry in self.entries}
+        return {entry.user: entry.stored for entry in self.entries}
 
-    def find(self, user: str, channel: str, server_id: int, address: Address | None) -> ReplicaEntry | None:
-        """Return the most specific table whose conditions a replica meets, or None without such a table."""
-        return most_specific(self.entries, user=user, channel=channel, server_id=server_id, address=address)
+    def find(self, peer: Peer) -> ReplicaEntry | None:
+        """Return the first table whose conditions a replica meets, or None without such a table."""
+        return first_fitting(self.entries, peer)
 
     def used(self, entry: ReplicaEntry) -> ReplicationFilter | None:
         """Return the filter for the replicas of an entry, or None when the master adopts each replica's own."""
@@ -124,7 +124,7 @@ class ReplicaFilters:
 
     def asks(self, peer: ReplicaPeer) -> bool:
         """Tell whether the master connects to a replica to choose its filter."""
-        entry = self.find(peer.user, peer.channel, peer.server_id, peer.address)
+        entry = self.find(peer)
         return entry is not None and entry.connect is not None
 
     def filter_for(self, peer: ReplicaPeer) -> ChosenFilter:
@@ -133,7 +133,7 @@ class ReplicaFilters:
         Raises ReplicaRefused when the replica meets no table's conditions, when its own filter is wanted and cannot be
         read, and when it must be warned of its own filter. A warned replica is served at its next attempt.
         """
-        entry = self.find(peer.user, peer.channel, peer.server_id, peer.address)
+        entry = self.find(peer)
         if entry is None:
             raise ReplicaRefused(
                 f"no [[replica]] of user {printable(peer.user)!r} is for channel {printable(peer.channel)!r}, server "

@@ -19,7 +19,7 @@ from dumpfilter.master.replica_entry import ConnectBack, ReplicaPeer
 from dumpfilter.master.replicas.shown_rules import read_rules
 from dumpfilter.options.small_file import read_small_file
 from dumpfilter.printable import printable
-from dumpfilter.security.client_tls import ClientTls, TlsFileError, TlsMode
+from dumpfilter.security.client_tls import TlsFileError
 from dumpfilter.security.guarded_client import GuardedConnection, Login, PasswordKept
 
 MOST_BYTES = 4 << 20
@@ -86,9 +86,7 @@ _MALFORMED = (ValueError, LookupError, AssertionError, TypeError, AttributeError
 
 
 def _connection(connect: ConnectBack, host: str, port: int) -> GuardedConnection:
-    login = Login(
-        host, port, connect.user, _password(connect), ClientTls(TlsMode(connect.tls), connect.tls_ca)
-    )
+    login = Login(host, port, connect.user, _password(connect), connect.client_tls)
     connection = GuardedConnection(login, most_bytes=MOST_BYTES, seconds=connect.timeout)
     connection.connect()
     return connection

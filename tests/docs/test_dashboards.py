@@ -16,11 +16,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.counters import CounterBook
-from dumpfilter.master.drain import Kind, Slaves
 from dumpfilter.master.keeper import Keeper
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.state_directory import StateDirectory
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.who import Who
 from dumpfilter.metrics.process import CommonCollector
 from dumpfilter.slave.metrics import SlaveCollector
 from dumpfilter.sql.parser import parse_statement
@@ -333,7 +333,7 @@ def test_the_alert_fires_for_a_slave_that_does_not_come_back_after_a_restart(tmp
     try:
         server.service.known_slaves.entries = lambda: [entry("reporting", [])]
         assert gone_slaves(server) == [("0", "reporting"), ("101", "")]
-        server.service.drains.drain(Slaves.of(Kind.USER, "reporting"))
+        server.service.drains.drain(Who.of("user", "reporting"))
         assert gone_slaves(server) == [("101", "")]
         MasterConsole(server.service).execute(parse_statement("UNREGISTER REPLICA 101"))
         assert gone_slaves(server) == []

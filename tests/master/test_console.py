@@ -13,7 +13,6 @@ from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.filter import EffectiveFilter, WriteFilter
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.security.passwords import PlainPassword
@@ -23,6 +22,7 @@ from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.commands.in_process import run as run_in_process
 from tests.master.client import Client
+from tests.master.tables import imposed_table
 from tests.master.test_service import files_of, wait_for
 from tests.oracle.dumping import dump
 from tests.support import DATA
@@ -204,7 +204,7 @@ def test_a_master_is_no_replica(mysql: Master, mariadb: Master) -> None:
 
 
 def test_the_table_of_slaves() -> None:
-    no_logs = ImposedFilter("no logs", EffectiveFilter.from_options(["IGNORE='logs.%'"]))
+    no_logs = imposed_table("no logs", EffectiveFilter.from_options(["IGNORE='logs.%'"]))
     with serving(MYSQL, config=MasterConfig(imposed=(no_logs,))) as master:
         slave = master.client.register(["--replicate-do-db=shop", "--replicate-do-db=logs"], channel="c1")
         list(master.client.dump(slave.slave_id))
@@ -289,7 +289,7 @@ def test_a_running_dump_goes_on_with_the_changed_binlog(tmp_path: Path) -> None:
     growing.write_bytes(whole[:618])
     (tmp_path / "bin.index").write_text("./bin.000002\n")
     imposed = EffectiveFilter.from_options(["IGNORE='scratch.t1'"])
-    config = MasterConfig(imposed=(ImposedFilter("no t1", imposed),))
+    config = MasterConfig(imposed=(imposed_table("no t1", imposed),))
     with serving(tmp_path, config=config) as master:
         slave = master.client.register(["--replicate-ignore-db=hr"])
         stream = master.client.dump(slave.slave_id, once=False)

@@ -12,9 +12,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from dumpfilter.errors import OptionError
 from dumpfilter.master import drain as drain_module
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.drain import Applicant, Drained, Drains, Kind, Slaves
+from dumpfilter.master.drain import Drained, Drains
 from dumpfilter.master.health import PROCESS
 from dumpfilter.master.server import MasterServer
+from dumpfilter.master.who import Peer, Who, peer_address
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import Result
 from dumpfilter.sql.server_errors import SqlError
@@ -24,27 +25,27 @@ from tests.master.client import Client
 UUID = "5a8b8d0a-e543-11f1-9c8d-02fc00000007"
 
 
-def slave(**more: object) -> Applicant:
+def slave(peer: str = "ipv4:10.0.0.7:40000", **more: object) -> Peer:
     values: dict[str, object] = {
         "server_id": 7,
         "uuid": UUID,
         "user": "repl",
         "host": "Db7.example",
-        "peer": "ipv4:10.0.0.7:40000",
+        "address": peer_address(peer),
         "channel": "m1",
     }
-    return Applicant(**(values | more))  # type: ignore[arg-type]
+    return Peer(**(values | more))  # type: ignore[arg-type]
 
 
 CHOICES = {
-    "all": Slaves(),
-    "server id": Slaves.of(Kind.SERVER_ID, 7),
-    "uuid": Slaves.of(Kind.UUID, UUID.upper()),
-    "user": Slaves.of(Kind.USER, "repl"),
-    "address": Slaves.of(Kind.HOST, "10.0.0.7"),
-    "reported host": Slaves.of(Kind.HOST, "DB7.EXAMPLE"),
-    "channel": Slaves(channel="m1"),
-    "server id on a channel": Slaves.of(Kind.SERVER_ID, 7, "m1"),
+    "all": Who(),
+    "server id": Who.of("server_id", 7),
+    "uuid": Who.of("uuid", UUID.upper()),
+    "user": Who.of("user", "repl"),
+    "address": Who.of("host", "10.0.0.7"),
+    "reported host": Who.of("host", "DB7.EXAMPLE"),
+    "channel": Who(channel="m1"),
+    "server id on a channel": Who.of("server_id", 7, "m1"),
 }
 
 OTHERS = {
@@ -63,11 +64,11 @@ def test_a_drain_concerns_its_slaves_alone(name: str) -> None:
     drains = Drains()
     drains.check(slave())
     drain = drains.drain(CHOICES[name], "maintenance")
-    assert drain.concerns(slave())
+    assert drain.who.fits(slave())
     with pytest.raises(Drained, match=r"drained: .*maintenance.*UNDRAIN"):
         drains.check(slave())
     if name in OTHERS:
-        assert not drain.concerns(OTHERS[name])
+        assert not drain.who.fits(OTHERS[name])
         drains.check(OTHERS[name])
     assert drains.undrain(CHOICES[name])
     assert not drains.undrain(CHOICES[name])
@@ -76,15 +77,15 @@ def test_a_drain_concerns_its_slaves_alone(name: str) -> None:
 
 def test_an_ipv6_host_has_many_spellings() -> None:
     drains = Drains()
-    drains.drain(Slaves.of(Kind.HOST, "[2001:DB8::0:1]"))
+    drains.drain(Who.of("host", "[2001:DB8::0:1]"))
     with pytest.raises(Drained):
         drains.check(slave(peer="ipv6:%5B2001:db8::1%5D:40000"))
 
 
 def test_a_second_drain_changes_the_reason_and_keeps_the_time() -> None:
     drains = Drains()
-    first = drains.drain(Slaves(), "a")
-    second = drains.drain(Slaves(), "b\x1b[2J")
+    first = drains.drain(Who(), "a")
+    second = drains.drain(Who(), "b\x1b[2J")
     assert second.since == first.since
     assert drains.all() == [second]
     assert drains.is_all
@@ -97,17 +98,17 @@ def test_drains_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drain_module, "MOST_DRAINS", 2)
     drains = Drains()
     for server_id in (1, 2):
-        drains.drain(Slaves.of(Kind.SERVER_ID, server_id))
+        drains.drain(Who.of("server_id", server_id))
     with pytest.raises(OptionError, match="2 drains are in force"):
-        drains.drain(Slaves.of(Kind.SERVER_ID, 3))
-    drains.drain(Slaves.of(Kind.SERVER_ID, 2), "another reason")
+        drains.drain(Who.of("server_id", 3))
+    drains.drain(Who.of("server_id", 2), "another reason")
 
 
 def test_listeners_hear_each_change() -> None:
     drains, heard = Drains(), []
     drains.on_change.append(lambda: heard.append(len(drains.all())))
-    drains.drain(Slaves())
-    drains.undrain(Slaves())
+    drains.drain(Who())
+    drains.undrain(Who())
     drains.undrain_all()
     assert heard == [1, 0]
 

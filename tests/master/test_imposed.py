@@ -26,12 +26,14 @@ from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, Ta
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.master.access import Access
 from dumpfilter.master.config import MasterConfig, load_config
-from dumpfilter.master.imposed import ImposedFilter, imposed_on, peer_address
+from dumpfilter.master.imposed import imposed_on
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.who import Peer, peer_address
 from dumpfilter.security.passwords import ConsolePassword, PlainPassword, ScryptHash
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
+from tests.master.tables import imposed_table
 from tests.master.test_service import code_of, files_of
 from tests.oracle.dumping import dump
 from tests.strategies import DIALECTS, T, _Builder, query_body, rows_body, table_map_body
@@ -56,11 +58,9 @@ def master(config: MasterConfig, binlogs: Path = MYSQL_ROW) -> Iterator[Client]:
 
 def imposing(*filters: ReplicationFilter, **conditions: object) -> MasterConfig:
     conditions.setdefault("on_undecided", OnUndecided.SEND)
-    imposed = (
-        ImposedFilter(f"rule{n}", one, **conditions)  # type: ignore[arg-type]
-        for n, one in enumerate(filters)
+    return MasterConfig(
+        imposed=tuple(imposed_table(f"rule{n}", one, **conditions) for n, one in enumerate(filters))
     )
-    return MasterConfig(imposed=tuple(imposed))
 
 
 def files(directory: Path) -> list[Path]:
@@ -239,14 +239,14 @@ def test_all_conditions_must_hold(
     user: str,
     peer: str,
 ) -> None:
-    one = ImposedFilter("x", NO_LOGS, ids, users, networks)
+    one = imposed_table("x", NO_LOGS, server_ids=ids, users=users, networks=networks)
     in_network = {"ipv4:10.9.8.7:1": TEN, "ipv6:%5B::1%5D:1": ipaddress.ip_network("::1/128")}.get(peer)
     hold = [
         not ids or server_id in ids,
         not users or user in users,
         not networks or peer == "strange" or in_network in networks,
     ]
-    assert imposed_on([one], server_id=server_id, user=user, peer=peer) == ((one,) if all(hold) else ())
+    assert imposed_on([one], Peer(user, "", server_id, peer_address(peer))) == ((one,) if all(hold) else ())
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_by_server_id_and_network_over_the_wire() -> None:
 def test_users() -> None:
     config = MasterConfig(
         users={"repl": ScryptHash.of("secret"), "other": PlainPassword("geheim")},
-        imposed=(ImposedFilter("no logs", NO_LOGS, users=frozenset({"other"})),),
+        imposed=(imposed_table("no logs", NO_LOGS, users=frozenset({"other"})),),
     )
     with master(config) as client:
         assert not client.register(user="repl", password="secret").imposed
@@ -386,14 +386,17 @@ def test_a_configuration_file(tmp_path: Path) -> None:
         (("[101, 102]", "[101, 0]"), "imposed[1].server_ids[2]: input should be greater than"),
         (
             ("replicate-ignore-db=hr", "replicate-ignore-table=hr"),
-            "imposed[1] 'no personnel abroad': rules: ",
+            "imposed[1].rules: 'no personnel abroad': ",
         ),
         (("replicate-ignore-db=hr", "ignore=hr.%"), "unknown option 'ignore' in classic filter semantics"),
         (("replicate-ignore-db=hr", "replicate-rewrite-db=a->b"), "rewritten by the slave alone"),
-        (('users = ["repl"]', 'users = ["rpl"]'), "imposed[1] 'no personnel abroad': users: there is no"),
+        (('users = ["repl"]', 'users = ["rpl"]'), "imposed[1].users: 'no personnel abroad': there is no"),
         (('"drop"', '"ignore"'), "imposed[2].on_undecided: input should be 'stop', 'drop' or 'send'"),
         (('"effective"', '"newest"'), "imposed[2].semantics: input should be"),
-        (("nobody's", "no personnel abroad"), "imposed[2] 'no personnel abroad': name: there are two"),
+        (
+            ("nobody's", "no personnel abroad"),
+            "imposed[2].name: there are two of the name 'no personnel abroad'",
+        ),
         (
             ("[[console_user]]\nname", '[[user]]\nname = "repl"\npassword = "y"\n\n[[console_user]]\nname'),
             "user[2]",

@@ -13,10 +13,11 @@ from dumpfilter.dump import Counts
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
-from dumpfilter.master.drain import Drains, Kind, Slaves
+from dumpfilter.master.drain import Drains
 from dumpfilter.master.known_slaves import KnownSlave, KnownSlaves, Presence
 from dumpfilter.master.register import Client, Register, RegisteredSlave
 from dumpfilter.master.replica_entry import ReplicaEntry
+from dumpfilter.master.who import Who
 from tests.master.replicas.serving import entry
 
 DAY = 86_400.0
@@ -150,5 +151,5 @@ def test_a_table_of_the_configuration_names_a_slave(
 def test_a_drain_of_its_user_concerns_a_slave_that_was_never_seen() -> None:
     fleet = Fleet(entries=[entry("repl", [])])
     assert not only(fleet.slaves.all()).is_drained
-    fleet.drains.drain(Slaves.of(Kind.USER, "repl"))
+    fleet.drains.drain(Who.of("user", "repl"))
     assert only(fleet.slaves.all()).is_drained

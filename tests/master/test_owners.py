@@ -14,13 +14,13 @@ from structlog.testing import capture_logs
 from dumpfilter.filter import Filter
 from dumpfilter.master.access import FREE_GUESSES
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.limits import REFUSALS_LOGGED
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.security.passwords import PlainPassword, ScryptHash
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
+from tests.master.tables import imposed_table
 from tests.support import DATA
 
 UUID = str(uuid.UUID(int=5))
@@ -151,7 +151,7 @@ def test_a_stranger_cannot_touch_a_registration() -> None:
 
 
 def test_another_user_with_the_same_uuid_is_another_slave() -> None:
-    imposed = ImposedFilter(
+    imposed = imposed_table(
         "no hr", Filter.from_options(["--replicate-ignore-db=hr"]), users=frozenset({"a"})
     )
     with master(MasterConfig(users=USERS, imposed=(imposed,))) as client:

@@ -11,7 +11,8 @@ import pytest
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import EffectiveFilter, Filter
 from dumpfilter.master.config import MasterConfig, load_config
-from dumpfilter.master.replica_entry import ConnectBack, ConnectTls, OnDrift
+from dumpfilter.master.replica_entry import ConnectBack, OnDrift
+from dumpfilter.security.client_tls import TlsMode
 from dumpfilter.security.passwords import ConsolePassword, native_hash
 
 HASH = native_hash("secret")
@@ -36,10 +37,10 @@ def table(more: str = "", *, user: str = "r", password: str = f'password_hash = 
 def test_rules(load: Load) -> None:
     text = table('rules = ["replicate-do-db=shop", "replicate-rewrite-db=a->b"]')
     (entry,) = load(text).replicas
-    assert (entry.key, entry.user, entry.password) == ("replica[1]", "r", ConsolePassword.parse(HASH))
+    assert (entry.key, entry.user, entry.stored) == ("replica[1]", "r", ConsolePassword.parse(HASH))
     assert isinstance(entry.filter, Filter)
     assert list(map(str, entry.filter.rules)) == ["--replicate-do-db=shop", "--replicate-rewrite-db=a->b"]
-    assert not entry.adopts
+    assert not entry.adopt
     (entry,) = load(table('semantics = "effective"\nrules = ["ignore=hr.%"]')).replicas
     assert isinstance(entry.filter, EffectiveFilter)
     (entry,) = load(table("rules = []")).replicas
@@ -69,19 +70,21 @@ def test_adopt(load: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
             'rules = []\nconnect = { user = "d", password_env = "BACK", tls_ca = "PASSWORD_FILE" }', user="t"
         )
     ).replicas
-    assert adopted.adopts
-    assert adopted.connect == ConnectBack("d", tmp_path / "password")
-    assert adopted.connect.tls is ConnectTls.REQUIRED
+    assert adopted.adopt
+    assert adopted.connect == ConnectBack(user="d", password_file=tmp_path / "password")
+    assert adopted.connect.client_tls.mode is TlsMode.REQUIRED
     assert checked.on_drift is OnDrift.REFUSE
-    assert checked.connect == ConnectBack("d", None, "BACK", "h", 3307, ConnectTls.DISABLED, timeout=2)
+    assert checked.connect == ConnectBack(
+        user="d", password_env="BACK", host="h", port=3307, tls=TlsMode.DISABLED, timeout=2
+    )
     assert verified.connect is not None
-    assert verified.connect.tls is ConnectTls.VERIFY_IDENTITY
+    assert verified.connect.client_tls.mode is TlsMode.VERIFY_IDENTITY
 
 
 def test_one_password_of_a_user(load: Load) -> None:
-    text = table("rules = []") + table("rules = []\nserver_ids = [7]", password="")
-    assert len({entry.password for entry in load(text).replicas}) == 1
-    with pytest.raises(OptionError, match=r"replica\[2\]: password_hash: user 'r' has another password"):
+    text = table("rules = []\nserver_ids = [7]", password="") + table("rules = []")
+    assert len({entry.stored for entry in load(text).replicas}) == 1
+    with pytest.raises(OptionError, match=r"replica\[2\].password_hash: user 'r' has another password"):
         load(
             table("rules = []")
             + table("rules = []\nserver_ids = [7]", password=f'password_hash = "{native_hash("other")}"')
@@ -127,10 +130,20 @@ def test_one_password_of_a_user(load: Load) -> None:
             ),
             "on_drift: stands beside adopt",
         ),
-        (table("rules = []") * 2, r"replica\[2\]: any replica: replica\[1\] has the same user"),
         (
-            table('rules = []\nchannel = "a"') + table("rules = []\nserver_ids = [7]"),
-            "neither is more specific: add a .* for channel='a', server_ids=7",
+            table("rules = []") * 2,
+            r"replica\[2\]: any replica: no replica can reach this table.* earlier one: replica\[1\] \(any replica\); "
+            "write this table before them, or remove it",
+        ),
+        (
+            table("rules = []\nserver_ids = [7]")
+            + table("rules = []\nserver_ids = [8, 9]")
+            + table('rules = []\nchannel = "a"\nserver_ids = [7, 8]'),
+            r"replica\[3\]: channel='a', server_ids=7,8: .*: replica\[1\] \(server_ids=7\), replica\[2\]",
+        ),
+        (
+            table('rules = []\nconnect = { user = "d", password_file = "PASSWORD_FILE", tls = "preferred" }'),
+            "connect.tls",
         ),
     ],
     ids=lambda value: "" if value.startswith("[[") else value,

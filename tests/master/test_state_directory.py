@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import subprocess
@@ -17,12 +18,13 @@ from dumpfilter.dump import Counts
 from dumpfilter.errors import DirectoryBusy, OptionError
 from dumpfilter.filter import Filter, FilterSemantics
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
-from dumpfilter.master.drain import Drain, Drains, Kind, Slaves
+from dumpfilter.master.drain import Drain, Drains
 from dumpfilter.master.keeper import Keeper
 from dumpfilter.master.replica_entry import ReplicaEntry
-from dumpfilter.master.replicas.changes import ChangedFilter, Scope
+from dumpfilter.master.replicas.changes import ChangedFilter
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.state_directory import COUNTERS, DRAINS, FORMAT, StateDirectory
+from dumpfilter.master.who import Who
 from dumpfilter.state_file import checksum
 from tests.master.replicas.serving import entry
 
@@ -44,17 +46,17 @@ RECORDS = [
 ]
 SAVED_FILTERS = [
     ChangedFilter(
-        Scope("r\u00e9pl", "c", (7, 8), ("10.0.0.0/8",)),
+        Who(frozenset(["r\u00e9pl"]), "c", frozenset([7, 8]), (ipaddress.ip_network("10.0.0.0/8"),)),
         FilterSemantics.CLASSIC,
         ("--replicate-do-db=a",),
         (),
         1_700_000_000.5,
     ),
-    ChangedFilter(Scope("r", None, (), ()), FilterSemantics.EFFECTIVE, (), ("--ignore=a.%",), 2.0),
+    ChangedFilter(Who.of("user", "r"), FilterSemantics.EFFECTIVE, (), ("--ignore=a.%",), 2.0),
 ]
 SAVED_DRAINS = [
-    Drain(Slaves.of(Kind.SERVER_ID, 101, "ch1"), "until \x1b noon", 1_700_000_000.5),
-    Drain(Slaves(), "all", 2.0),
+    Drain(Who.of("server_id", 101, "ch1"), "until \x1b noon", 1_700_000_000.5),
+    Drain(Who(), "all", 2.0),
 ]
 
 
@@ -195,8 +197,8 @@ def test_a_keeper_saves_changes_and_at_the_end(
     keeper = Keeper(directory, book, drains, seconds=0.01)
     counted(book)
     wait_for((tmp_path / COUNTERS).exists)
-    drains.drain(Slaves.of(Kind.SERVER_ID, 7))
-    assert [drain.slaves.value for drain in directory.load_drains()] == ["7"]
+    drains.drain(Who.of("server_id", 7))
+    assert [drain.who.by[1] for drain in directory.load_drains()] == ["7"]
     keeper.close()
     directory = StateDirectory(tmp_path)
     counted(book)

@@ -14,12 +14,12 @@ from dumpfilter.filter import EffectiveFilter, Filter, FilterSemantics
 from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.sql.commands import Threads
+from tests.master.tables import imposed_table
 from tests.slave.driven import Master, driven, serving, wait_until
 from tests.slave.once import Once
 
@@ -113,7 +113,7 @@ def test_effective_filters(tmp_path: Path, names: NameCollation) -> None:
 
 
 def test_imposed_filters(tmp_path: Path, names: NameCollation) -> None:
-    imposed = ImposedFilter("no-cafe", own_filter(["--replicate-wild-ignore-table=cafe.%"], names))
+    imposed = imposed_table("no-cafe", own_filter(["--replicate-wild-ignore-table=cafe.%"], names))
     with serving(WRITTEN_BY[names], MasterConfig(imposed=(imposed,))) as master:
         one = run(channel(tmp_path / "slave", master, []))
     assert ("café.t" in tables(one)) == (names is NEW)

@@ -16,12 +16,12 @@ from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.security.passwords import ScryptHash
 from dumpfilter.slave.report import report
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.sql.server_errors import SqlError
+from tests.master.tables import imposed_table
 from tests.slave.driven import Place, driven, expected, serving, wait_until
 from tests.slave.growing import GrowingCopy
 from tests.support import DATA
@@ -30,7 +30,7 @@ STATEMENTS = DATA / "recordings" / "mysql-forms"
 
 
 def imposing(*options: str, name: str = "no logs") -> MasterConfig:
-    one = ImposedFilter(name, Filter.from_options(list(options)), on_undecided=OnUndecided.SEND)
+    one = imposed_table(name, Filter.from_options(list(options)), on_undecided=OnUndecided.SEND)
     return MasterConfig(imposed=(one,))
 
 

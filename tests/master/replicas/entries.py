@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import replace
 from typing import Any
 
 from dumpfilter.filter import Filter
@@ -13,7 +12,7 @@ from tests.master.replicas.serving import entry
 
 ADDRESS = ipaddress.ip_address("127.0.0.1")
 PEER = ReplicaPeer("r", "", 7, ADDRESS, uuid="u", port=3306)
-CONNECT = ConnectBack("d", password_env="D")
+CONNECT = ConnectBack(user="d", password_env="D")
 
 
 def checked(*rules: str, user: str = "r", **more: Any) -> ReplicaEntry:
@@ -23,7 +22,7 @@ def checked(*rules: str, user: str = "r", **more: Any) -> ReplicaEntry:
 
 def adopting(user: str = "r") -> ReplicaEntry:
     """Return an entry whose replicas' own filters are adopted."""
-    return replace(checked(user=user), filter=None)
+    return ReplicaEntry(user=user, adopt=True, connect=CONNECT, password="secret")
 
 
 class Own:

@@ -15,7 +15,6 @@ from pymysql.connections import Connection
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.port import listening_socket
-from dumpfilter.filter import Filter
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.filters import ReplicaFilters
@@ -63,13 +62,10 @@ class Serving:
 def entry(
     user: str, rules: Sequence[str], password: ConsolePassword | None = None, **conditions: Any
 ) -> ReplicaEntry:
-    return ReplicaEntry(
-        "replica[1]",
-        user,
-        ConsolePassword.plain(PASSWORD) if password is None else password,
-        Filter.from_options(list(rules)),
-        **conditions,
-    )
+    made = ReplicaEntry(user=user, rules=tuple(rules), password=PASSWORD, **conditions)
+    if password is not None:
+        made._stored = password
+    return made
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.drain import Slaves
+from dumpfilter.master.who import Who
 from dumpfilter.packets.framing import last_events
 from tests.master.replicas.serving import (
     MARIADB,
@@ -287,7 +287,7 @@ def test_a_drained_replica_tries_again(mysql: Serving) -> None:
     with mysql.connect().greet(uuid=UUID) as replica:
         replica.dump_gtid(NOTHING, flags=0)
         replica.event()
-        drains.drain(Slaves(), "upgrade")
+        drains.drain(Who(), "upgrade")
         try:
             number, text = failure(lambda: list(replica.events()))
             assert number == 1053

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from dumpfilter.errors import OptionError
-from dumpfilter.filter import FilterSemantics, RuleKind, make_filter, make_rule
+from dumpfilter.filter import FilterSemantics, RuleKind, make_rule
 from dumpfilter.filter.compare import Beyond
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.index.subjects import Subjects
@@ -71,7 +71,7 @@ def rules(slave: RegisteredSlave) -> list[str]:
 
 
 def test_a_change_concerns_the_replicas_of_one_entry() -> None:
-    served = Served([entry("r", ["--replicate-do-db=a"]), entry("r", [], channel="c"), entry("s", [])])
+    served = Served([entry("r", [], channel="c"), entry("r", ["--replicate-do-db=a"]), entry("s", [])])
     mine, other, theirs = served.dump(), served.dump(channel="c", server_id=8), served.dump("s", 9)
     changed = served.control.change(
         served.control.choose("r", channel="c"),
@@ -108,8 +108,7 @@ def test_a_statement_must_mean_one_entry() -> None:
 
 
 def test_rules_of_the_wrong_semantics_change_nothing() -> None:
-    effective = make_filter(FilterSemantics.EFFECTIVE, [])
-    served = Served([replace(entry("r", []), semantics=FilterSemantics.EFFECTIVE, filter=effective)])
+    served = Served([entry("r", [], semantics=FilterSemantics.EFFECTIVE)])
     with pytest.raises(OptionError, match="--replicate-do-db"):
         served.control.change(served.control.choose("r"), [clause(RuleKind.DO_DB, "a")])
     assert not served.filters.changes.all()
@@ -125,9 +124,7 @@ def test_a_configuration_that_is_read_again_changes_running_dumps() -> None:
     served = Served([entry("r", ["--replicate-do-db=a"]), entry("s", []), entry("t", []), entry("u", [])])
     mine, gone, other, adopted = served.dump(), served.dump("s", 8), served.dump("t", 9), served.dump("u", 10)
     version = other.filter_version
-    served.control.take_over(
-        [entry("r", ["--replicate-do-db=b"]), entry("t", []), replace(entry("u", []), filter=None)]
-    )
+    served.control.take_over([entry("r", ["--replicate-do-db=b"]), entry("t", []), adopting("u")])
     assert rules(mine) == ["do-db=b"]
     assert mine.dump
     assert other.filter_version == version

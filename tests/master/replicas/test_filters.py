@@ -18,11 +18,11 @@ def rules(filters: ReplicaFilters, peer: ReplicaPeer = PEER) -> list[str]:
     return [str(rule).removeprefix("--replicate-") for rule in filters.filter_for(peer).filter.rules]
 
 
-def test_the_most_specific_entry_gives_the_filter() -> None:
+def test_the_first_entry_that_fits_gives_the_filter() -> None:
     filters = ReplicaFilters(
         [
-            entry("r", ["--replicate-do-db=any"]),
             entry("r", ["--replicate-do-db=c"], channel="c"),
+            entry("r", ["--replicate-do-db=any"]),
             entry("s", []),
         ]
     )

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.master.replica_entry import ConnectBack, ConnectTls, ReplicaPeer
+from dumpfilter.master.replica_entry import ConnectBack, ReplicaPeer
 from dumpfilter.master.replicas.own_filter import MOST_BYTES, FilterUnreadable, read_own_filter
+from dumpfilter.security.client_tls import TlsMode
 from tests.master.replicas.entries import PEER
 
 PASSWORD = "back-secret"
@@ -70,7 +71,7 @@ def rogue(serve: Serve) -> Iterator[int]:
 @pytest.fixture
 def connect(monkeypatch: pytest.MonkeyPatch) -> ConnectBack:
     monkeypatch.setenv("BACK", PASSWORD)
-    return ConnectBack("d", password_env="BACK", tls=ConnectTls.DISABLED, timeout=30)
+    return ConnectBack(user="d", password_env="BACK", tls=TlsMode.DISABLED, timeout=30)
 
 
 def unreadable(connect: ConnectBack, peer: ReplicaPeer = PEER) -> FilterUnreadable:
@@ -81,7 +82,7 @@ def unreadable(connect: ConnectBack, peer: ReplicaPeer = PEER) -> FilterUnreadab
 
 def failure(connect: ConnectBack, serve: Serve) -> FilterUnreadable:
     with rogue(serve) as port:
-        return unreadable(replace(connect, port=port))
+        return unreadable(connect.model_copy(update={"port": port}))
 
 
 def test_nobody_listens(connect: ConnectBack) -> None:
@@ -101,7 +102,7 @@ def test_a_replica_without_a_port_needs_one_in_the_file(connect: ConnectBack) ->
 
 def test_tls_is_not_given_up(connect: ConnectBack) -> None:
     error = failure(
-        replace(connect, tls=ConnectTls.REQUIRED),
+        connect.model_copy(update={"tls": TlsMode.REQUIRED}),
         lambda client: (client.sendall(GREETING), client.recv(999))[0],
     )
     assert "SSL is required" in str(error)
@@ -109,7 +110,7 @@ def test_tls_is_not_given_up(connect: ConnectBack) -> None:
 
 def test_a_server_that_stays_silent_costs_the_timeout(connect: ConnectBack) -> None:
     begun = time.monotonic()
-    error = failure(replace(connect, timeout=0.2), lambda client: client.recv(1) and None)
+    error = failure(connect.model_copy(update={"timeout": 0.2}), lambda client: client.recv(1) and None)
     assert error.momentary
     assert time.monotonic() - begun < 30
 
@@ -165,5 +166,5 @@ def test_what_is_no_server_is_an_error(connect: ConnectBack, data: bytes) -> Non
 
 
 def test_a_password_file_that_is_gone_is_an_error(connect: ConnectBack, tmp_path: Path) -> None:
-    gone = replace(connect, password_env=None, password_file=tmp_path / "gone", port=1)
+    gone = connect.model_copy(update={"password_env": None, "password_file": tmp_path / "gone", "port": 1})
     assert "gone" in str(unreadable(gone)) or "No such file" in str(unreadable(gone))

@@ -1,0 +1,166 @@
+"""The selection of slaves, which ``[[imposed]]``, ``[[replica]]``, DRAIN and UNREGISTER share."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, count, product
+from urllib.parse import unquote
+
+from dumpfilter.printable import printable
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_LOOPBACK = ipaddress.IPv4Address("127.0.0.1")
+_PEER = re.compile(r"(?:ipv4:([^:]+)|ipv6:\[([^\]]+)\]):\d+")
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A slave or replica with the facts that select it. All but the address are its own statements."""
+
+    user: str
+    channel: str
+    """The name of the slave's channel. A MariaDB replica never tells it, and has ``""``."""
+    server_id: int
+    address: Address | None
+    """The address from which the slave connects."""
+    uuid: str = ""
+    host: str = ""
+    """The host name or address that the slave reports."""
+
+
+@dataclass(frozen=True)
+class Who:
+    """Conditions on slaves. A slave is selected if it meets all of them; an empty condition is met by every slave."""
+
+    users: frozenset[str] = frozenset()
+    channel: str | None = None
+    server_ids: frozenset[int] = frozenset()
+    networks: tuple[Network, ...] = ()
+    uuids: frozenset[str] = frozenset()
+    hosts: frozenset[str] = frozenset()
+    """Addresses from which slaves connect, or host names that slaves report."""
+
+    @classmethod
+    def of(cls, by: str, value: str | int, channel: str | None = None) -> Who:
+        """Return the slaves with one ``server_id``, ``uuid``, ``user`` or ``host``, or ``all`` slaves.
+
+        >>> Who.of("host", "2001:DB8:0::1").hosts
+        frozenset({'2001:db8::1'})
+        """
+        if by == "server_id":
+            return cls(channel=channel, server_ids=frozenset([int(value)]))
+        text = str(value)
+        if by == "uuid":
+            return cls(channel=channel, uuids=frozenset([text.lower()]))
+        if by == "user":
+            return cls(channel=channel, users=frozenset([text]))
+        return cls(channel=channel, hosts=frozenset() if by == "all" else frozenset([_host(text)]))
+
+    @property
+    def by(self) -> tuple[str, str]:
+        """The name and the values of the condition, as :meth:`of` takes them."""
+        conditions: dict[str, Iterable[object]] = {
+            "server_id": sorted(self.server_ids),
+            "uuid": sorted(self.uuids),
+            "user": sorted(self.users),
+            "host": sorted(self.hosts),
+            "network": self.networks,
+        }
+        found = ((name, ",".join(map(str, values))) for name, values in conditions.items())
+        return next((pair for pair in found if pair[1]), ("all", ""))
+
+    def __str__(self) -> str:
+        where = "" if self.channel is None else f" on channel {printable(self.channel)!r}"
+        by, value = self.by
+        return f"{by.replace('_', ' ')} {printable(value)}{where}" if value else f"all slaves{where}"
+
+    def fits(self, peer: Peer, *, unknown_address: bool = False) -> bool:
+        """Tell whether a slave meets the conditions.
+
+        ``unknown_address`` tells whether a slave without a known address meets a condition on networks.
+        """
+        address = peer.address
+        return (
+            self.channel in (None, peer.channel)
+            and (not self.server_ids or peer.server_id in self.server_ids)
+            and (not self.users or peer.user in self.users)
+            and (not self.uuids or peer.uuid in self.uuids)
+            and (not self.hosts or not self.hosts.isdisjoint((str(address), _host(peer.host))))
+            and (
+                not self.networks
+                or (unknown_address if address is None else any(address in one for one in self.networks))
+            )
+        )
+
+    def samples(self, others: Iterable[Who]) -> Iterator[Peer]:
+        """Yield slaves that meet the conditions, one for each way in which ``others`` can tell such slaves apart.
+
+        If some slave meets these conditions and none of ``others``, then one of the samples does. The conditions are
+        users, channel, server ids and networks.
+        """
+        others = list(others)
+        channels = [self.channel] if self.channel is not None else [one.channel for one in others]
+        named = chain.from_iterable(one.server_ids for one in others)
+        ids = sorted(self.server_ids) or _with_another(set(named))
+        addresses = [
+            address
+            for address in _edges(chain(self.networks, *(one.networks for one in others)))
+            if not self.networks or any(address in network for network in self.networks)
+        ]
+        users = sorted(self.users) or [""]
+        names = [name for name in channels if name is not None]
+        if self.channel is None:
+            names.insert(0, "".join(names) + "?")
+        for user, channel, server_id, address in product(users, names, ids, addresses):
+            yield Peer(user, channel, server_id, address)
+
+
+def _with_another(ids: set[int]) -> list[int]:
+    """Return the ids, and before them the smallest one that is not among them."""
+    return [next(number for number in count(1) if number not in ids), *sorted(ids)]
+
+
+def _edges(networks: Iterable[Network]) -> Iterator[Address]:
+    """Yield an address of each part into which the networks' bounds divide IPv4 and IPv6."""
+    yield ipaddress.IPv4Address(0)
+    yield ipaddress.IPv6Address(0)
+    for network in dict.fromkeys(networks):
+        yield network.network_address
+        if int(network.broadcast_address) + 1 < 1 << network.max_prefixlen:
+            yield network.broadcast_address + 1
+
+
+def peer_address(peer: str) -> Address | None:
+    """Return the IP address of a connection from its name in gRPC, or None when the name has no address.
+
+    A connection over a Unix socket counts as 127.0.0.1. An IPv4 address inside an IPv6 address counts as IPv4.
+
+    >>> peer_address("ipv4:10.1.2.3:50000"), peer_address("ipv6:%5B::ffff:10.1.2.3%5D:50000")
+    (IPv4Address('10.1.2.3'), IPv4Address('10.1.2.3'))
+    >>> peer_address("unix:/run/x")
+    IPv4Address('127.0.0.1')
+    """
+    if peer.startswith(("unix:", "unix-abstract:")):
+        return _LOOPBACK
+    match = _PEER.fullmatch(unquote(peer))
+    if match is None:
+        return None
+    try:
+        address = ipaddress.ip_address((match[1] or match[2]).partition("%")[0])
+    except ValueError:
+        return None
+    mapped = getattr(address, "ipv4_mapped", None)
+    return address if mapped is None else mapped
+
+
+def _host(host: str) -> str:
+    """Return a network address in its shortest spelling, or a host name in lower case."""
+    try:
+        return str(ipaddress.ip_address(host.strip("[]")))
+    except ValueError:
+        return host.lower()

@@ -1,0 +1,21 @@
+"""Tables of a master's configuration, made from filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dumpfilter.filter import FilterSemantics, ReplicationFilter
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.master.imposed import ImposedFilter
+
+
+def imposed_table(name: str, rule_filter: ReplicationFilter, **conditions: Any) -> ImposedFilter:
+    """Return an ``[[imposed]]`` with the rules of a filter."""
+    effective = isinstance(rule_filter, EffectiveFilter)
+    table = {
+        "name": name,
+        "semantics": FilterSemantics.EFFECTIVE if effective else FilterSemantics.CLASSIC,
+        "rules": tuple(map(str, rule_filter.rules)),
+        **conditions,
+    }
+    return ImposedFilter.model_validate(table, context={"names": rule_filter.names})
