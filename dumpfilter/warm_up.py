@@ -26,10 +26,7 @@ from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_ma
 from dumpfilter.binlog.writer import BinlogSetWriter, make_event, rebase_array, with_body
 from dumpfilter.compiler.progress import compilations_told
 from dumpfilter.dump import plan_many
-from dumpfilter.dump.by_transaction import TransactionTally, TransactionTraffic
 from dumpfilter.dump.chunk import ChunkPlan, render
-from dumpfilter.dump.tallied import merge
-from dumpfilter.dump.tally import Tally
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
@@ -45,6 +42,9 @@ from dumpfilter.simulation.hop import MICROSECOND, Hop, cross, looks
 from dumpfilter.statement import statement_shape
 from dumpfilter.stream.event_proof import EventProof
 from dumpfilter.stream.gaps import gaps_from_proto, gaps_to_proto
+from dumpfilter.traffic.facts import merge
+from dumpfilter.traffic.tally import Tally
+from dumpfilter.traffic.transactions import TransactionTally, TransactionTraffic
 from dumpfilter.workload.generate import GeneratedSet, generate
 
 _COMPRESSED = 1 << 15

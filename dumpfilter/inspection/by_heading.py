@@ -11,12 +11,12 @@ import numpy.typing as npt
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ReadAt
-from dumpfilter.dump.tally import Tally
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.inspection.flat_events import FlatEvents
 from dumpfilter.report.headings import Heading, Headings
 from dumpfilter.report.periods import PERIODS, wider
+from dumpfilter.traffic.tally import Tally
 
 Ints = npt.NDArray[np.int64]
 
@@ -104,7 +104,7 @@ class ByHeading:
         self._segments += 1
         if self._segments % _SEGMENTS == 0:
             self._take()
-            if not segment.open and self._stored.condition_rows.counts[0] > _MOST_CONDITIONS:
+            if not segment.open and self._stored.conditions_count > _MOST_CONDITIONS:
                 self._stored = self._new_tally()
                 self._saved = self._saved and self._new_tally()
 

@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.dump.conditions import ONE, Mask
-from dumpfilter.dump.tallied import Tallied
 from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.printable import replace_invalid_utf8
+from dumpfilter.traffic.facts import Facts, Mask
 
 Ints = npt.NDArray[np.int64]
 
@@ -64,16 +63,14 @@ class Headings:
     their table, and statements for their schema. The remaining events belong to several tables or to none.
     """
 
-    def __init__(self, tallied: Tallied) -> None:
+    def __init__(self, tallied: Facts) -> None:
         conditions = tallied.conditions
-        subject = conditions.required.astype(np.int64)
-        is_one = (conditions.kind == ONE) & (subject < 0)
-        subject[is_one] = conditions.member[conditions.start[:-1][is_one]]
+        subject = tallied.subject_of_condition
         numbers = {Heading(None, None, SEVERAL): 0, Heading(None, None, NO_TABLE): 1}
         of_subject = np.array(
             [numbers.setdefault(heading_of(one), len(numbers)) for one in tallied.subjects], np.int64
         )
-        of_condition: Ints = np.where(np.diff(conditions.start) > 0, 0, 1)
+        of_condition: Ints = np.where(conditions.lengths > 0, 0, 1)
         of_condition[subject >= 0] = of_subject[subject[subject >= 0]]
         self.all = list(numbers)
         self.of_unit: Ints = of_condition[tallied.condition]

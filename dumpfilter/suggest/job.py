@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dumpfilter.dump.tallied import flags_of
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import Filter, FilterSemantics
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
@@ -26,6 +25,7 @@ from dumpfilter.suggest.results import OnlySchema, Plan, RejectedRule, RuleStep,
 from dumpfilter.suggest.search import Found, Search, Slave, Step, with_rule
 from dumpfilter.suggest.traffic import Traffic
 from dumpfilter.topology.slaves_file import SlaveDefinition
+from dumpfilter.traffic.facts import flags_of
 
 MOST_RULES = 3
 """The default of ``--rules``: the most rules to suggest for a slave."""

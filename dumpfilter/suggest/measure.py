@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump.tallied import Tallied, merge
-from dumpfilter.dump.tally import Tally
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
@@ -25,6 +23,8 @@ from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.spark_jobs.engines.runner import Runner
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, amount_of, blocks_of, grouped
+from dumpfilter.traffic.facts import Facts, merge
+from dumpfilter.traffic.tally import Tally
 
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
 
@@ -64,7 +64,7 @@ Mixes = dict[frozenset[Subject], Mix]
 class Measured:
     """The measurements of a binlog set, or of a part of it."""
 
-    tallied: Tallied
+    tallied: Facts
     mixes: Mixes = field(default_factory=dict)
 
 
@@ -157,7 +157,7 @@ def measure(
     return found
 
 
-def for_any_filter(tallied: Tallied) -> Tallied:
+def for_any_filter(tallied: Facts) -> Facts:
     """Return a tally that was given filters without rules only, to be used with any filter.
 
     A compressed transaction with several tables then counts whole as soon as a filter sends one of the tables.

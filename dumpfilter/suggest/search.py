@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.dump.tallied import SubjectFlags
 from dumpfilter.filter import make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
@@ -26,6 +25,7 @@ from dumpfilter.suggest.candidates import Candidate, candidates
 from dumpfilter.suggest.check import Check
 from dumpfilter.suggest.traffic import Traffic, tables_of
 from dumpfilter.topology.slaves_file import SlaveDefinition
+from dumpfilter.traffic.facts import SubjectFlags
 
 LEAST_SHARE = 0.01
 """The share of the bytes that slaves are sent now. A rule must save more, weighed with the tables that remain."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.dump.tallied import SubjectFlags
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
@@ -15,6 +14,7 @@ from dumpfilter.index.subjects import Subject, Subjects, TableSubject, numbers_o
 from dumpfilter.report.headings import SEVERAL, Headings, heading_of
 from dumpfilter.spark_jobs.bandwidth.evaluate import nothing_passes
 from dumpfilter.suggest.measure import Measured, Mixes, for_any_filter
+from dumpfilter.traffic.facts import SubjectFlags
 
 Ints = npt.NDArray[np.int64]
 

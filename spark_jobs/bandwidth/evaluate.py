@@ -13,9 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog.format import Family, NameRules
-from dumpfilter.dump.conditions import Mask
 from dumpfilter.dump.stand_ins import EVENTS
-from dumpfilter.dump.tallied import SubjectFlags, Tallied
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import numbers_on_tables
@@ -42,6 +40,7 @@ from dumpfilter.spark_jobs.bandwidth.results import (
 from dumpfilter.spark_jobs.split.names import REST, decode_name
 from dumpfilter.spark_jobs.split.ownership import encoded_schemas
 from dumpfilter.topology.slaves_file import SlaveDefinition
+from dumpfilter.traffic.facts import Facts, Mask, SubjectFlags
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -124,11 +123,10 @@ class Evaluate:
         self._ratios = np.full(len(tallied.conditions), measured.ratio())
         """For each condition of the tally, the expected zstd compression ratio of its events, taken from samples of the
         same schema."""
-        for condition in range(len(self._ratios)):
-            subject = tallied.table_of(condition)
-            schemas = () if subject is None else encoded_schemas(subject)
-            if len(schemas) == 1:
-                self._ratios[condition] = measured.ratio(schemas[0])
+        schemas = [encoded_schemas(subject) for subject in tallied.subjects]
+        for condition, number in enumerate(tallied.subject_of_condition.tolist()):
+            if number >= 0 and len(schemas[number]) == 1:
+                self._ratios[condition] = measured.ratio(schemas[number][0])
 
     @property
     def everything(self) -> Mask:
@@ -300,7 +298,7 @@ def nothing_passes(flags: SubjectFlags | None, on_tables: Ints) -> bool:
     return flags is not None and len(on_tables) > 0 and not (flags[on_tables] & FILTER_BINLOG_SEND_F).any()
 
 
-def _figures(tallied: Tallied, mask: Mask) -> Figures:
+def _figures(tallied: Facts, mask: Mask) -> Figures:
     return Figures(
         bytes=int(tallied.bytes[mask].sum()),
         events=int(tallied.events[mask].sum()),

@@ -1,6 +1,6 @@
 """The bandwidth job: the traffic that slaves would receive, with their filters on the master and without filters.
 
-One pass over the binlogs serves any number of slaves (:mod:`dumpfilter.dump.tally`).
+One pass over the binlogs serves any number of slaves (:mod:`dumpfilter.traffic.tally`).
 
 1. The driver indexes the files and divides them into ranges of whole transactions.
 2. Each task measures a group of ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measure`).
@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from dumpfilter.dump.tallied import SubjectFlags
 from dumpfilter.errors import OptionError
 from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.printable import replace_invalid_utf8
@@ -34,6 +33,7 @@ from dumpfilter.spark_jobs.bandwidth.results import Results, Series, SkippedFile
 from dumpfilter.spark_jobs.bandwidth.totals import totals_of, with_totals
 from dumpfilter.spark_jobs.engines.runner import Runner, run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
+from dumpfilter.traffic.facts import SubjectFlags
 
 
 def bandwidth(

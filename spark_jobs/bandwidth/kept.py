@@ -21,15 +21,14 @@ import numpy.typing as npt
 
 from dumpfilter import __version__
 from dumpfilter.binlog.query import TableName
-from dumpfilter.dump.conditions import EXACTLY, Conditions
 from dumpfilter.dump.stand_ins import Stretches
-from dumpfilter.dump.tallied import Origin, Tallied, summed, with_shared_numbers
 from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.spark_jobs.bandwidth.measure import Measured
 from dumpfilter.spark_jobs.bandwidth.measured_set import MeasuredFile, MeasuredSet
 from dumpfilter.spark_jobs.ranges.file_versions import FileVersion
 from dumpfilter.spark_jobs.ranges.range_index import Damage, FileIndex
 from dumpfilter.statement.statement import Statement, StatementKind
+from dumpfilter.traffic.facts import EXACTLY, Conditions, Facts, Origin, with_shared_numbers
 
 MEASUREMENTS = "measurements.npz"
 """The name of the file in the output directory."""
@@ -59,7 +58,7 @@ _CONDITIONS = {"kind": np.uint8, "required": np.int32, "start": np.int64, "membe
 
 def write_measurements(measured: MeasuredSet, path: Path) -> None:
     """Write measurements to a file. Raises OSError."""
-    tallies = [summed(one) for one in with_shared_numbers([one.measured.tallied for one in measured.files])]
+    tallies = [one.summed() for one in with_shared_numbers([one.measured.tallied for one in measured.files])]
     shared = tallies[0]
     arrays: dict[str, npt.NDArray[Any]] = {
         f"unit_{name}": np.concatenate([getattr(one, name) for one in tallies]) for name in _UNITS
@@ -136,7 +135,7 @@ def _measured_set(arrays: Mapping[str, npt.NDArray[Any]], facts: Any) -> Measure
     for one in facts["files"]:
         places = slice(first, first + one["units"])
         first += one["units"]
-        tallied = Tallied(
+        tallied = Facts(
             subjects,
             conditions,
             origins,

@@ -13,8 +13,6 @@ import zstandard
 
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import render
-from dumpfilter.dump.tallied import SubjectFlags, Tallied, side_by_side
-from dumpfilter.dump.tally import Tally
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
@@ -24,6 +22,8 @@ from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Range, blocks_of
 from dumpfilter.spark_jobs.split.assign import RUN_SIZE, Assigner, Share, share_as_chunk
 from dumpfilter.spark_jobs.split.ownership import Owners, SchemaOwners
+from dumpfilter.traffic.facts import Facts, SubjectFlags, merge
+from dumpfilter.traffic.tally import Tally
 
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
 
@@ -57,7 +57,7 @@ class _Samples:
 class Measured:
     """The measurements of a part of the binlogs: counted traffic and compressed samples."""
 
-    tallied: Tallied
+    tallied: Facts
     schema_bytes: dict[str, int] = field(default_factory=dict)
     """The bytes of events that a split by schema would write for each schema, by the schema's encoded name."""
     samples: dict[str, Sizes] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Measured:
 
 def merged(parts: Sequence[Measured]) -> Measured:
     """Add up the measurements of all parts of the binlogs."""
-    found = Measured(side_by_side([part.tallied for part in parts]))
+    found = Measured(merge([part.tallied for part in parts]))
     for part in parts:
         for name, nbytes in part.schema_bytes.items():
             found.schema_bytes[name] = found.schema_bytes.get(name, 0) + nbytes
@@ -174,7 +174,7 @@ class _ThreadState:
     owners: Owners
     numbers: dict[Subject, int] = field(default_factory=dict)
 
-    def flags_of(self, tallied: Tallied) -> list[SubjectFlags | None]:
+    def flags_of(self, tallied: Facts) -> list[SubjectFlags | None]:
         """Return the verdicts of every filter about the tally's tables and statements, as bits."""
         for number in range(len(self.subjects)):
             if self.subjects.members(number) is None:

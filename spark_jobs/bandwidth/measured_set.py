@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from dumpfilter.dump.tallied import SubjectFlags, Tallied, flags_of, with_longer_buckets
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet
@@ -30,6 +29,7 @@ from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.ranges.ranges import amount_of, grouped
 from dumpfilter.spark_jobs.split.ownership import schemas_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
+from dumpfilter.traffic.facts import Facts, SubjectFlags, flags_of
 
 _MOST_BUCKETS = 3000
 """The largest number of time buckets. Longer binlogs get longer buckets, unless the user sets their length."""
@@ -121,7 +121,7 @@ class MeasuredSet:
         return merged([one.measured for one in self.files])
 
     @property
-    def tallied(self) -> Tallied:
+    def tallied(self) -> Facts:
         """The counted traffic of all files together."""
         return self.measured.tallied
 
@@ -156,7 +156,7 @@ class MeasuredSet:
             files=tuple(
                 replace(
                     one,
-                    measured=replace(one.measured, tallied=with_longer_buckets(one.measured.tallied, wanted)),
+                    measured=replace(one.measured, tallied=one.measured.tallied.in_buckets(wanted)),
                 )
                 for one in self.files
             ),

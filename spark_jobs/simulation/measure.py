@@ -7,7 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump.by_transaction import (
+from dumpfilter.index.fileset import open_file
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.spark_jobs.ranges.range_index import FileIndex
+from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, blocks_of
+from dumpfilter.spark_jobs.simulation.samples import Samples
+from dumpfilter.spark_jobs.split.ownership import encoded_schemas
+from dumpfilter.traffic.transactions import (
     GivenFilter,
     Pattern,
     TransactionTally,
@@ -15,12 +21,6 @@ from dumpfilter.dump.by_transaction import (
     Verdicts,
     join,
 )
-from dumpfilter.index.fileset import open_file
-from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.ranges.range_index import FileIndex
-from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, blocks_of
-from dumpfilter.spark_jobs.simulation.samples import Samples
-from dumpfilter.spark_jobs.split.ownership import encoded_schemas
 
 
 @dataclass(frozen=True)

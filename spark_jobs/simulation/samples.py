@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import zstandard
 
-from dumpfilter.dump.by_transaction import MILLION, SchemasOf
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.ranges.ranges import Block
+from dumpfilter.traffic.transactions import MILLION, SchemasOf
 
 LEVEL = 3
 """The compression level of zstd, which is MySQL's default of zstd_compression_level."""

@@ -21,7 +21,6 @@ import numpy as np
 
 from dumpfilter.binlog.event_time import MICROSECONDS
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.dump.by_transaction import MILLION, Ints, Pattern, Sums, TransactionTraffic, join, ratios_of
 from dumpfilter.dump.stand_ins import EVENTS
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
@@ -33,6 +32,8 @@ from dumpfilter.spark_jobs.ranges.ranges import amount_of, grouped
 from dumpfilter.spark_jobs.simulation.measure import Counted, CountRanges
 from dumpfilter.spark_jobs.simulation.samples import Samples
 from dumpfilter.spark_jobs.split.names import REST
+from dumpfilter.traffic.facts import Ints
+from dumpfilter.traffic.transactions import MILLION, Pattern, Sums, TransactionTraffic, join, ratios_of
 
 _SECOND = int(MICROSECONDS)
 

@@ -11,10 +11,10 @@ import pytest
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.dump import stand_ins
 from dumpfilter.dump.stand_ins import StandIns, StandInSizes, Stretches, at_most
-from dumpfilter.dump.tally import Tally
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.packets.empties import find_empties
+from dumpfilter.traffic.tally import Tally
 from tests.dump.plans import ScannedFile, scanned
 from tests.strategies import DIALECTS, T, _Builder, query_body
 from tests.support import DATA, binlogs_in

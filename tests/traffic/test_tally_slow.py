@@ -1,4 +1,4 @@
-"""The slow tests beside :mod:`tests.dump.test_tally`."""
+"""The slow tests beside :mod:`tests.traffic.test_tally`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.dump import Counts
 from dumpfilter.dump.stand_ins import StandIns
-from dumpfilter.dump.tallied import merge
 from dumpfilter.filter import Filter, ReplicationFilter, Rule
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.xa import NONE_PREPARED
+from dumpfilter.traffic.facts import merge
 from tests.dump.test_law import EFFECTIVE_RULES, of_rules
 from tests.dump.test_origin import from_servers, origins
-from tests.dump.test_tally import NO_STAND_INS, ROWS, Both, Figures, _begin, _end, check, check_sums
 from tests.oracle.recordings import Recording, all_recordings
 from tests.strategies import (
     DATABASES,
@@ -34,6 +33,7 @@ from tests.strategies import (
     table_map_body,
 )
 from tests.support import RECORDED_SETS, MemoryFile, binlogs_in, recording_id
+from tests.traffic.test_tally import NO_STAND_INS, ROWS, Both, Figures, _begin, _end, check, check_sums
 
 SEGMENT_SIZES = st.integers(1, 1200) | st.just(1 << 16)
 

@@ -16,10 +16,7 @@ from dumpfilter.binlog.compression import NONE, ZSTD
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import Counts, DumpThread
 from dumpfilter.dump.chunk import WHOLE_SEGMENT
-from dumpfilter.dump.conditions import ANY, EXACTLY, ONE
 from dumpfilter.dump.stand_ins import StandIns
-from dumpfilter.dump.tallied import Tallied, merge, side_by_side
-from dumpfilter.dump.tally import Tally
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
@@ -28,6 +25,8 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.index.xa import NONE_PREPARED
 from dumpfilter.packets.empties import find_empties
+from dumpfilter.traffic.facts import ANY, EXACTLY, ONE, Facts, merge
+from dumpfilter.traffic.tally import Tally
 from tests.strategies import (
     DIALECTS,
     T,
@@ -65,7 +64,7 @@ class Figures:
 
     @classmethod
     def of_tally(
-        cls, found: Tallied, flags: TableFlags, origin: OriginFilter | None, number: int | None
+        cls, found: Facts, flags: TableFlags, origin: OriginFilter | None, number: int | None
     ) -> Figures:
         own = found.flags(flags)
         sent = found.sent(own, origin, number)
@@ -78,7 +77,7 @@ class Figures:
         )
 
 
-def check_sums(got: Sequence[Figures], expected: Sequence[Figures], found: Tallied) -> None:
+def check_sums(got: Sequence[Figures], expected: Sequence[Figures], found: Facts) -> None:
     """Check the sums of a tally.
 
     MariaDB's stand-ins may be fewer than the tally tells, if a transaction is sent. They may be shorter, if some
@@ -114,7 +113,7 @@ class Both:
         ]
         self.counts = [Counts() for _ in filters]
         self.stand_ins: list[StandIns | None] = [NO_STAND_INS for _ in filters]
-        self.found: list[Tallied] = []
+        self.found: list[Facts] = []
 
     def file(
         self,
@@ -162,16 +161,14 @@ class Both:
         size += sum(one.size(fd.checksum) for one in empties)
         self.stand_ins[number] = StandIns(count, size)
 
-    def check(self) -> Tallied:
+    def check(self) -> Facts:
         """Check that the tally's sums are those of the dump threads, and return the merged result."""
         parts = [*self.found, self.tally.take()]
         found = merge(parts)
-        together = side_by_side(parts)
-        check_equal(merge([together]), found)
+        check_equal(merge([found]), found)
         check_equal(pickle.loads(pickle.dumps(found)), found)
         expected = list(map(Figures.of_counts, self.counts, self.stand_ins))
         check_sums(self.sums(found), expected, found)
-        check_sums(self.sums(together), expected, together)
         folded = found.folded([found.flags(flags) for flags, _ in self.filters])
         check_sums(self.sums(folded), expected, folded)
         if not found.given_only:
@@ -179,7 +176,7 @@ class Both:
             check_sums(own, expected, found)
         return found
 
-    def sums(self, found: Tallied) -> list[Figures]:
+    def sums(self, found: Facts) -> list[Figures]:
         return [
             Figures.of_tally(found, flags, origin, number)
             for number, (flags, origin) in enumerate(self.filters)
@@ -188,7 +185,7 @@ class Both:
 
 def check(
     data: bytes, filters: Sequence[SlaveFilter], *, segment_size: int = 1 << 16, take: int = 1 << 20
-) -> Tallied:
+) -> Facts:
     both = Both(filters)
     both.file(MemoryFile(data), segment_size=segment_size, take=take)
     return both.check()
@@ -233,8 +230,9 @@ def test_what_each_is_about(segment_size: int) -> None:
     found = check(bytes(builder.data), [(each, None) for each in filters], segment_size=segment_size)
     shop, logs = TableSubject("shop", "t"), TableSubject("logs", "t")
     about = Counter[object]()
-    for condition, events in zip(found.condition.tolist(), found.events.tolist(), strict=True):
-        about[found.table_of(condition)] += events
+    numbers = found.subject_of_condition[found.condition].tolist()
+    for number, events in zip(numbers, found.events.tolist(), strict=True):
+        about[None if number < 0 else found.subjects[number]] += events
     (statement,) = set(about) - {shop, logs, None}
     assert about == {shop: 1, logs: 3, statement: 1, None: 3}
     assert found.transactions.sum() == 1
@@ -385,7 +383,7 @@ def test_folded_conditions_are_as_many_as_the_filters_tell_apart() -> None:
     assert np.count_nonzero(found.conditions.kind == ANY) == 40
     # "d5 or another table", "d20 or another table", "only other tables"
     assert np.count_nonzero(folded.conditions.kind == ANY) == 3
-    assert [folded.table_of(c) for c in np.flatnonzero(folded.conditions.kind == ANY)] == [None] * 3
+    assert folded.subject_of_condition[folded.conditions.kind == ANY].tolist() == [-1] * 3
     assert np.count_nonzero(folded.conditions.kind == ONE) == 41
 
 
@@ -400,9 +398,9 @@ def test_an_origin_is_where_and_by_whom() -> None:
     assert [figures.transactions for figures in both.sums(found)] == [1, 2, 2]
 
 
-def check_equal(one: Tallied, other: Tallied) -> None:
+def check_equal(one: Facts, other: Facts) -> None:
     """Check that two tallies have the same units, conditions, tables and origins, with the same numbers."""
-    for field in fields(Tallied):
+    for field in fields(Facts):
         found, expected = getattr(one, field.name), getattr(other, field.name)
         pairs = [(found, expected)]
         if field.name == "conditions":
@@ -429,8 +427,7 @@ def test_nothing_is_no_tally() -> None:
     empty = tally.take()
     assert not len(merge([empty, empty]).bytes)
     assert not empty.sent(None).any()
-    for join in (merge, side_by_side):
-        with pytest.raises(ValueError, match="one length"):
-            join([])
+    with pytest.raises(ValueError, match="one length"):
+        merge([])
     with pytest.raises(ValueError, match="one length"):
         merge([empty, Tally(Subjects(), SourceNumbers(), filters=[], bucket_seconds=1).take()])

@@ -1,8 +1,8 @@
 """The traffic of each transaction under any number of filters, counted in one pass over the binlogs.
 
-A :class:`TransactionTally` counts as a :class:`~dumpfilter.dump.tally.Tally` does, but under each transaction instead
-of each time bucket. Units of one transaction that the same filters are sent are added up. A set of such filters is a
-*pattern*. The result (:class:`TransactionTraffic`) has an entry for each transaction and pattern. Its size depends
+A :class:`TransactionTally` counts as a :class:`~dumpfilter.traffic.tally.Tally` does, but under each transaction
+instead of each time bucket. Units of one transaction that the same filters are sent are added up. A set of such filters
+is a *pattern*. The result (:class:`TransactionTraffic`) has an entry for each transaction and pattern. Its size depends
 neither on the number of filters nor on the number of tables.
 """
 
@@ -19,21 +19,16 @@ import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.event_time import MICROSECONDS, commit_time
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump import _transaction_kernels as K
-from dumpfilter.dump._tally import U_CONDITION, U_ORIGIN
 from dumpfilter.dump.chunk import ReadAt
-from dumpfilter.dump.conditions import longer
-from dumpfilter.dump.tallied import Origin
-from dumpfilter.dump.tally import Tally
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
-
-Ints = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
+from dumpfilter.traffic.facts import COLUMNS, EXACTLY, Conditions, Ints, Words, wants
+from dumpfilter.traffic.tally import Tally
 
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
 """A filter, and the server ids and domains that its slave wants (None: all)."""
@@ -41,8 +36,11 @@ GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
 SchemasOf = Callable[[Subject], Sequence[str]]
 """A function that returns the schemas to which the events of a table or statement belong."""
 
-MILLION = K.MILLION
+MILLION = 1_000_000
 """The unit of compression ratios, which are integers so that each engine rounds alike."""
+
+_WORD = 64
+"""The number of filters whose bits share a word."""
 
 _Item = TypeVar("_Item", bound=np.generic)
 
@@ -51,6 +49,14 @@ _UNKNOWN = -2
 """The number in place of a pattern that nobody has looked up."""
 _NO_FILTER = -1
 """The number in place of a pattern for events that no filter is sent."""
+
+# The layout of MySQL's GTID events, without the events' headers.
+_CLOCK_TYPE_AT = 1 + 16 + 8
+"""The offset of the byte that says whether logical timestamps follow, which stand before the commit time."""
+_HAS_TIMES = 2
+_COMMIT_TIME_AT = _CLOCK_TYPE_AT + 1 + 8 + 8
+_COMMIT_TIME_LENGTH = 7
+_HAS_ORIGINAL_TIME = 1 << 55
 
 
 class Pattern(NamedTuple):
@@ -120,26 +126,29 @@ class TransactionTraffic:
         ``ratio`` has the compression ratio of each pattern, in millionths; None: the events are not compressed.
         Events between transactions count with the sent transaction before them.
         """
-        place, bit = divmod(number, 8)
-        weight = np.array([pattern.filters[place] >> bit & 1 for pattern in self.patterns], np.int64)
-        return self.weighted(weight, ratio)
+        return self.weighted(np.array([pattern.has(number) for pattern in self.patterns], np.int64), ratio)
 
     def weighted(self, weight: Ints, ratio: Ints | None = None) -> Sums:
-        """Return the traffic of a slave that gets the events of pattern k ``weight[k]`` times, by transaction."""
-        if ratio is None:
-            ratio = np.full(len(self.patterns), MILLION, np.int64)
-        out = np.empty((len(self) + 1, 4), np.int64)
-        n = K.sent_of(
-            self.transaction,
-            self.pattern,
-            self.entry_bytes,
-            self.entry_events,
-            self.is_frame,
-            weight,
-            ratio,
-            out,
-        )
-        return Sums(*(np.ascontiguousarray(out[:n, k]) for k in range(4)))
+        """Return the traffic of a slave that gets the events of pattern k ``weight[k]`` times, by transaction.
+
+        Events between transactions count with the sent transaction before them, and those before the first sent
+        transaction with that one. If nothing but such events is sent, the result is empty.
+        """
+        sent = np.flatnonzero(weight[self.pattern])
+        pattern, transaction = self.pattern[sent], self.transaction[sent]
+        first = np.flatnonzero(np.diff(transaction, prepend=-2))
+        is_sent = np.logical_or.reduceat(self.is_frame[sent], first) if len(first) else np.zeros(0, np.bool_)
+        places = np.flatnonzero(is_sent)
+        if not len(places):
+            return Sums(*np.zeros((4, 0), np.int64))
+        size = weight[pattern] * self.entry_bytes[sent]
+        compressed = size if ratio is None else size * ratio[pattern]
+        counts = np.stack([size, weight[pattern] * self.entry_events[sent], compressed])
+        sums = np.add.reduceat(counts, first, axis=1)
+        sums[:, places[0]] += sums[:, : places[0]].sum(axis=1)
+        if ratio is not None:
+            sums[2] //= MILLION
+        return Sums(transaction[first[places]], *np.add.reduceat(sums, places, axis=1))
 
 
 class Verdicts:
@@ -155,7 +164,7 @@ class Verdicts:
         # The register of subjects is not used, because the flags are asked about subjects without numbers.
         flags = [TableFlags(one, Subjects()) for one in filters]
         self._asked = [(number, one) for number, one in enumerate(flags) if one.is_on]
-        self.width = max(1, -(-len(filters) // K.WORD))
+        self.width = max(1, -(-len(filters) // _WORD))
         """The number of words of a row."""
         self.rules = self.bits(number for number, _ in self._asked)
         """The row with the bits of the filters that have rules."""
@@ -168,7 +177,7 @@ class Verdicts:
         """Return a row in which the bits of these filters are set."""
         words = np.zeros(self.width, np.uint64)
         for number in numbers:
-            words[number // K.WORD] |= np.uint64(1 << number % K.WORD)
+            words[number // _WORD] |= np.uint64(1 << number % _WORD)
         return words
 
     def of(self, subject: Subject) -> Words:
@@ -210,16 +219,14 @@ class TransactionTally:
         self._tally = Tally(subjects, sources, filters=with_flags)
         verdicts = verdicts or Verdicts([one for one, _ in filters])
         origins = [origin for _, origin in filters]
-        self._patterns = _Patterns(subjects, verdicts, origins, schemas_of, keep_all=keep_all)
-        self._dense = np.zeros((1024, K.DENSE_COLUMNS), np.int64)
-        self._sparse = np.zeros((0, K.SPARSE_COLUMNS), np.int64)
+        self._patterns = _Patterns(self._tally, subjects, verdicts, origins, schemas_of, keep_all=keep_all)
         self._start()
 
     def _start(self) -> None:
         self._count = 0
         self._columns: list[_Columns] = []
         self._entries: list[Ints] = []
-        self._before = np.zeros(K.DENSE_COLUMNS, np.int64)
+        self._before = np.zeros(3, np.int64)
 
     def add(self, segment: Segment, data: npt.NDArray[np.uint8], data_offset: int, read: ReadAt) -> None:
         """Count the transactions of the next segment.
@@ -235,10 +242,10 @@ class TransactionTally:
         self._tally.add(segment, read, keys=keys)
         first = self._count - 1
         self._count += int(np.count_nonzero(starts))
-        self._entries.append(self._count_units(first))
+        dense, entries = self._count_units(first)
+        self._entries.append(entries)
         times, is_exact = _times(segment, data, data_offset, read)
         ends = np.append(segment.offset[segment.txn_event[1:-1]], segment.end)
-        dense = self._dense[: self._count - first].copy()
         if len(starts) and is_real[0] and not starts[0]:
             # The transaction began in an earlier segment, whose GTID event told the time if it told any.
             self._columns[-1].finish(int(ends[0]), int(times[0]))
@@ -249,34 +256,36 @@ class TransactionTally:
         if starts.any():
             self._columns.append(_Columns(ends[starts], times[starts], is_exact[starts], dense[1:]))
 
-    def _count_units(self, first: int) -> Ints:
-        units = self._tally.take_units()
-        wanted = self._count - first
-        if wanted > len(self._dense):
-            self._dense = np.zeros((2 * wanted, K.DENSE_COLUMNS), np.int64)
-        if len(units) > len(self._sparse):
-            self._sparse = np.zeros((2 * len(units), K.SPARSE_COLUMNS), np.int64)
-        self._dense[:wanted] = 0
-        patterns = self._patterns
-        patterns.look_up(self._tally, units)
-        n = K.add_units(
-            units,
-            patterns.of_condition,
-            patterns.is_everything,
-            first,
-            self._dense,
-            self._sparse,
-            patterns.scratch(),
+    def _count_units(self, first: int) -> tuple[Ints, Ints]:
+        """Return the sums of a segment by transaction for a slave without a filter, and those by pattern.
+
+        ``first`` is the key of the first transaction. The columns of the first result are bytes, events and bytes of
+        stand-ins. Those of the second are the key, the pattern, bytes, events and the number of transactions.
+        """
+        units = dict(zip(COLUMNS, self._tally.take_units().T, strict=True))
+        key, wanted = units["bucket"] - first, self._count - first
+        patterns = self._patterns.of_units(units["origin"], units["condition"])
+        everything = self._patterns.for_everything[units["condition"]]
+        dense = np.stack(
+            [
+                _sums(key[everything], units["bytes"][everything], wanted),
+                _sums(key[everything], units["events"][everything], wanted),
+                _sums(key, units["stand_in_bytes"], wanted),
+            ],
+            axis=1,
         )
-        return self._sparse[:n].copy()
+        kept = patterns >= 0
+        pairs, which = np.unique(key[kept] << 32 | patterns[kept], return_inverse=True)
+        counts = [_sums(which, units[name][kept], len(pairs)) for name in ("bytes", "events", "transactions")]
+        return dense, np.stack([(pairs >> 32) + first, pairs & 0xFFFFFFFF, *counts], axis=1)
 
     def take(self, file: int = 0) -> TransactionTraffic:
         """Return the traffic since the last call of this method, and start again from 0.
 
         Call it between two transactions. ``file`` is the number of the file in the set.
         """
-        before = (int(self._before[K.D_BYTES]), int(self._before[K.D_EVENTS]))
-        found = _traffic(self._columns, self._entries, self._patterns.found, file, before)
+        before = self._before.tolist()[:2]
+        found = _traffic(self._columns, self._entries, self._patterns.found, file, (before[0], before[1]))
         self._start()
         return found
 
@@ -311,24 +320,24 @@ def _traffic(
     file: int,
     before: tuple[int, int],
 ) -> TransactionTraffic:
-    entries = np.concatenate([np.zeros((0, K.SPARSE_COLUMNS), np.int64), *entries_of])
-    dense = np.concatenate([np.zeros((0, K.DENSE_COLUMNS), np.int64), *(each.dense for each in columns)])
+    entries = np.concatenate([np.zeros((0, 5), np.int64), *entries_of])
+    dense = np.concatenate([np.zeros((0, 3), np.int64), *(each.dense for each in columns)])
     end = np.concatenate([np.zeros(0, np.int64), *(each.end for each in columns)])
-    used, pattern = np.unique(entries[:, K.S_PATTERN], return_inverse=True)
+    used, pattern = np.unique(entries[:, 1], return_inverse=True)
     return TransactionTraffic(
         file=np.full(len(end), file, np.int32),
         end=end,
         time=np.concatenate([np.zeros(0, np.int64), *(each.time for each in columns)]),
         is_exact=np.concatenate([np.zeros(0, np.bool_), *(each.is_exact for each in columns)]),
-        bytes=np.ascontiguousarray(dense[:, K.D_BYTES]),
-        events=dense[:, K.D_EVENTS].astype(np.int32),
-        stand_in=dense[:, K.D_STAND_IN].astype(np.int32),
+        bytes=np.ascontiguousarray(dense[:, 0]),
+        events=dense[:, 1].astype(np.int32),
+        stand_in=dense[:, 2].astype(np.int32),
         patterns=tuple(patterns[k] for k in used.tolist()),
-        transaction=np.ascontiguousarray(entries[:, K.S_KEY]),
+        transaction=np.ascontiguousarray(entries[:, 0]),
         pattern=pattern.astype(np.int32),
-        entry_bytes=np.ascontiguousarray(entries[:, K.S_BYTES]),
-        entry_events=entries[:, K.S_EVENTS].astype(np.int32),
-        is_frame=entries[:, K.S_TRANSACTIONS] > 0,
+        entry_bytes=np.ascontiguousarray(entries[:, 2]),
+        entry_events=entries[:, 3].astype(np.int32),
+        is_frame=entries[:, 4] > 0,
         before=before,
     )
 
@@ -384,27 +393,32 @@ def _times(
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """Return the commit time of each transaction of a segment, microseconds, and whether a GTID event tells it."""
     checksum = segment.format_description.checksum
-    exact = np.zeros(len(segment.txn_subject), np.int64)
+    first = segment.txn_event[:-1]
+    exact = np.zeros(len(first), np.int64)
     if segment.format_description.family == "mysql":
-        K.commit_times(
-            data,
-            data_offset,
-            segment.offset,
-            segment.size,
-            segment.type,
-            segment.txn_event,
-            checksum,
-            exact,
-        )
-        for t in np.flatnonzero(exact == K.DECODE).tolist():
-            i = int(segment.txn_event[t])
-            at, size = int(segment.offset[i]), int(segment.size[i])
-            found = commit_time(read(at, size), checksum=checksum)
-            exact[t] = round((found or 0) * MICROSECONDS)
-    seconds = np.zeros(len(exact), np.int64)
-    K.last_times(segment.time, segment.txn_event, seconds)
+        kind = segment.type[first]
+        body = segment.offset[first] - data_offset + HEADER_LENGTH
+        end = body - HEADER_LENGTH + segment.size[first] - (CHECKSUM_LENGTH if checksum else 0)
+        is_long = body + _COMMIT_TIME_AT + _COMMIT_TIME_LENGTH <= end
+        told = np.flatnonzero(np.isin(kind, (EventType.GTID, EventType.ANONYMOUS_GTID)) & is_long)
+        told = told[data[body[told] + _CLOCK_TYPE_AT] == _HAS_TIMES]
+        for k in range(_COMMIT_TIME_LENGTH):
+            exact[told] |= data[body[told] + _COMMIT_TIME_AT + k].astype(np.int64) << 8 * k
+        exact &= _HAS_ORIGINAL_TIME - 1
+        for t in np.flatnonzero(kind == EventType.GTID_TAGGED).tolist():
+            at, size = int(segment.offset[first[t]]), int(segment.size[first[t]])
+            exact[t] = round((commit_time(read(at, size), checksum=checksum) or 0) * MICROSECONDS)
+    known = np.maximum.accumulate(np.where(segment.time > 0, np.arange(len(segment.time)), -1))
+    last = known[segment.txn_event[1:] - 1] if len(first) else first
+    seconds = np.where(last >= first, segment.time[last].astype(np.int64), 0)
     is_exact = exact > 0
     return np.where(is_exact, exact, seconds * _SECOND), is_exact
+
+
+def _sums(numbers: Ints, values: Ints, length: int) -> Ints:
+    """Return the sum of the values with each number from 0 to ``length``."""
+    # The function bincount adds floats, which represent every byte count up to 2**53 exactly.
+    return np.bincount(numbers, weights=values, minlength=length).astype(np.int64)
 
 
 class _Patterns:
@@ -412,6 +426,7 @@ class _Patterns:
 
     def __init__(
         self,
+        tally: Tally,
         subjects: Subjects,
         verdicts: Verdicts,
         wanted: Sequence[OriginFilter | None],
@@ -419,185 +434,107 @@ class _Patterns:
         *,
         keep_all: bool,
     ) -> None:
+        self._tally = tally
         self._subjects = subjects
         self._of_subject = verdicts
         self._wanted = wanted
-        self._schemas_of = schemas_of
+        self._schemas_of_subject = schemas_of or (lambda subject: ())
         self._keep_all = keep_all
-        self._width = verdicts.width
-        self._every, self._rules = verdicts.every, verdicts.rules
-        self._verdicts = np.zeros((0, self._width), np.uint64)
-        self._words = np.zeros((0, self._width), np.uint64)
-        self._schemas: list[tuple[str, ...]] = []
-        self._wants: list[Words] = []
-        self._known = 0
-        self.is_everything = np.zeros(0, np.bool_)
-        self.of_condition = np.zeros((0, 0), np.int32)
+        self._verdicts = np.zeros((0, verdicts.width), np.uint64)
+        """The words of each subject."""
+        self._words = np.zeros((0, verdicts.width), np.uint64)
+        """The words of each condition."""
+        self._wants = np.zeros((0, verdicts.width), np.uint64)
+        """The words of each origin."""
+        self.for_everything = np.zeros(0, np.bool_)
+        """For each condition, whether a slave without a filter is sent the events."""
+        self._of_condition = np.zeros((0, 0), np.int32)
         """For each origin and condition, the number of the pattern in ``found``, or a negative constant."""
-        self._numbers: dict[Pattern, int] = {}
         self.found: list[Pattern] = []
-        self._latest = np.zeros(64, np.int64)
+        self._numbers: dict[Pattern, int] = {}
+        self._schemas: list[tuple[str, ...]] = []
+        """The schemas of each subject."""
         self._told = 0
-        self._sets: list[tuple[str, ...]] = [()]
-        """The sets of schemas, by number. The number 0 is the empty set."""
-        self._set_numbers: dict[tuple[str, ...], int] = {(): 0}
-        self._subject_sets: list[int] = []
 
     def new_subjects(self) -> frozenset[Pattern]:
         """Return the patterns of the tables and statements that have appeared since the last call."""
         self._add_subjects()
         first, self._told = self._told, len(self._verdicts)
-        words = self._verdicts[first:] | (self._every & ~self._rules)
-        return frozenset(
-            Pattern(words[number - first].tobytes(), self._schemas_of_subject(number))
-            for number in range(first, self._told)
-        )
+        words = self._verdicts[first:] | (self._of_subject.every & ~self._of_subject.rules)
+        return frozenset(map(Pattern, map(np.ndarray.tobytes, words), self._schemas[first:]))
 
-    def scratch(self) -> Ints:
-        """Return an array with the entry -1 for each pattern."""
-        if len(self.found) > len(self._latest):
-            self._latest = np.zeros(2 * len(self.found), np.int64)
-        self._latest.fill(-1)
-        return self._latest
+    def of_units(self, origin: Ints, condition: Ints) -> npt.NDArray[np.int32]:
+        """Return the number of each unit's pattern, or a negative constant."""
+        self._add_subjects()
+        self._add_conditions()
+        unknown = self._of_condition[origin, condition] == _UNKNOWN
+        if unknown.any():
+            width = self._of_condition.shape[1]
+            where, c = np.divmod(np.unique(origin[unknown] * width + condition[unknown]), width)
+            self._of_condition[where, c] = self._look_up(self._words[c] & self._wants[where], c)
+        return self._of_condition[origin, condition]
 
-    def look_up(self, tally: Tally, units: Ints) -> None:
-        """Find the patterns of all units."""
-        self._add_conditions(tally)
-        self._add_origins(tally.found_origins)
-        origin, condition = units[:, U_ORIGIN], units[:, U_CONDITION]
-        unknown = np.flatnonzero(self.of_condition[origin, condition] == _UNKNOWN)
-        if not len(unknown):
-            return
-        width = self.of_condition.shape[1]
-        pairs = np.unique(origin[unknown] * width + condition[unknown])
-        where, c = np.divmod(pairs, width)
-        words = self._words[c] & np.stack(self._wants)[where]
-        numbers = np.full(len(pairs), _NO_FILTER, np.int32)
-        kept = np.arange(len(pairs)) if self._keep_all else np.flatnonzero(words.any(axis=1))
-        if len(kept):
-            numbers[kept] = self._numbers_of(words[kept], self._schema_sets(tally, c[kept]))
-        self.of_condition[where, c] = numbers
-
-    def _numbers_of(self, words: Words, schemas: Ints) -> npt.NDArray[np.int32]:
-        """Return the numbers of the patterns with these words and sets of schemas, one in each row."""
-        rows = np.ascontiguousarray(np.column_stack([words, schemas.astype(np.uint64)]))
-        different, which = np.unique(rows.view(f"V{8 * rows.shape[1]}").reshape(-1), return_inverse=True)
+    def _look_up(self, words: Words, conditions: Ints) -> list[int]:
+        """Return the numbers of the patterns of conditions, which the filters of ``words`` meet."""
+        named = self._tally.conditions()
         numbers = []
-        for row in different.tolist():
-            schema_set = self._sets[int.from_bytes(row[-8:], "little")]
-            pattern = Pattern(row[:-8], schema_set)
-            number = self._numbers.setdefault(pattern, len(self._numbers))
+        for row, condition in zip(words, conditions.tolist(), strict=True):
+            number = _NO_FILTER
+            if self._keep_all or row.any():
+                pattern = Pattern(row.tobytes(), self._schemas_of(named, condition))
+                number = self._numbers.setdefault(pattern, len(self._numbers))
             if number == len(self.found):
                 self.found.append(pattern)
             numbers.append(number)
-        return np.array(numbers, np.int32)[which]
+        return numbers
 
-    def _schema_sets(self, tally: Tally, conditions: Ints) -> Ints:
-        """Return the numbers in ``_sets`` of the schemas to which the events of each condition belong."""
-        if self._schemas_of is None:
-            return np.zeros(len(conditions), np.int64)
-        if not self._keep_all:
-            # A compression ratio is known for single schemas only, so compiled code finds the conditions that have one.
-            found = np.zeros(len(conditions), np.int64)
-            K.only_set(tally.condition_rows, conditions, self._know_subject_sets(), found)
-            return found
-        return np.array(
-            [self._set_number(self._schemas_of_condition(tally, c)) for c in conditions.tolist()], np.int64
-        )
+    def _schemas_of(self, conditions: Conditions, number: int) -> tuple[str, ...]:
+        """Return the schemas to which the events of a condition belong."""
+        members = conditions.members(number).tolist() if conditions.kind[number] != EXACTLY else []
+        required = int(conditions.required[number])
+        if self._keep_all:
+            found = set(itertools.chain.from_iterable(self._schemas[member] for member in members))
+            return tuple(sorted(found if required < 0 else found.intersection(self._schemas[required])))
+        # A compression ratio is known for single schemas only.
+        different = {self._schemas[member] for member in (members if required < 0 else [required])}
+        only = different.pop() if len(different) == 1 else ()
+        return only if len(only) == 1 else ()
 
-    def _set_number(self, schemas: tuple[str, ...]) -> int:
-        number = self._set_numbers.setdefault(schemas, len(self._sets))
-        if number == len(self._sets):
-            self._sets.append(schemas)
-        return number
-
-    def _know_subject_sets(self) -> Ints:
-        """Return for each subject the number of the set with its only schema, or 0."""
-        for number in range(len(self._subject_sets), len(self._subjects)):
-            schemas = self._schemas_of_subject(number)
-            self._subject_sets.append(self._set_number(schemas if len(schemas) == 1 else ()))
-        return np.array(self._subject_sets, np.int64)
-
-    def _add_conditions(self, tally: Tally) -> None:
-        rows = tally.condition_rows
-        first, last = self._known, int(rows.counts[0])
-        if last == first:
+    def _add_conditions(self) -> None:
+        origins, known = self._tally.found_origins, len(self._words)
+        if len(origins) == len(self._wants) and self._tally.conditions_count == known:
             return
-        self._add_subjects()
-        if last > len(self._words):
-            self._words = longer(self._words, 2 * last)
-            self.is_everything = longer(self.is_everything, 2 * last)
-            more = np.full((self.of_condition.shape[0], 2 * last), _UNKNOWN, np.int32)
-            more[:, : self.of_condition.shape[1]] = self.of_condition
-            self.of_condition = more
-        K.words_of(
-            rows,
-            first,
-            last,
-            self._verdicts,
-            self._rules,
-            self._every,
-            self._words[first:last],
-            self.is_everything[first:last],
-        )
-        self._known = last
+        new = self._tally.conditions(known)
+        of_subject = self._of_subject
+        words = new.words(self._verdicts, of_subject.every, of_subject.rules)
+        self._words = np.concatenate([self._words, words])
+        self.for_everything = np.concatenate([self.for_everything, new.for_everything])
+        more = [
+            of_subject.bits(n for n, wanted in enumerate(self._wanted) if wants(wanted, origin))[np.newaxis]
+            for origin in origins[len(self._wants) :]
+        ]
+        self._wants = np.concatenate([self._wants, *more])
+        larger = np.full((len(origins), len(self._words)), _UNKNOWN, np.int32)
+        larger[: len(self._of_condition), :known] = self._of_condition
+        self._of_condition = larger
 
     def _add_subjects(self) -> None:
-        known, wanted = len(self._verdicts), len(self._subjects)
-        if wanted == known:
+        if len(self._subjects) == len(self._verdicts):
             return
-        more = [self._verdicts]
-        for number in range(known, wanted):
+        rows = list(self._verdicts)
+        for number in range(len(rows), len(self._subjects)):
             members = self._subjects.members(number)
             if members is None:
-                more.append(self._of_subject.of(self._subjects[number])[np.newaxis])
+                subject = self._subjects[number]
+                rows.append(self._of_subject.of(subject))
+                self._schemas.append(tuple(self._schemas_of_subject(subject)))
             else:
                 # A filter that sends a member of a set sends the set. A member has a smaller number than its set.
-                row = np.zeros(self._width, np.uint64)
-                for member in members:
-                    row |= self._row(member, known, more)
-                more.append(row[np.newaxis])
-        self._verdicts = np.concatenate(more)
-
-    def _row(self, number: int, known: int, more: Sequence[Words]) -> Words:
-        row: Words = self._verdicts[number] if number < known else more[1 + number - known][0]
-        return row
-
-    def _add_origins(self, origins: Sequence[Origin | None]) -> None:
-        for origin in origins[len(self._wants) :]:
-            self._wants.append(
-                self._of_subject.bits(
-                    number
-                    for number, wanted in enumerate(self._wanted)
-                    if wanted is None
-                    or origin is None
-                    or wanted.wants(origin.server_id, origin.domain_id, writer=origin.writer)
-                )
-            )
-        missing = len(self._wants) - self.of_condition.shape[0]
-        if missing:
-            more = np.full((missing, self.of_condition.shape[1]), _UNKNOWN, np.int32)
-            self.of_condition = np.concatenate([self.of_condition, more])
-
-    def _schemas_of_condition(self, tally: Tally, condition: int) -> tuple[str, ...]:
-        if self._schemas_of is None:
-            return ()
-        required, members = tally.subjects_of(condition)
-        found = {schema for member in members for schema in self._schemas_of_subject(member)}
-        if required is not None:
-            found &= set(self._schemas_of_subject(required))
-        return tuple(sorted(found))
-
-    def _schemas_of_subject(self, number: int) -> tuple[str, ...]:
-        while len(self._schemas) <= number:
-            members = self._subjects.members(len(self._schemas))
-            if members is None:
-                assert self._schemas_of is not None
-                self._schemas.append(tuple(self._schemas_of(self._subjects[len(self._schemas)])))
-            else:
+                none = self._of_subject.bits(())
+                rows.append(np.bitwise_or.reduce([none, *(rows[member] for member in members)]))
                 inner = (self._schemas[member] for member in members)
                 self._schemas.append(tuple(sorted(set(itertools.chain.from_iterable(inner)))))
-        return self._schemas[number]
+        self._verdicts = np.stack(rows)
 
 
 def ratios_of(traffic: TransactionTraffic, by_schema: Mapping[str, int], whole: int) -> Ints:

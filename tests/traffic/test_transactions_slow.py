@@ -1,4 +1,4 @@
-"""The slow tests beside :mod:`tests.dump.test_by_transaction`."""
+"""The slow tests beside :mod:`tests.traffic.test_transactions`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogFile
-from tests.dump.test_by_transaction import check
-from tests.dump.test_tally_slow import GENERAL
 from tests.support import RECORDED, recording_id
+from tests.traffic.test_tally_slow import GENERAL
+from tests.traffic.test_transactions import check
 
 EACH = 6
 """One of so many recorded files is read. The comparison with dumps in plain Python takes a second for a file."""

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import DumpThread
-from dumpfilter.dump.by_transaction import (
+from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
+from dumpfilter.filter import Filter, ReplicationFilter, Rule
+from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.fileset import BinlogFile, SegmentReader
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject
+from dumpfilter.traffic.transactions import (
     MILLION,
     Sums,
     TransactionTally,
@@ -20,17 +26,11 @@ from dumpfilter.dump.by_transaction import (
     join,
     ratios_of,
 )
-from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
-from dumpfilter.filter import Filter, ReplicationFilter, Rule
-from dumpfilter.filter.flags import TableFlags
-from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.index.fileset import BinlogFile, SegmentReader
-from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 from tests.dump.test_law import of_rules
 from tests.dump.test_origin import from_servers, origins
-from tests.dump.test_tally import _begin, _end, _insert, _odd_payload
 from tests.strategies import DIALECTS, MadeBinlog, T, _Builder, binlogs, query_body, rules
 from tests.support import MemoryFile
+from tests.traffic.test_tally import _begin, _end, _insert, _odd_payload
 
 SlaveFilter = tuple[ReplicationFilter, OriginFilter | None]
 Row = tuple[int, int, int]
