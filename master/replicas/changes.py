@@ -60,29 +60,16 @@ class FilterChanges:
         self._tell()
 
     def restore(self, saved: Iterable[ChangedFilter], entries: Sequence[ReplicaEntry]) -> list[ChangedFilter]:
-        """Take over the changes of the master's last run. Return those that no longer hold, as :meth:`keep`."""
+        """Use these changes alone. Return those that do not hold, whose entries are gone or have other rules."""
         by_who = {entry.who: entry for entry in entries}
-        dropped = []
+        filters = {changed.who: (changed, _filter(changed, by_who.get(changed.who))) for changed in saved}
         with self._lock:
-            for changed in saved:
-                entry = by_who.get(changed.who)
-                made = None if entry is None else _filter(changed, entry)
-                if made is None:
-                    dropped.append(changed)
-                else:
-                    self._changed[changed.who] = changed, made
-        return dropped
+            self._changed = {who: (one, made) for who, (one, made) in filters.items() if made is not None}
+        return [changed for changed, made in filters.values() if made is None]
 
     def keep(self, entries: Sequence[ReplicaEntry]) -> list[ChangedFilter]:
         """Forget the changes of entries that are gone, or have other rules in the file. Return these changes."""
-        by_who = {entry.who: entry for entry in entries}
-        with self._lock:
-            dropped = []
-            for who, (changed, _) in list(self._changed.items()):
-                entry = by_who.get(who)
-                if entry is None or not _holds(changed, entry):
-                    del self._changed[who]
-                    dropped.append(changed)
+        dropped = self.restore(self.all(), entries)
         if dropped:
             self._tell()
         return dropped
@@ -96,14 +83,11 @@ def _rules(entry: ReplicaEntry) -> tuple[str, ...]:
     return () if entry.filter is None else tuple(map(str, entry.filter.rules))
 
 
-def _holds(changed: ChangedFilter, entry: ReplicaEntry) -> bool:
-    same_rules = entry.filter is not None and changed.in_place_of == _rules(entry)
-    return same_rules and changed.semantics is entry.semantics
-
-
-def _filter(changed: ChangedFilter, entry: ReplicaEntry) -> ReplicationFilter | None:
-    """Return the filter of a saved change, or None when the change does not hold for the entry."""
-    if entry.filter is None or not _holds(changed, entry):
+def _filter(changed: ChangedFilter, entry: ReplicaEntry | None) -> ReplicationFilter | None:
+    """Return the filter of a change, or None when the change does not hold for the entry in the file."""
+    if entry is None or entry.filter is None:
+        return None
+    if changed.in_place_of != _rules(entry) or changed.semantics is not entry.semantics:
         return None
     try:
         rules = [parse_option(rule, changed.semantics) for rule in changed.rules]

@@ -33,8 +33,6 @@ class Changed:
     """The registered replicas that have the new filter now."""
     widens: Beyond
     """Whether the new filter passes something that the old one dropped."""
-    narrows: Beyond
-    """Whether the new filter drops something that the old one passed."""
 
 
 class ReplicaControl:
@@ -84,7 +82,7 @@ class ReplicaControl:
         slaves = self.replicas_of(entry)
         for slave in slaves:
             self._change(slave, new)
-        return Changed(entry, old, new, slaves, *_compared(old, new))
+        return Changed(entry, old, new, slaves, passes_beyond(new, old).beyond)
 
     def take_over(self, entries: Sequence[ReplicaEntry]) -> None:
         """Use the entries of a configuration that was read again, also in running dumps.
@@ -172,7 +170,3 @@ def widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredSl
         f"the new filter passes {printable(what)} from {printable(slave.file)}:{slave.position} on; what the old one "
         "dropped before does not come back, and the replica needs a new copy of these tables (docs/filters.md)"
     )
-
-
-def _compared(old: ReplicationFilter, new: ReplicationFilter) -> tuple[Beyond, Beyond]:
-    return passes_beyond(new, old).beyond, passes_beyond(old, new).beyond

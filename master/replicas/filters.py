@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import structlog
 
@@ -17,7 +17,6 @@ from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.master.replica_entry import ConnectBack, OnDrift, ReplicaEntry, first_fitting
 from dumpfilter.master.replica_entry import ReplicaPeer as ReplicaPeer
 from dumpfilter.master.replicas.changes import ChangedFilter, FilterChanges
-from dumpfilter.master.replicas.drift import NONE, Drift, drift_of
 from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter, read_own_filter
 from dumpfilter.master.who import Peer
 from dumpfilter.printable import printable
@@ -27,6 +26,8 @@ from dumpfilter.security.passwords import ConsolePassword
 log = structlog.get_logger("dumpfilter.master")
 
 T = TypeVar("T")
+
+_LONGEST_EXAMPLE = 120
 
 _MOST_REMEMBERED = 10_000
 """The most replicas of which the master remembers a warning and an adopted filter."""
@@ -64,6 +65,15 @@ class ToldDrift:
     is_refused: bool
     since: float
     """The Unix time of the first look that showed this, seconds."""
+
+
+class Drift(NamedTuple):
+    """The result of a look at a replica's own filter, which may apply events that the master drops for the replica."""
+
+    text: str = ""
+    """The warning. Empty: the replica drops everything itself that the master drops for it."""
+    is_sure: bool = False
+    """Whether the replica's own filter is wider. Otherwise the filters could not be compared."""
 
 
 class ReplicaFilters:
@@ -185,15 +195,14 @@ class ReplicaFilters:
             "the replica's own filter has been widened: what the master dropped before does not come back, unless the "
             "replica discarded its relay log before (STOP REPLICA, RESET REPLICA, CHANGE REPLICATION FILTER)"
         )
-        log.warning("adopted filter widened", **_fields(peer), reason=text, example=printable(wider.example))
-        _audit("adopted filter widened", peer, text)
+        _warn("adopted filter widened", peer, text, example=printable(wider.example))
 
     def look(self, entry: ReplicaEntry, peer: ReplicaPeer, used: ReplicationFilter) -> Drift:
         """Compare a replica's own filter with the filter in use. Without ``connect`` there is no drift to see."""
         connect = entry.connect
         # A program that only reads the binlog, such as mysqlbinlog, registers without a port and has no filter.
         if connect is None or not (connect.port or peer.port):
-            return NONE
+            return Drift()
         try:
             drift = drift_of(self._read(connect, peer), used)
         except FilterUnreadable as error:
@@ -219,13 +228,38 @@ class ReplicaFilters:
             if not is_known:
                 _remember(self._told, _key(peer), ToldDrift(peer, drift.text, refuses, time.time()))
         if refuses or not is_known:
-            log.warning("drift", **_fields(peer), reason=drift.text, refused=refuses)
-            _audit("drift", peer, drift.text, refused=int(refuses))
+            _warn("drift", peer, drift.text, refuses)
         if refuses:
             raise ReplicaRefused(drift.text)
         if not is_known:
             # A replica shows no text of a source that serves it. At an error it logs the text and reconnects at once.
             raise ReplicaRefused(f"warning: {drift.text} (the next attempt is served)", momentary=True)
+
+
+def drift_of(own: OwnFilter, used: ReplicationFilter) -> Drift:
+    """Compare a replica's own filter with the filter that the master uses for the replica."""
+    surely = passes_beyond(own.sure, used)
+    if surely.beyond is Beyond.NOTHING:
+        return Drift()
+    likely = passes_beyond(own.likely, used) if own.doubts else surely
+    if likely.beyond is Beyond.SOMETHING:
+        by = f"by {likely.rule}" if likely.rule is not None else "since no rule keeps them"
+        example = printable(likely.example, _LONGEST_EXAMPLE)
+        return Drift(
+            f"the replica's own filter is wider than its filter on the master: the replica would apply {example}, "
+            f"which the master drops ({printable(by, _LONGEST_EXAMPLE)}); give both the same rules",
+            is_sure=True,
+        )
+    if likely.beyond is Beyond.NOTHING:
+        doubts = printable("; ".join(own.doubts), _LONGEST_EXAMPLE)
+        return Drift(
+            f"the replica's own filter cannot be compared with its filter on the master: {doubts} can be one rule or "
+            "several; if no name has a comma, say so with commas_separate = true in the [[replica]]"
+        )
+    return Drift(
+        "the replica's own filter cannot be compared with its filter on the master: see to it that the master drops "
+        "nothing that the replica wants"
+    )
 
 
 def same_filters(one: ReplicationFilter, other: ReplicationFilter) -> bool:
@@ -247,15 +281,19 @@ def _remember(
         known.popitem(last=False)
 
 
-def _audit(what: str, peer: ReplicaPeer, result: str, **details: int) -> None:
+def _warn(what: str, peer: ReplicaPeer, text: str, refused: bool | None = None, **details: str) -> None:
+    """Write a warning about a replica to the ordinary log and to the audit log."""
+    log.warning(
+        what, **_fields(peer), reason=text, **details, **({} if refused is None else {"refused": refused})
+    )
     audit(
         what,
         account=peer.user,
         peer=str(peer.address),
-        result=result,
+        result=text,
         server_id=peer.server_id,
         channel=peer.channel,
-        **details,
+        **({} if refused is None else {"refused": int(refused)}),
     )
 
 

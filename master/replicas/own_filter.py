@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +48,6 @@ class OwnFilter:
     """The texts that can be read in several ways, such as ``REPLICATE_IGNORE_DB=a,b``."""
     not_dropped: tuple[str, ...]
     """The doubtful texts whose rules drop nothing in ``sure``."""
-    server_version: str
 
 
 def read_own_filter(connect: ConnectBack, peer: ReplicaPeer) -> OwnFilter:
@@ -68,19 +66,18 @@ def read_own_filter(connect: ConnectBack, peer: ReplicaPeer) -> OwnFilter:
     try:
         with _connection(connect, host, port) as connection, connection.cursor(DictCursor) as cursor:
             return _read(cursor, connect, peer, where)
-    except (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError, TlsFileError) as error:
+    except (pymysql.err.Error, *_MOMENTARY, *_MALFORMED) as error:
         raise FilterUnreadable(
             f"cannot read the filter of {where}: {_reason(error)}: {_cure(error, connect)}",
-            momentary=not _is_denied(error) and not isinstance(error, PasswordKept),
-        ) from None
-    except (pymysql.err.Error, *_MALFORMED) as error:
-        raise FilterUnreadable(
-            f"cannot read the filter of {where}: {_reason(error)}: {_cure(error, connect)}", momentary=False
+            momentary=isinstance(error, _MOMENTARY)
+            and not isinstance(error, PasswordKept)
+            and not _is_denied(error),
         ) from None
     except OptionError as error:
         raise FilterUnreadable(f"cannot use the filter of {where}: {error}", momentary=False) from None
 
 
+_MOMENTARY = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError, TlsFileError)
 _MALFORMED = (ValueError, LookupError, AssertionError, TypeError, AttributeError, struct.error)
 """The errors that PyMySQL raises when a server's packets are malformed."""
 
@@ -115,7 +112,6 @@ def _read(cursor: Cursor, connect: ConnectBack, peer: ReplicaPeer, where: str) -
         Filter(rules.likely, names=names),
         rules.doubts,
         rules.not_dropped,
-        version,
     )
 
 
@@ -129,12 +125,14 @@ def _of_mysql(cursor: Cursor, channel: str) -> dict[RuleKind, str]:
             (channel,),
         )
         shown = {str(row["kind"]): row["rules"] for row in cursor.fetchall()}
-        _check_kinds(shown)
-        return {kind: _text(shown.get(kind.sql_name)) for kind in RuleKind}
+        unknown = set(shown) - {kind.sql_name for kind in RuleKind}
+        if unknown:
+            raise OptionError(f"it has rules of an unknown kind: {printable(', '.join(sorted(unknown)))}")
+        return {kind: str(shown.get(kind.sql_name) or "") for kind in RuleKind}
     # With performance_schema=OFF the table is empty, whatever rules there are.
     cursor.execute("SHOW REPLICA STATUS FOR CHANNEL %s", (channel,))
     status = _row(cursor)
-    return {kind: _text(status[kind.status_column]) for kind in RuleKind}
+    return {kind: str(status[kind.status_column] or "") for kind in RuleKind}
 
 
 def _of_mariadb(cursor: Cursor, peer: ReplicaPeer, where: str) -> dict[RuleKind, str]:
@@ -149,8 +147,7 @@ def _of_mariadb(cursor: Cursor, peer: ReplicaPeer, where: str) -> dict[RuleKind,
             "that its filter cannot be told: give each connection a user of its own"
         )
     (row,) = rows
-    kinds = [kind for kind in RuleKind if kind.status_column in row]
-    texts = {kind: _text(row[kind.status_column]) for kind in kinds}
+    texts = {kind: str(row[kind.status_column] or "") for kind in RuleKind if kind.status_column in row}
     if RuleKind.REWRITE_DB not in texts:
         raise OptionError(
             f"{where} is too old to show its rewrite rules (MariaDB 10.11 shows them): write the rules into the "
@@ -159,22 +156,11 @@ def _of_mariadb(cursor: Cursor, peer: ReplicaPeer, where: str) -> dict[RuleKind,
     return texts
 
 
-def _check_kinds(shown: Mapping[str, object]) -> None:
-    """Raise OptionError for a kind of rule that this release does not know."""
-    unknown = set(shown) - {kind.sql_name for kind in RuleKind}
-    if unknown:
-        raise OptionError(f"it has rules of an unknown kind: {printable(', '.join(sorted(unknown)))}")
-
-
 def _row(cursor: Cursor) -> dict[str, Any]:
     row = cursor.fetchone()
     if not isinstance(row, dict):
         raise OptionError("it has no channel that reads from this master")
     return row
-
-
-def _text(value: object) -> str:
-    return "" if value is None else str(value)
 
 
 def _reason(error: BaseException) -> str:

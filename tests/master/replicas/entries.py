@@ -40,7 +40,7 @@ class Own:
             raise self.error
         likely = self.rules if self.likely is None else self.likely
         doubts = () if self.likely is None else ("REPLICATE_IGNORE_DB=a,b",)
-        return OwnFilter(_filter(self.rules), _filter(likely), doubts, doubts, "9.7.0")
+        return OwnFilter(_filter(self.rules), _filter(likely), doubts, doubts)
 
 
 def _filter(rules: tuple[str, ...]) -> Filter:
