@@ -79,7 +79,8 @@ class Channel:
     """One replication channel: its configuration, its relay directory and its two threads.
 
     ``options`` are the slave's options and ``info`` the channel's own. ``filters`` has the channel's filter, and counts
-    the uses of its rules (hits). ``uuid`` is the slave's server_uuid. The caller has locked the relay directory.
+    the uses of its rules (hits). ``uuid`` is the slave's server_uuid, and ``progress`` its signal.
+    The caller has locked the relay directory.
 
     Raises OptionError for options that contradict each other, and StateCorrupt when a file in the directory is
     unusable.
@@ -92,6 +93,7 @@ class Channel:
         filters: ChannelFilters,
         uuid: str,
         watching: Watching,
+        progress: Progress,
     ) -> None:
         self.options = options
         self.info = info
@@ -121,8 +123,8 @@ class Channel:
         """The worker of the I/O thread. It tells whether the thread runs, and keeps the error that ended the thread."""
         self.sql_worker = Worker(f"{self.name or 'default'}-sql", self._sql_ended)
         """The worker of the applier."""
-        self.progress = Progress(lambda: self._relay_end.wake())
-        """The signal for statements that wait for the applier."""
+        self.progress = progress
+        """The signal for statements that wait for an applier."""
         self.applier_runs = False
         """Whether the applier runs. Those who wait for :attr:`progress` are woken when it ends."""
         self._uuid = uuid

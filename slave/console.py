@@ -30,7 +30,7 @@ from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.source_tls import Verification
 from dumpfilter.slave.state.relay_log import read_index
 from dumpfilter.slave.state.source_info import SourceInfo
-from dumpfilter.slave.threads.until import Until, UntilGtids, UntilMasterPosition, UntilRelayPosition
+from dumpfilter.slave.threads.until import Until, UntilGtids, UntilPosition
 from dumpfilter.slave.waits import wait
 from dumpfilter.sql import commands, server_errors
 from dumpfilter.sql.columns import (
@@ -46,31 +46,21 @@ from dumpfilter.sql.waits import Wait, Waited
 MAX_CHANNELS = 256
 """The largest number of channels of one slave. A MySQL server has the same limit, which it calls ``MAX_CHANNELS``."""
 
-_FIELDS: Mapping[str, str] = {
-    "HOST": "host",
-    "PORT": "port",
-    "USER": "user",
-    "PASSWORD": "password",
-    "AUTO_POSITION": "auto_position",
-    "LOG_FILE": "log_file",
-    "LOG_POS": "log_pos",
-    "CONNECT_RETRY": "connect_retry",
-    "RETRY_COUNT": "retry_count",
-    "HEARTBEAT_PERIOD": "heartbeat_period",
-    "IGNORE_SERVER_IDS": "ignore_server_ids",
-    "DO_DOMAIN_IDS": "do_domain_ids",
-    "IGNORE_DOMAIN_IDS": "ignore_domain_ids",
-    "SSL": "ssl",
-    "SSL_CA": "ssl_ca",
-    "SSL_CERT": "ssl_cert",
-    "SSL_KEY": "ssl_key",
-    "SSL_VERIFY_SERVER_CERT": "ssl_verify_server_cert",
-    "FILTER_ON": "filter_on",
+_FIELDS: Mapping[str, Any] = {
+    name.upper(): field.annotation for name, field in SourceInfo.model_fields.items() if name != "channel"
 }
-"""The member of :class:`SourceInfo` that each option of CHANGE REPLICATION SOURCE TO sets.
+"""The options of CHANGE REPLICATION SOURCE TO without the prefix ``SOURCE_``, with the types of their values.
 
-The options are named without the prefix ``SOURCE_``, and SourceInfo is the channel's saved configuration.
+Each sets the member of :class:`SourceInfo`, the channel's saved configuration, with the same name in small letters.
 """
+
+_AS: Mapping[Any, Callable[[Any], Any]] = {
+    bool: bool,
+    bool | None: bool,
+    float: float,
+    list[int]: lambda ids: sorted(set(ids)),
+}
+"""The conversions of options' values to the types of the members."""
 
 _NO_MESSAGE_OF_A_SERVER = 1105
 """The number of warnings that no server has (ER_UNKNOWN_ERROR)."""
@@ -392,18 +382,11 @@ def _tls_notes(given: Mapping[str, Any], known: Channel | None) -> Iterator[Note
 
 
 def _updates(given: Mapping[str, Any]) -> dict[str, Any]:
-    updates = {field: given[name] for name, field in _FIELDS.items() if name in given}
-    for field in ("ignore_server_ids", "do_domain_ids", "ignore_domain_ids"):
-        if field in updates:
-            updates[field] = sorted(set(updates[field]))
-    if "auto_position" in updates:
-        updates["auto_position"] = bool(updates["auto_position"])
-    for field in ("ssl", "ssl_verify_server_cert"):
-        if field in updates:
-            updates[field] = bool(updates[field])
-    for field in ("connect_retry", "heartbeat_period"):
-        if field in updates:
-            updates[field] = float(updates[field])
+    updates = {
+        name.lower(): _AS.get(kind, lambda value: value)(given[name])
+        for name, kind in _FIELDS.items()
+        if name in given
+    }
     if "port" in updates:
         updates["port"] &= 0xFFFFFFFF
     if "log_file" in updates and "log_pos" not in updates:
@@ -422,5 +405,5 @@ def _until(until: commands.Until | None) -> Until | None:
         except GtidError as error:
             raise SqlError(1772, "HY000", f"Malformed GTID set specification '{until.gtids}'.") from error
     if until.relay_file:
-        return UntilRelayPosition(until.relay_file, until.relay_position)
-    return UntilMasterPosition(until.source_file, until.source_position)
+        return UntilPosition("Relay", until.relay_file, until.relay_position)
+    return UntilPosition("Source", until.source_file, until.source_position)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import structlog
 
@@ -24,6 +23,7 @@ from dumpfilter.slave.state import lock_directory, source_info
 from dumpfilter.slave.state.identity import server_uuid
 from dumpfilter.slave.state.source_info import SourceInfo, source_info_file
 from dumpfilter.slave.targets import make_target
+from dumpfilter.slave.threads.progress import Progress
 from dumpfilter.sql.commands import Threads
 
 log = structlog.get_logger("dumpfilter.slave")
@@ -56,6 +56,8 @@ class Slave:
         self.options = options
         self.filters = filters
 
+        self.progress = Progress()
+        """The signal for statements that wait for the appliers."""
         self._watching = watching or Watching()
         self.lock = threading.RLock()
         """The lock that protects the list of channels. The console holds the lock while it executes a statement, so
@@ -64,7 +66,6 @@ class Slave:
         self._infos: dict[str, SourceInfo] = {}
         self._channels: dict[str, Channel] = {}
         self._closing = threading.Event()
-        self._at_close: list[Callable[[], None]] = []
         self._saver = threading.Thread(target=self._save_counters, name="slave-counters", daemon=True)
         try:
             self.uuid = server_uuid(options.relay_dir)
@@ -208,8 +209,7 @@ class Slave:
     def close(self) -> None:
         """Stop the threads of all channels, and give up the lock on the relay directory for other processes."""
         self._closing.set()
-        for callback in list(self._at_close):
-            callback()
+        self.progress.told()
         self.stop()
         if self._saver.is_alive():
             self._saver.join()
@@ -222,15 +222,6 @@ class Slave:
     def is_closing(self) -> bool:
         """Whether :meth:`close` was called."""
         return self._closing.is_set()
-
-    @contextmanager
-    def calling_at_close(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Call a function when :meth:`close` is called while the ``with`` block runs."""
-        self._at_close.append(callback)
-        try:
-            yield
-        finally:
-            self._at_close.remove(callback)
 
     def _save_counters(self) -> None:
         """Save the counts of all channels, and remove old relay logs, from time to time."""
@@ -260,6 +251,6 @@ class Slave:
         return min(failed, key=lambda worker: worker.error_at).error if failed else None
 
     def _add(self, info: SourceInfo) -> None:
-        channel = Channel(self.options, info, self.filters, self.uuid, self._watching)
+        channel = Channel(self.options, info, self.filters, self.uuid, self._watching, self.progress)
         source_info_file(channel.directory).save(info)
         self._channels[info.channel] = channel

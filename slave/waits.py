@@ -18,7 +18,6 @@ from dumpfilter.filter.channels import fold_channel
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.facts import executed_gtids, views
 from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.threads.progress import Waiter
 from dumpfilter.sql import server_errors
 from dumpfilter.sql.functions import number_of
 from dumpfilter.sql.result import Note
@@ -82,7 +81,7 @@ def _for_position(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float
         reached = _has_reached(found, place)
         return reached is not False or not found.applier_runs
 
-    has_ended = _until(slave, [found], ask, timeout or None, interrupt, seconds)
+    has_ended = _until(slave, ask, timeout or None, interrupt, seconds)
     if not has_ended:
         return Waited(-1, notes)
     return Waited(advances if reached else None, notes)
@@ -129,7 +128,6 @@ def _for_gtid_set(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float
             raise server_errors.ER_WRONG_ARGUMENTS("WAIT_FOR_EXECUTED_GTID_SET.")
     has_all = _until(
         slave,
-        slave.channels_now,
         lambda: not wanted or _executed(slave, type(wanted)).issuperset(wanted),
         timeout or None,
         interrupt,
@@ -158,7 +156,7 @@ def _for_mariadb_gtids(slave: Slave, call: Wait, interrupt: Interrupt, seconds: 
 
     # A negative timeout is none, and 0 does not wait.
     limit = timeout if timeout is None or timeout >= 0 else None
-    return Waited(0 if _until(slave, slave.channels_now, has_all, limit, interrupt, seconds) else -1)
+    return Waited(0 if _until(slave, has_all, limit, interrupt, seconds) else -1)
 
 
 def _highest(gtids: GtidSet) -> dict[int, int]:
@@ -180,7 +178,6 @@ def _executed(slave: Slave, kind: type[GtidSet]) -> GtidSet:
 
 def _until(
     slave: Slave,
-    channels: list[Channel],
     ask: Callable[[], bool],
     timeout: float | None,
     interrupt: Interrupt,
@@ -195,21 +192,13 @@ def _until(
         timeout = None
     # The bound of the statement ends it with an error, and the function's own timeout with a value.
     is_bounded = seconds is not None and (timeout is None or seconds < timeout)
-    waiter = Waiter()
-    over = False
 
-    def ask_or_end() -> bool:
-        nonlocal over
-        over = interrupt.is_set() or slave.is_closing
-        return over or ask()
+    def is_over() -> bool:
+        return interrupt.is_set() or slave.is_closing
 
-    with (
-        waiter.watching([one.progress for one in channels]),
-        interrupt.calling(waiter.wake),
-        slave.calling_at_close(waiter.wake),
-    ):
-        answer = waiter.until(ask_or_end, seconds if is_bounded else timeout)
-    if over:
+    with interrupt.calling(slave.progress.told):
+        answer = slave.progress.until(lambda: is_over() or ask(), seconds if is_bounded else timeout)
+    if is_over():
         raise server_errors.ER_QUERY_INTERRUPTED()
     if not answer and is_bounded:
         raise server_errors.ER_QUERY_TIMEOUT()

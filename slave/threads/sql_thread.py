@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 SAVE_PERIOD = 1.0
 """The shortest time between two writes of ``relay-log.info`` while the applier works, seconds."""
 
-AWAITED_SAVE_PERIOD = 0.02
-"""That time while a statement waits for the applier's position or GTIDs, seconds."""
-
 _READ_BUFFER = 1 << 18
 
 
@@ -103,7 +100,7 @@ class SqlThread:
         progress: Progress | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._progress = progress or Progress(relay_end.wake)
+        self._progress = progress or Progress()
         self._directory = directory
         self._relay_end = relay_end
         self._target = target
@@ -223,8 +220,6 @@ class SqlThread:
             if self._damage is not None:
                 raise self._damage
             here = self._place.relay_position
-            if self._progress.is_awaited and here == self._relay_end.position:
-                self._save()
             end, is_last = self._relay_end.wait(here, SAVE_PERIOD / 4)
             if end is not None and place_order(here) < place_order(end):
                 before = self._measured.applied.transactions
@@ -354,6 +349,7 @@ class SqlThread:
                     "source_file": applier.source_file,
                     "source_position": source_position,
                 }
+            self._progress.told()
             self._save_if_due()
             if self._stop.is_set() or self._is_met():
                 return False
@@ -416,8 +412,7 @@ class SqlThread:
             self._on_hits(self._applier.take_hits())
 
     def _save_if_due(self) -> None:
-        period = AWAITED_SAVE_PERIOD if self._progress.is_awaited else SAVE_PERIOD
-        if self._unsaved and self._clock() - self._saved_at >= period:
+        if self._unsaved and self._clock() - self._saved_at >= SAVE_PERIOD:
             self._save()
 
     def _save(self) -> None:
@@ -435,4 +430,3 @@ class SqlThread:
         with self._showing:
             self._info, self._unsaved = info, {}
         self._saved_at = self._clock()
-        self._progress.told()

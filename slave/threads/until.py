@@ -8,10 +8,10 @@ applier stops before or after the whole run, never inside of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal
 
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
-from dumpfilter.slave.state.relay_log import RelayPosition, file_number
+from dumpfilter.slave.state.relay_log import RelayPosition
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo
 
 
@@ -32,73 +32,40 @@ class Ahead:
     """The GTIDs of the next transaction, or of the dropped transactions. Empty without GTIDs."""
 
 
-class Until(Protocol):
-    """A condition of START REPLICA UNTIL, at which the applier ends.
+@dataclass(frozen=True)
+class UntilPosition:
+    """The condition UNTIL ``SOURCE_LOG_FILE``, ``SOURCE_LOG_POS``, or ``RELAY_LOG_FILE``, ``RELAY_LOG_POS``.
 
-    Between two transactions the applier asks :meth:`met`, and before the next event :meth:`passed_by`. The applier
-    ends when either answer is true.
+    The applier ends after the first transaction that ends at or after this position of the master's binlog, or of the
+    slave's relay log.
     """
+
+    log: Literal["Source", "Relay"]
+    file: str
+    position: int
 
     @property
     def shown(self) -> tuple[str, str, int]:
         """``Until_Condition``, ``Until_Log_File`` and ``Until_Log_Pos`` of SHOW REPLICA STATUS."""
+        return self.log, self.file, self.position
 
     def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
-        """Tell whether the condition is true at the applier's position ``info``.
+        """Tell whether the condition is true at the applier's position ``info``, between two transactions.
 
         ``executed`` holds the GTIDs of the transactions that were applied or that the master dropped so far.
         """
+        if self.log == "Relay":
+            return bool(info.relay_file) and self._is_reached(info.relay_file, info.relay_offset)
+        return self._is_reached(info.source_file, info.source_position)
 
     def passed_by(self, ahead: Ahead) -> bool:
         """Tell whether the applier must end before ``ahead``, the next transaction or the next dropped transactions."""
+        if self.log == "Relay":
+            return self._is_reached(*ahead.relay_position)
+        return bool(ahead.source_begin) and self._is_reached(ahead.source_file, ahead.source_begin)
 
-
-@dataclass(frozen=True)
-class UntilMasterPosition:
-    """The condition UNTIL ``SOURCE_LOG_FILE``, ``SOURCE_LOG_POS``.
-
-    The applier ends after the first transaction that ends at or after this position of the master's binlog.
-    """
-
-    file: str
-    position: int
-
-    @property
-    def shown(self) -> tuple[str, str, int]:
-        return "Source", self.file, self.position
-
-    def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
-        return self._reached(info.source_file, info.source_position)
-
-    def passed_by(self, ahead: Ahead) -> bool:
-        return bool(ahead.source_begin) and self._reached(ahead.source_file, ahead.source_begin)
-
-    def _reached(self, file: str, position: int) -> bool:
+    def _is_reached(self, file: str, position: int) -> bool:
         return (_number(file), position) >= (_number(self.file), self.position)
-
-
-@dataclass(frozen=True)
-class UntilRelayPosition:
-    """The condition UNTIL ``RELAY_LOG_FILE``, ``RELAY_LOG_POS``.
-
-    The applier ends after the first transaction that ends at or after this position of the slave's relay log.
-    """
-
-    file: str
-    position: int
-
-    @property
-    def shown(self) -> tuple[str, str, int]:
-        return "Relay", self.file, self.position
-
-    def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
-        return bool(info.relay_file) and self._reached(info.relay_file, info.relay_offset)
-
-    def passed_by(self, ahead: Ahead) -> bool:
-        return self._reached(*ahead.relay_position)
-
-    def _reached(self, file: str, offset: int) -> bool:
-        return (file_number(file), offset) >= (file_number(self.file), self.position)
 
 
 class UntilGtids:
@@ -133,6 +100,10 @@ class UntilGtids:
         if not self._before or type(ahead.gtids) is not type(self._gtids):
             return False
         return bool(ahead.gtids & self._gtids)
+
+
+Until = UntilPosition | UntilGtids
+"""A condition of START REPLICA UNTIL, at which the applier ends."""
 
 
 def _number(file: str) -> int:

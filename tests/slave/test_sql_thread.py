@@ -14,6 +14,7 @@ from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition
 from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
 from dumpfilter.slave.threads import sql_thread
+from dumpfilter.slave.threads.progress import Progress
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.slave.threads.sql_thread import SqlThread
@@ -76,12 +77,13 @@ def channel(tmp_path, masters):
             self.master = masters.FakeMaster(masters.recorded(folder))
             self.chunks = self.master.chunks("", 4, [1 << 20])
 
-        def thread(self, target, *options):
+        def thread(self, target, *options, **more):
             return SqlThread(
                 tmp_path,
                 self.relay_end,
                 target,
                 lambda names: Filter.from_options(list(options), names=names),
+                **more,
             )
 
         def receive_all(self):
@@ -113,6 +115,23 @@ def test_applies_everything_and_knows_where_it_is(tmp_path, channel, folder):
     thread.run()
     assert again.told == target.told
     assert thread.info == info
+
+
+def test_a_statement_that_waits_sees_each_transaction_before_it_is_saved(tmp_path, channel):
+    c = channel("mysql-row")
+    c.receive_all()
+    progress = Progress()
+    thread = c.thread(Recorder(), progress=progress, clock=lambda: 0.0)
+    seen = []
+
+    def has_all():
+        seen.append((thread.info.executed, RelayLogInfoFile(tmp_path).load().executed))
+        return thread.info.executed.endswith(END["mysql-row"])
+
+    progress.told = has_all
+    thread.run()
+    assert len({shown for shown, _ in seen}) == 74
+    assert {saved for _, saved in seen} == {""}
 
 
 def test_follows_the_relay_log_as_it_grows(channel):
