@@ -124,13 +124,12 @@ def test_a_statement_that_waits_sees_each_transaction_before_it_is_saved(tmp_pat
     thread = c.thread(Recorder(), progress=progress, clock=lambda: 0.0)
     seen = []
 
-    def has_all():
+    def told():
         seen.append((thread.info.executed, RelayLogInfoFile(tmp_path).load().executed))
-        return thread.info.executed.endswith(END["mysql-row"])
 
-    progress.told = has_all
+    progress.told = told
     thread.run()
-    assert len({shown for shown, _ in seen}) == 74
+    assert len({shown for shown, _ in seen if shown}) == 74
     assert {saved for _, saved in seen} == {""}
 
 
