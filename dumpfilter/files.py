@@ -35,14 +35,14 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def create(path: Path, mode: int = 0o640) -> int:
-    """Create the file ``path``, in place of a file of this name. Return a file descriptor that is open for writing.
+    """Create the file ``path``, in place of a file of this name. Return a descriptor open for reading and writing.
 
     A symbolic link under the name is removed, so that nothing is written to the file that the link names. ``mode`` is
     the permissions of the new file, before the umask.
     """
     with writing(path):
         path.unlink(missing_ok=True)
-        return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode)
+        return os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, mode)
 
 
 def write(path: Path, fd: int, data: bytes | memoryview) -> None:

@@ -25,6 +25,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.errors import DumpfilterError, SourceReplaced
 from dumpfilter.files import writing
+from dumpfilter.index.log_writer import GrowingFile
 from dumpfilter.receiver._deframe_kernels import LEAST_WITH_CHECKSUM, LEAST_WITHOUT_CHECKSUM, walk
 
 _BLOCK = 4 << 20
@@ -113,44 +114,30 @@ def _sound_end(data: memoryview, at: int, last: int) -> tuple[int, int]:
     return last, at + done
 
 
-class OpenFile:
+class OpenFile(GrowingFile):
     """The binlog file that a receiver is writing.
 
     The stream may begin before the end of the file. The events that the file has already are compared, not written.
     """
 
-    def __init__(
-        self, path: Path, handle: int, description: FormatDescription, position: int, end: int
-    ) -> None:
-        self.path = path
-        self.name = path.name
-        self.description = description
-        self.position = position
+    def __init__(self, path: Path, fd: int, end: int) -> None:
+        super().__init__(path, fd, end)
+        self.description: FormatDescription
+        self.position = end
         """The place of the next event of the stream in this file, bytes."""
-        self.end = end
-        """The size of the file, bytes."""
         self.is_closed = False
         """Whether the last event of the stream is a Rotate or a Stop event."""
         self.next_name = ""
         """The next file that a Rotate event named; empty without one."""
-        self.is_synced = False
-        """Whether all that was written is on the disk."""
-        self._handle = handle
 
     @classmethod
-    def create(cls, path: Path, head: bytes, description: FormatDescription) -> OpenFile:
-        """Create a file with a format description event, marked as in use. A rest of a crash under the name goes."""
+    def begin(cls, path: Path, head: bytes, description: FormatDescription) -> OpenFile:
+        """Create a file with a format description event, marked as in use (:meth:`GrowingFile.create`)."""
         marked = bytearray(MAGIC + head)
         marked[_FLAGS_AT] |= LOG_EVENT_BINLOG_IN_USE_F
-        with writing(path):
-            path.unlink(missing_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
-            try:
-                _write(handle, memoryview(marked))
-            except BaseException:
-                os.close(handle)
-                raise
-        return cls(path, handle, description, len(marked), len(marked))
+        made = cls.create(path, bytes(marked))
+        made.description = description
+        return made
 
     @classmethod
     def resume(cls, path: Path) -> tuple[OpenFile, int]:
@@ -162,19 +149,17 @@ class OpenFile:
             description = read_format_description(source, file=path.name)
         found = find_end(path, description)
         with writing(path):
-            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-            try:
-                cut = os.fstat(handle).st_size - found.end
-                if cut:
-                    os.ftruncate(handle, found.end)
-                os.lseek(handle, 0, os.SEEK_END)
-            except BaseException:
-                os.close(handle)
-                raise
-        made = cls(path, handle, description, found.last, found.end)
-        made.is_closed, made.next_name = found.is_closed, found.next_name
-        if found.is_closed:
-            made.clear_in_use()
+            made = cls.open(path)
+        made.description, made.position = description, found.last
+        cut = made.end - found.end
+        try:
+            made.cut(found.end)
+            made.is_closed, made.next_name = found.is_closed, found.next_name
+            if found.is_closed:
+                made.clear_in_use()
+        except BaseException:
+            made.close()
+            raise
         return made, cut
 
     @property
@@ -203,64 +188,33 @@ class OpenFile:
             f"anew (RESET MASTER), or it lost events in a crash; fetch into another directory than {self.path.parent}"
         )
 
-    def append(self, data: memoryview) -> None:
+    def append(self, data: bytes | memoryview) -> None:
         """Take whole events from the stream: write them, or compare them with what the file has. Raises OutputError."""
         if self.is_ahead:
             known = min(len(data), self.end - self.position)
-            with writing(self.path):
-                stored = os.pread(self._handle, known, self.position)
-            if stored != data[:known]:
+            if self.read(self.position, known) != data[:known]:
                 raise self.replaced("has other events")
             self.position += known
             data = data[known:]
-        if not data:
-            return
-        self.is_synced = False
-        with writing(self.path):
-            try:
-                _write(self._handle, data)
-            except OSError:
-                self._cut()
-                raise
-        self.position += len(data)
-        self.end = self.position
+        if data:
+            super().append(data)
+            self.position = self.end
 
     def append_large(self, pieces: Iterable[memoryview]) -> None:
         """Take one event in pieces. When the pieces end in an error, the file ends before the event again."""
-        before = self.position, self.end
+        position, end = self.position, self.end
         try:
             for piece in pieces:
                 self.append(piece)
         except (DumpfilterError, OSError):
-            self.position, self.end = before
-            self._cut()
+            self.position = position
+            self.cut(end)
             raise
-
-    def _cut(self) -> None:
-        with writing(self.path):
-            os.ftruncate(self._handle, self.end)
-            os.lseek(self._handle, 0, os.SEEK_END)
 
     def clear_in_use(self) -> None:
         """Clear the flag "in use", as a server does when it closes a file."""
-        with writing(self.path):
-            flags = os.pread(self._handle, 1, _FLAGS_AT)[0]
-            if flags & LOG_EVENT_BINLOG_IN_USE_F:
-                os.pwrite(self._handle, bytes([flags & ~LOG_EVENT_BINLOG_IN_USE_F]), _FLAGS_AT)
-                self.is_synced = False
-
-    def sync(self) -> None:
-        """Wait until all that was written is on the disk."""
-        if not self.is_synced:
+        flags = self.read(_FLAGS_AT, 1)[0]
+        if flags & LOG_EVENT_BINLOG_IN_USE_F:
             with writing(self.path):
-                os.fdatasync(self._handle)
-            self.is_synced = True
-
-    def close(self) -> None:
-        """Close the file without a change of its content."""
-        os.close(self._handle)
-
-
-def _write(handle: int, data: memoryview) -> None:
-    while data:
-        data = data[os.write(handle, data) :]
+                os.pwrite(self._fd, bytes([flags & ~LOG_EVENT_BINLOG_IN_USE_F]), _FLAGS_AT)
+            self.is_synced = False

@@ -7,7 +7,6 @@ after its first event is in it. Only one process writes a store.
 from __future__ import annotations
 
 import enum
-import fcntl
 import json
 import os
 import re
@@ -18,17 +17,17 @@ from pathlib import Path
 
 import structlog
 
+from dumpfilter import files
 from dumpfilter.binlog.file_reads import open_regular
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.errors import (
     BinlogMissing,
-    DirectoryBusy,
     OutputError,
     SourceReplaced,
     SourceStreamDamaged,
     StateCorrupt,
 )
-from dumpfilter.files import committed, writing
+from dumpfilter.files import DirectoryLock
 from dumpfilter.index.index_file import INDEX_CHANGES, read_index
 from dumpfilter.printable import printable
 from dumpfilter.receiver.binlog_file import OpenFile
@@ -131,16 +130,17 @@ class BinlogDirectory:
         self.policy = sync
         self.file: OpenFile | None = None
         """The file that is being written."""
-        with writing(directory):
-            directory.mkdir(parents=True, exist_ok=True)
-        self._lock = _lock(directory)
+        self._lock = DirectoryLock(
+            directory / _LOCK_FILE,
+            f"{directory}: another process fetches binlogs into this directory; stop it, or name another directory",
+        )
         try:
             self.source = _load(directory / SOURCE_FILE)
             self.index: Path | None = _find_index(directory)
             if self.source is None:
                 _check_empty(directory)
         except BaseException:
-            os.close(self._lock)
+            self._lock.release()
             raise
 
     @property
@@ -154,7 +154,7 @@ class BinlogDirectory:
         """Note whose binlogs the store has."""
         if source != self.source:
             text = json.dumps({"format": _FORMAT, **asdict(source)}, indent=1) + "\n"
-            _replace(self.directory / SOURCE_FILE, text.encode())
+            files.replace(self.directory / SOURCE_FILE, text.encode())
             self.source = source
 
     def recognize(self, family: Family, server_uuid: str, address: str) -> StoredSource:
@@ -198,25 +198,14 @@ class BinlogDirectory:
             if number <= newest:
                 raise SourceStreamDamaged(f"the source goes back to {printable(name)} after {names[-1]}")
         self.end_file()
-        made = OpenFile.create(self.directory / name, head, description)
-        try:
-            if self.policy is not Sync.NONE:
-                made.sync()
-            index = self.index or self.directory / f"{base}.index"
-            if not names:
-                self._keep_uuid(index, description)
-            with INDEX_CHANGES:
-                # Another thread may have purged files since.
-                lines = [line for line in read_index(index) if line] if self.index else []
-                _replace(
-                    index,
-                    "".join(f"{line}\n" for line in [*lines, f"./{name}"]).encode("utf-8", "surrogateescape"),
-                )
-            self.index = index
-        except BaseException:
-            made.close()
-            raise
-        self.file = made
+        index = self.index or self.directory / f"{base}.index"
+        if not names:
+            self._keep_uuid(index, description)
+        made = OpenFile.begin(self.directory / name, head, description)
+        with INDEX_CHANGES:
+            # Another thread may have purged files since.
+            made.enter(index, self.names, synced=self.policy is not Sync.NONE)
+        self.file, self.index = made, index
         return made
 
     def _keep_uuid(self, index: Path, description: FormatDescription) -> None:
@@ -227,7 +216,8 @@ class BinlogDirectory:
         """
         server_uuid = self.source.server_uuid if self.source is not None else ""
         found = server_uuid or str(uuid.uuid5(uuid.NAMESPACE_OID, description.raw.hex()))
-        _replace(index.with_suffix(".uuid"), f"[auto]\nserver-uuid={found}\n".encode())
+        text = f"[auto]\nserver-uuid={found}\n"
+        files.replace(index.with_suffix(".uuid"), text.encode())
 
     def end_file(self) -> None:
         """Close the open file, because the source has begun another one.
@@ -256,26 +246,12 @@ class BinlogDirectory:
         try:
             self.close_file()
         finally:
-            os.close(self._lock)
+            self._lock.release()
 
 
 def _server(family: str, server_uuid: str) -> str:
     name = "MySQL" if family == "mysql" else "MariaDB"
     return f"the {name} server {server_uuid}".rstrip()
-
-
-def _lock(directory: Path) -> int:
-    path = directory / _LOCK_FILE
-    with writing(path):
-        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise DirectoryBusy(
-            f"{directory}: another process fetches binlogs into this directory; stop it, or name another directory"
-        ) from None
-    return handle
 
 
 def _load(path: Path) -> StoredSource | None:
@@ -309,8 +285,3 @@ def _check_empty(directory: Path) -> None:
             raise OutputError(
                 f"{path}: the directory has binlogs that dumpfilter did not fetch; name an empty or a new directory"
             )
-
-
-def _replace(path: Path, data: bytes) -> None:
-    with committed(path) as file:
-        file.write(data)

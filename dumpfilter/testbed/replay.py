@@ -258,7 +258,7 @@ class Replay:
             return False
         with BinlogFile(table.file) as source:
             head = source.read(0, source.first_event)
-            made = OpenFile.create(self._directory / source.name, head[4:], source.format_description)
+            made = OpenFile.begin(self._directory / source.name, head[4:], source.format_description)
             try:
                 _copy(source, made, len(head), table.head)
                 with open(self.index, "a") as index:

@@ -18,27 +18,19 @@ the file's head, then names the file in the index, and last records the file in 
 
 from __future__ import annotations
 
-import os
 import re
-import struct
-import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dumpfilter import files
 from dumpfilter.binlog.context_events import decode_rotate
-from dumpfilter.binlog.events import (
-    CHECKSUM_LENGTH,
-    HEADER_LENGTH,
-    LOG_EVENT_ARTIFICIAL_F,
-    MAGIC,
-    EventHeader,
-    EventType,
-)
+from dumpfilter.binlog.events import MAGIC, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import Head, is_gap_event, make_head, parse_gap_event
 from dumpfilter.binlog.reader import iter_events, read_format_description
 from dumpfilter.errors import BinlogError, RelayLogDamaged, StateCorrupt
+from dumpfilter.index.log_writer import GrowingFile, write_index
+from dumpfilter.packets.control import rotate
 from dumpfilter.slave.state import AFRESH
 
 BASENAME = "relay-bin"
@@ -109,15 +101,12 @@ def header_bytes(
     ``start_position`` on. ``format_description`` is the master's format description event as raw bytes. ``origin`` has
     the members of the head event, which name the master.
     """
-    description = FormatDescription.parse(format_description)
-    body = struct.pack("<Q", start_position) + source_file.encode()
-    size = HEADER_LENGTH + len(body) + (CHECKSUM_LENGTH if description.checksum else 0)
+    checksum = FormatDescription.parse(format_description).checksum
     server_id = EventHeader.unpack(format_description).server_id
-    rotate = EventHeader(0, EventType.ROTATE, server_id, size, 0, LOG_EVENT_ARTIFICIAL_F).pack() + body
-    if description.checksum:
-        rotate += struct.pack("<I", zlib.crc32(rotate))
-    head = make_head(origin, server_id=server_id, checksum=description.checksum)
-    return MAGIC + format_description + rotate + head
+    rotate_event = rotate(source_file, start_position, server_id, checksum)
+    return (
+        MAGIC + format_description + rotate_event + make_head(origin, server_id=server_id, checksum=checksum)
+    )
 
 
 def file_number(file: str) -> int:
@@ -160,11 +149,13 @@ class RelayLog:
 
     def __init__(self, directory: Path, *, sync_every: int = 10_000) -> None:
         self.directory = directory
+        self._index = directory / f"{BASENAME}.index"
         self._sync_every = sync_every
         self._unsynced_events = 0
+        self._end = 0
         self._files: list[str] = []
-        self._fd: int | None = None
-        self._offset = 0
+        self._file: GrowingFile | None = None
+        """The newest file. None before :meth:`recover`, and after a file could not be begun."""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -174,7 +165,7 @@ class RelayLog:
     @property
     def position(self) -> RelayPosition | None:
         """The position after the last event that was appended. None before the first relay log file."""
-        return RelayPosition(self._files[-1], self._offset) if self._files else None
+        return RelayPosition(self._files[-1], self._end) if self._files else None
 
     def path(self, file: str) -> Path:
         return self.directory / file
@@ -191,47 +182,40 @@ class RelayLog:
         kept: list[str] = []
         if recorded is not None:
             if recorded.file not in listed:
-                index = self.directory / f"{BASENAME}.index"
-                raise RelayLogDamaged(f"{index}: does not name {recorded.file}, which master.info records")
-            self._open(recorded)
+                raise RelayLogDamaged(
+                    f"{self._index}: does not name {recorded.file}, which master.info records"
+                )
+            self._file = self._open(recorded)
             kept = listed[: listed.index(recorded.file) + 1]
         if kept != listed:
-            self._write_index(kept)
+            write_index(self._index, kept)
         for path in self.directory.glob(f"{BASENAME}.*"):
             name = path.name.removesuffix(".new")
             if path.name not in kept and (_FILE.fullmatch(name) or path.name == f"{BASENAME}.index.new"):
                 files.remove(path)
         self._files = kept
-        if recorded is not None:
-            self._cut(recorded)
+        if self._file is not None and recorded is not None:
+            self._file.cut(recorded.offset)
+            self._end = recorded.offset
 
-    def _open(self, recorded: RelayPosition) -> None:
+    def _open(self, recorded: RelayPosition) -> GrowingFile:
         path = self.path(recorded.file)
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            file = GrowingFile.open(path)
         except OSError as error:
             raise RelayLogDamaged(f"{path}: cannot be opened: {error.strerror}") from error
-        try:
-            size = os.fstat(fd).st_size
-            if size < recorded.offset:
-                raise RelayLogDamaged(
-                    f"{path}: has {size} bytes, but {recorded.offset} were recorded (the machine crashed before "
-                    f"all of them were on the disk: see --sync-relay-log)"
-                )
-            if os.pread(fd, len(MAGIC), 0) != MAGIC:
-                raise RelayLogDamaged(f"{path}: is not a relay log (wrong magic)")
-        except BaseException:
-            os.close(fd)
-            raise
-        self._fd = fd
-
-    def _cut(self, recorded: RelayPosition) -> None:
-        """Truncate the open file to the recorded offset, and continue to write there."""
-        assert self._fd is not None
-        if os.fstat(self._fd).st_size > recorded.offset:
-            files.truncate(self.path(recorded.file), self._fd, recorded.offset)
-        os.lseek(self._fd, recorded.offset, os.SEEK_SET)
-        self._offset = recorded.offset
+        wrong = None
+        if file.end < recorded.offset:
+            wrong = (
+                f"has {file.end} bytes, but {recorded.offset} were recorded (the machine crashed before "
+                f"all of them were on the disk: see --sync-relay-log)"
+            )
+        elif file.read(0, len(MAGIC)) != MAGIC:
+            wrong = "is not a relay log (wrong magic)"
+        if wrong:
+            file.close()
+            raise RelayLogDamaged(f"{path}: {wrong}")
+        return file
 
     def format_description(self) -> bytes:
         """Return the format description event of the newest relay log file, as raw bytes.
@@ -239,7 +223,6 @@ class RelayLog:
         The slave compares the event with the master's to notice that the master's file was replaced. Raises
         RelayLogDamaged when the event is damaged.
         """
-        assert self._fd is not None
         path = self.path(self._files[-1])
         try:
             with path.open("rb") as file:
@@ -259,25 +242,16 @@ class RelayLog:
         number = file_number(self._files[-1]) + 1 if self._files else 1
         name = f"{BASENAME}.{number:06d}"
         if self._files:
-            origin = {**origin, "previous_file": self._files[-1], "previous_size": self._offset}
+            origin = {**origin, "previous_file": self._files[-1], "previous_size": self._end}
         head = header_bytes(source_file, start_position, format_description, origin)
-        if self._fd is not None and self._sync_every:
+        if self._file is not None and self._sync_every:
             self.sync()
         self.close()
-        path = self.path(name)
-        fd = files.create(path)
-        try:
-            files.write(path, fd, head)
-            if self._sync_every:
-                files.sync(path, fd)
-            self._write_index([*self._files, name])
-        except BaseException:
-            # The file is not in the index. Nothing may be appended to it, and :meth:`recover` removes it.
-            os.close(fd)
-            raise
-        self._fd = fd
+        file = GrowingFile.create(self.path(name), head)
+        file.enter(self._index, self._files, synced=bool(self._sync_every))
+        self._file = file
         self._files.append(name)
-        self._offset = len(head)
+        self._end = len(head)
 
     def expire(self, before: str, written_before: float) -> list[str]:
         """Remove the oldest files that were last written before a Unix time, up to, but without, the file ``before``.
@@ -292,7 +266,7 @@ class RelayLog:
             gone.append(name)
         if gone:
             kept = self._files[len(gone) :]
-            self._write_index(kept)
+            write_index(self._index, kept)
             self._files = kept
             for name in gone:
                 files.remove(self.path(name))
@@ -311,25 +285,21 @@ class RelayLog:
         ``data`` holds ``events`` whole events, and may end inside a transaction. The number of events counts
         towards ``--sync-relay-log``, after which the file is forced to the disk.
         """
-        assert self._fd is not None, "no relay log has been begun"
-        files.write(self.path(self._files[-1]), self._fd, data)
-        self._offset += len(data)
+        assert self._file is not None, "no relay log has been begun"
+        self._file.append(data)
+        self._end = self._file.end
         self._unsynced_events += events
         if self._sync_every and self._unsynced_events >= self._sync_every:
             self.sync()
 
     def sync(self) -> None:
         """Wait until all appended events are on the disk."""
-        if self._fd is not None:
-            files.sync(self.path(self._files[-1]), self._fd)
+        if self._file is not None:
+            self._file.sync()
         self._unsynced_events = 0
 
     def close(self) -> None:
         """Close the open relay log file. :meth:`recover` opens it again."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-
-    def _write_index(self, names: list[str]) -> None:
-        text = "".join(f"./{name}\n" for name in names)
-        files.replace(self.directory / f"{BASENAME}.index", text.encode(), synced=True)
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -74,7 +74,7 @@ def test_a_closed_file_loses_its_flag_also_after_a_crash(
     tmp_path: Path, event: bytes, closed: bool, following: str
 ) -> None:
     path = tmp_path / "bin.000001"
-    made = OpenFile.create(path, description_event(), FormatDescription.parse(description_event()))
+    made = OpenFile.begin(path, description_event(), FormatDescription.parse(description_event()))
     made.append(memoryview(event))
     made.close()
     assert path.read_bytes()[FLAGS_OFFSET] == LOG_EVENT_BINLOG_IN_USE_F

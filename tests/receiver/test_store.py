@@ -79,10 +79,10 @@ def test_a_file_is_in_the_index_after_its_first_event_is_written(
     store.recognize("mysql", UUID, "mysql://db1:3306/")
     store.begin_file("bin.000001", HEAD, DESCRIPTION)
 
-    def crash(path: Path, data: bytes) -> None:
+    def crash(path: Path, data: bytes, **_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dumpfilter.receiver.store._replace", crash)
+    monkeypatch.setattr("dumpfilter.files.replace", crash)
     with pytest.raises(KeyboardInterrupt):
         store.begin_file("bin.000002", HEAD, DESCRIPTION)
     monkeypatch.undo()

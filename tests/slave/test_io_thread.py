@@ -295,7 +295,7 @@ def test_where_a_dump_begins(served, tmp_path):
 def test_a_full_disk_stops_it(served, tmp_path, monkeypatch):
     servicer = served()
     thread = make_thread(tmp_path / "s", servicer.port)
-    from dumpfilter.slave.state import files
+    from dumpfilter import files
 
     real = files.write
 

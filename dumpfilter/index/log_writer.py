@@ -1,0 +1,97 @@
+"""The writing of a binlog set by this process: a receiver's store, or a slave's relay log.
+
+A crash at any moment leaves a valid set, which lacks its newest events at worst. A file's head is on the disk before
+the index names the file. The writer decides up to where a file counts after a crash, and cuts the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from dumpfilter import files
+from dumpfilter.errors import OutputError
+
+
+def write_index(index: Path, names: Sequence[str]) -> None:
+    """Replace the index file of a set by one that names these files, as servers write it. Raises OutputError."""
+    text = "".join(f"./{name}\n" for name in names)
+    files.replace(index, text.encode("utf-8", "surrogateescape"))
+
+
+class GrowingFile:
+    """A file of the set that is open for appending. A method raises OutputError when the system refuses."""
+
+    def __init__(self, path: Path, fd: int, end: int) -> None:
+        self.path = path
+        self.name = path.name
+        self.end = end
+        """The size of the file, bytes."""
+        self.is_synced = False
+        """Whether all that was written is on the disk."""
+        self._fd = fd
+
+    @classmethod
+    def create(cls, path: Path, head: bytes) -> Self:
+        """Create a file with its first bytes. A rest of a crash under the name is removed."""
+        made = cls(path, files.create(path), 0)
+        try:
+            made.append(head)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def enter(self, index: Path, before: Sequence[str], *, synced: bool) -> None:
+        """Name the file in the index after the files ``before``. With ``synced`` its first bytes are on the disk then.
+
+        After an error the file is closed, and the index does not name the file.
+        """
+        try:
+            if synced:
+                self.sync()
+            write_index(index, [*before, self.name])
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open a file to append at its end. Raises OSError."""
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        return cls(path, fd, os.lseek(fd, 0, os.SEEK_END))
+
+    def append(self, data: bytes | memoryview) -> None:
+        """Write at the end of the file. After an error the file ends where it ended before, if the system allows it."""
+        self.is_synced = False
+        try:
+            files.write(self.path, self._fd, data)
+        except OutputError:
+            with contextlib.suppress(OutputError):
+                files.truncate(self.path, self._fd, self.end)
+            raise
+        self.end += len(data)
+
+    def cut(self, end: int) -> None:
+        """Remove everything behind an offset."""
+        if self.end > end:
+            files.truncate(self.path, self._fd, end)
+        self.end = end
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return bytes of the file, or fewer at its end."""
+        with files.writing(self.path):
+            return os.pread(self._fd, length, offset)
+
+    def sync(self) -> None:
+        """Wait until all that was written is on the disk."""
+        if not self.is_synced:
+            files.sync(self.path, self._fd)
+            self.is_synced = True
+
+    def close(self) -> None:
+        """Close the file as it is."""
+        os.close(self._fd)
