@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import time
 import uuid as uuids
 from dataclasses import dataclass, replace
@@ -215,13 +216,10 @@ def _first_number(domain: int, store: BinlogStore) -> int | None:
     found = next((at for at, name in enumerate(names) if is_before(name)), len(names))
     if not found:
         return None
-    name = names[found - 1]
-    position = store.first_position(name)
-    while (segment := store.segment_at(name, position)) is not None:
+    for segment in store.segments(names[found - 1]):
         for source, number in zip(segment.txn_source.tolist(), segment.txn_number.tolist(), strict=True):
             if source >= 0 and store.sources.key(source, "mariadb")[0] == domain:
                 return int(number)
-        position = segment.end
     return None
 
 
@@ -258,16 +256,10 @@ def check_no_hole(have: GtidSet, file: str, store: BinlogStore) -> None:
         for gtid in have.gtids()
         if gtid not in listed and logged.last.get((gtid.domain_id, gtid.server_id), 0) > gtid.seq_no
     }
-    position, name = store.first_position(file), file
-    while inside:
-        segment = store.segment_at(name, position)
-        if segment is None:
-            following = store.file_after(name)
-            if following is None:
-                return
-            name, position = following, store.first_position(following)
-            continue
-        position = segment.end
+    files = itertools.dropwhile(lambda name: name != file, store.binlogs.names if inside else ())
+    for segment in itertools.chain.from_iterable(map(store.segments, files)):
+        if not inside:
+            return
         for source in inside.keys() & set(segment.txn_source.tolist()):
             numbers = segment.txn_number[segment.txn_source == source]
             later = numbers[numbers >= inside[source].seq_no]

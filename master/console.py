@@ -209,8 +209,8 @@ class MasterConsole:
             self._write_names(WriteRuleKind.IGNORE_DB),
         ]
         if self._mysql:
-            gtids = self._store.gtids()
-            row.append("" if gtids is None else str(gtids).replace(",", ",\n"))
+            logged = self._store.logged()
+            row.append("" if logged is None else str(logged.gtids).replace(",", ",\n"))
         return Result(binary_log_status_columns(self._store.family), [row])
 
     def _size(self, name: str) -> int:

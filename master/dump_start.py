@@ -11,7 +11,8 @@ from dumpfilter.errors import PositionError
 from dumpfilter.index.previous_gtids import gtids_before
 from dumpfilter.master.ahead import Wanted, unknown_domains
 from dumpfilter.master.find_position import find_position, is_gap
-from dumpfilter.master.store import BinlogStore, add_transactions
+from dumpfilter.master.logged import add_transactions
+from dumpfilter.master.store import BinlogStore
 from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
@@ -36,16 +37,27 @@ class DumpStart:
 def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
     """Return the binlog file and position at which the dump for a slave's request begins.
 
-    The request holds a GTID set, or a file and position. Raises GtidError, BinlogMissing or PositionError.
+    The request holds a GTID set, or a file and position. Raises GtidError, BinlogMissing, PositionError, or
+    BinlogUnreadable for a position that a slave of a chain has not received yet.
     """
     # Another process may have purged binlog files since the store read the index file.
     store.refresh()
     if request.WhichOneof("start") == "gtid_set":
         return start_after(parse_gtid_set(request.gtid_set, family=store.family), store)
     place = getattr(request, "from")
+    try:
+        start = start_at(place.file, int(place.position), store)
+    except PositionError:
+        if not (store.is_relay_log and request.received_gtids):
+            raise
+        # GTIDs decide whether the slave has everything before a relay log that begins with a later file.
+        start = start_after(parse_gtid_set(request.received_gtids, family=store.family), store)
+        if store.open_file(start.file).file.begin.file == place.file:
+            # In the same file the slave can only go on at its own position.
+            raise
+        return start
     if store.is_relay_log:
-        return _start_of_chain(request, place.file, int(place.position), store)
-    start = start_at(place.file, int(place.position), store)
+        _check_has_earlier(request, store)
     if request.except_gtids:
         return replace(start, gtid_set=parse_gtid_set(request.except_gtids, family=store.family))
     return start
@@ -57,28 +69,6 @@ def wanted_by(request: pb.DumpRequest, store: BinlogStore) -> Wanted:
         return Wanted(parse_gtid_set(request.gtid_set, family=store.family))
     place = getattr(request, "from")
     return Wanted(None, place.file, int(place.position))
-
-
-def _start_of_chain(request: pb.DumpRequest, file: str, position: int, store: BinlogStore) -> DumpStart:
-    """Return the start of a dump from a slave's relay log, for a slave that names a file and position of the writer.
-
-    Where the relay log begins with a later file, the GTIDs decide whether the slave has everything before. Raises
-    PositionError and BinlogUnreadable.
-    """
-    try:
-        start = start_at(file, position, store)
-    except PositionError:
-        if not request.received_gtids:
-            raise
-        start = start_after(parse_gtid_set(request.received_gtids, family=store.family), store)
-        if store.open_file(start.file).file.begin.file == file:
-            # In the same file the slave can only go on at its own position.
-            raise
-        return start
-    _check_has_earlier(request, store)
-    if request.except_gtids:
-        return replace(start, gtid_set=parse_gtid_set(request.except_gtids, family=store.family))
-    return start
 
 
 def start_after(have: GtidSet, store: BinlogStore) -> DumpStart:
@@ -140,12 +130,11 @@ def _check_has_earlier(request: pb.DumpRequest, store: BinlogStore) -> None:
     have = parse_gtid_set(request.received_gtids or request.except_gtids, family=store.family)
     missing = received - have if logged is None else received - logged - have
     for name in store.binlogs.names:
-        position = store.first_position(name)
         # A slave that asked its master by position received these transactions again.
-        while missing and (segment := store.segment_at(name, position)) is not None:
+        for segment in store.segments(name) if missing else ():
             present = empty_set(store.family)
             add_transactions(present, segment, store.sources)
-            missing, position = missing - present, segment.end
+            missing = missing - present
     if missing:
         raise PositionError(
             f"the relay log lacks {missing}, which the slave that serves it had before; replicate by GTID "

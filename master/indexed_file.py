@@ -6,6 +6,7 @@ file is scanned.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import threading
 from collections.abc import Iterator
@@ -266,14 +267,8 @@ class IndexedFile:
 
     def _place(self, position: int) -> int | None:
         """Return the index of the segment that contains ``position``, or None when that position is not scanned yet."""
-        low, high = 0, len(self._places)
-        while low < high:
-            middle = (low + high) // 2
-            if self._places[middle].end <= position:
-                low = middle + 1
-            else:
-                high = middle
-        return low if low < len(self._places) else None
+        found = bisect.bisect_right(self._places, position, key=lambda place: place.end)
+        return found if found < len(self._places) else None
 
     def _check_scanned(self) -> None:
         """Check that the scanned part of the file still begins and ends with the same events, as :meth:`check`."""

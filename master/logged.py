@@ -52,20 +52,29 @@ class Logged:
 
     def add(self, segment: Segment, sources: SourceNumbers) -> None:
         """Add the GTIDs of all transactions in a segment. In a relay log, dropped transactions count as well."""
-        for number, first, last in segment.dropped.runs.tolist():
-            key = sources.key(number, self.gtids.family)
-            add_run(self.gtids, key, first, last)
-            self._log(key, last)
+        add_transactions(self.gtids, segment, sources)
+        for number, _, last in segment.dropped.runs.tolist():
+            self._log(sources.key(number, self.gtids.family), last)
         source = segment.txn_source
-        newest: list[tuple[int, int]] = []
-        for number in np.unique(source[source >= 0]).tolist():
-            (of_source,) = np.nonzero(source == number)
-            add_numbers(self.gtids, sources.key(number, self.gtids.family), segment.txn_number[of_source])
-            newest.append((int(of_source[-1]), number))
+        newest = [
+            (int(np.flatnonzero(source == number)[-1]), number) for number in np.unique(source[source >= 0])
+        ]
         for at, number in sorted(newest):
-            self._log(sources.key(number, self.gtids.family), int(segment.txn_number[at]))
+            self._log(sources.key(int(number), self.gtids.family), int(segment.txn_number[at]))
 
     def _log(self, key: tuple[bytes, str] | tuple[int, int], number: int) -> None:
         if self.gtids.family == "mariadb":
             self.last.pop(key, None)  # type: ignore[arg-type]  # a source of MariaDB is a pair of numbers
             self.last[key] = number  # type: ignore[index]
+
+
+def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -> None:
+    """Add the GTIDs of all transactions in a scanned segment to the set ``gtids``.
+
+    In a relay log, transactions that the slave's master dropped count as well.
+    """
+    for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
+        key = sources.key(number, gtids.family)
+        add_numbers(gtids, key, segment.txn_number[segment.txn_source == number])
+    for number, first, last in segment.dropped.runs.tolist():
+        add_run(gtids, sources.key(number, gtids.family), first, last)

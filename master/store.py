@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import structlog
 from dumpfilter.binlog.file_reads import unreadable
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers, add_run
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.errors import BinlogError, BinlogMissing, BinlogTruncated, BinlogUnsupported, DumpfilterError
 from dumpfilter.index.fileset import BinlogSet, identity_of
 from dumpfilter.index.previous_gtids import gtids_before, previous_gtids
@@ -26,7 +26,7 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import ALWAYS
 from dumpfilter.master.indexed_file import IndexedFile
-from dumpfilter.master.logged import Logged
+from dumpfilter.master.logged import Logged, add_transactions
 from dumpfilter.master.measurements import CacheState
 from dumpfilter.master.segment_cache import CACHE_BYTES, SegmentCache
 from dumpfilter.master.watcher import Watcher
@@ -154,6 +154,13 @@ class BinlogStore:
         """
         return self.segment_of(self.open_file(name), position)
 
+    def segments(self, name: str) -> Iterator[Segment]:
+        """Yield the segments of a binlog file. Raises BinlogError."""
+        position = self.first_position(name)
+        while (segment := self.segment_at(name, position)) is not None:
+            yield segment
+            position = segment.end
+
     def segment_of(self, indexed: IndexedFile, position: int) -> Segment | None:
         """Return the segment of an open binlog file that contains the event at ``position``, as :meth:`segment_at`.
 
@@ -246,19 +253,12 @@ class BinlogStore:
         self.forget_files([name for name in list(self._files) if name not in self.binlogs])
         return changed
 
-    def gtids(self) -> GtidSet | None:
-        """Return the GTIDs of all transactions that the server has written so far, its ``gtid_executed``.
+    def logged(self) -> Logged | None:
+        """Return the GTIDs of all transactions that the server has logged so far (``gtid_executed``).
 
         They are the GTIDs that the newest file names at its beginning, and those of its whole transactions. Return None
-        when the newest file does not begin with a GTID set. Raises BinlogError where that file is damaged.
-        """
-        logged = self.logged()
-        return None if logged is None else logged.gtids
-
-    def logged(self) -> Logged | None:
-        """Return the GTIDs that the server has logged so far, as :meth:`gtids`.
-
-        Only what has been written since the last call is scanned. Raises BinlogError.
+        when the newest file does not begin with a GTID set. Only what has been written since the last call is scanned.
+        Raises BinlogError where that file is damaged.
         """
         indexed = self.open_file(self.binlogs.names[-1])
         with self._logging:
@@ -276,10 +276,6 @@ class BinlogStore:
                 position = segment.end
                 self._logged = indexed, position, found
             return found.copy()
-
-    def next_file(self, name: str, position: int | None = None) -> str | None:
-        """Return the name of the file after the file ``name``, as :meth:`file_following`."""
-        return self.file_following(self.open_file(name), position)
 
     def file_following(self, indexed: IndexedFile, position: int | None = None) -> str | None:
         """Return the name of the file that follows an open file, when a dump has read the open file up to its end.
@@ -401,16 +397,3 @@ def check_name(name: str) -> None:
             "the file's name is not UTF-8, which the protocol for slaves needs; give the file another name",
             file=printable(name),
         ) from None
-
-
-def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -> None:
-    """Add the GTIDs of all transactions in a scanned segment to the set ``gtids``.
-
-    In a relay log, transactions that the slave's master dropped count as well.
-    """
-    for number in set(segment.txn_source[segment.txn_source >= 0].tolist()):
-        add_numbers(
-            gtids, sources.key(number, gtids.family), segment.txn_number[segment.txn_source == number]
-        )
-    for number, first, last in segment.dropped.runs.tolist():
-        add_run(gtids, sources.key(number, gtids.family), first, last)

@@ -12,7 +12,8 @@ from dumpfilter.binlog.rows import Cursor, TableMap, decode_table_map
 from dumpfilter.errors import BinlogMissing, BinlogUnreadable, PositionError
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.find_position import find_position, is_event, is_gap
-from dumpfilter.master.store import BinlogStore, add_transactions
+from dumpfilter.master.logged import add_transactions
+from dumpfilter.master.store import BinlogStore
 from dumpfilter.sql.plain import Value
 
 _COLUMN_NAMES = 4
@@ -127,11 +128,11 @@ def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:
         return None
     is_inside = place.end and not is_gap(indexed, place.boundary)
     until = place.boundary + 1 if is_inside else place.boundary
-    at = indexed.file.first_event
-    while at < until and (segment := store.segment_of(indexed, at)) is not None:
+    for segment in store.segments(place.file):
+        if segment.start >= until:
+            break
         begun = int(np.searchsorted(segment.txn_start, until))
         if begun:
             is_part = begun < len(segment.txn_start)
             add_transactions(found, segment.before(begun) if is_part else segment, store.sources)
-        at = segment.end
     return ",".join(map(str, found.gtids()))

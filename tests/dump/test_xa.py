@@ -100,7 +100,7 @@ def sent(store: BinlogStore, first_file: str, then: Filter | None = None) -> tup
                 events = events_of(file.format_description, stream)
                 numbers += [int.from_bytes(e.body[17:25], "little") for e in events if e.type == T.GTID]
                 counts.add(plan.counts)
-        name = store.next_file(name)
+        name = store.file_following(store.open_file(name))
         if then is not None:
             thread.change_filter(TableFlags(then, store.subjects), 2)
     return numbers, counts

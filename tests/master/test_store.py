@@ -17,16 +17,19 @@ from dumpfilter.master.watcher import Watcher
 ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 
 
+def next_file(store: BinlogStore, name: str, position: int | None = None) -> str | None:
+    """Return the file after a file that has been read up to a position, by default to where it has been scanned."""
+    return store.file_following(store.open_file(name), position)
+
+
 def walk(store: BinlogStore) -> list[int]:
     """Offsets of all events, file by file, through segment_at."""
     offsets: list[int] = []
     name: str | None = store.binlogs.names[0]
     while name is not None:
-        position = store.first_position(name)
-        while (segment := store.segment_at(name, position)) is not None:
-            offsets += segment.offset[segment.offset >= position].tolist()
-            position = segment.end
-        name = store.next_file(name)
+        for segment in store.segments(name):
+            offsets += segment.offset.tolist()
+        name = next_file(store, name)
     return offsets
 
 
@@ -103,11 +106,11 @@ def test_rotation_is_followed(tmp_path: Path) -> None:
     index.write_text("./bin.000001\n")
     store = BinlogStore(index)
     assert walk(store)
-    assert store.next_file("bin.000001") is None
+    assert next_file(store, "bin.000001") is None
     index.write_text("./bin.000001\n./bin.000002\n./bin.000003\n")
-    assert store.next_file("bin.000001") == "bin.000002"
-    assert store.next_file("bin.000002") is None  # not read to its end yet
-    assert store.next_file("bin.000002") == "bin.000003"
+    assert next_file(store, "bin.000001") == "bin.000002"
+    assert next_file(store, "bin.000002") is None  # not read to its end yet
+    assert next_file(store, "bin.000002") == "bin.000003"
 
 
 def test_who_is_behind_does_not_skip_what_another_has_scanned(tmp_path: Path) -> None:
@@ -116,8 +119,8 @@ def test_who_is_behind_does_not_skip_what_another_has_scanned(tmp_path: Path) ->
     first = position = store.first_position("bin.000001")
     while (segment := store.segment_at("bin.000001", position)) is not None:  # somebody else's reading
         position = segment.end
-    assert store.next_file("bin.000001", first) is None
-    assert store.next_file("bin.000001", position) == "bin.000002"
+    assert next_file(store, "bin.000001", first) is None
+    assert next_file(store, "bin.000001", position) == "bin.000002"
 
 
 def test_an_index_that_is_gone_for_a_moment_is_waited_for(tmp_path: Path) -> None:
@@ -128,11 +131,11 @@ def test_an_index_that_is_gone_for_a_moment_is_waited_for(tmp_path: Path) -> Non
     store = BinlogStore(index)
     assert walk(store)
     index.unlink()
-    assert store.next_file("bin.000001") is None
+    assert next_file(store, "bin.000001") is None
     index.write_text("")
-    assert store.next_file("bin.000001") is None
+    assert next_file(store, "bin.000001") is None
     index.write_text(text)
-    assert store.next_file("bin.000001") == "bin.000002"
+    assert next_file(store, "bin.000001") == "bin.000002"
 
 
 def test_a_flipped_byte_is_named_with_file_and_position(tmp_path: Path) -> None:
