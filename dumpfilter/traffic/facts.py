@@ -218,7 +218,8 @@ class Conditions(_Narrow):
             is_any = kind[row] == ANY
             member[is_any] = alike[member[is_any]]
         # EVERYTHING is -1, so each number is shifted by one.
-        keys = np.unique(row << 32 | (member + 1))
+        keys = np.sort(row << 32 | (member + 1))
+        keys = keys[np.diff(keys, prepend=-1) != 0]
         lengths = np.bincount(keys >> 32, minlength=len(self))
         own = ((keys & 0xFFFFFFFF) - 1).astype(np.int32)
         return Conditions(kind, required.astype(np.int32), _starts(lengths), own)._different()

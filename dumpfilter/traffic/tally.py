@@ -340,7 +340,7 @@ class Tally:
 
         The events of an open transaction on which later events decide are not counted yet. A later call returns them.
         """
-        units = added_up(self.take_units())
+        units = self.take_units().copy()
         used, condition = np.unique(units[:, K.U_CONDITION], return_inverse=True)
         subjects, conditions, numbers = self._without_sets(self.conditions().chosen(used))
         units[:, K.U_CONDITION] = numbers[condition]

@@ -438,7 +438,7 @@ class _Patterns:
         self._subjects = subjects
         self._of_subject = verdicts
         self._wanted = wanted
-        self._schemas_of_subject = schemas_of or (lambda subject: ())
+        self._schemas_of = schemas_of or (lambda subject: ())
         self._keep_all = keep_all
         self._verdicts = np.zeros((0, verdicts.width), np.uint64)
         """The words of each subject."""
@@ -452,8 +452,11 @@ class _Patterns:
         """For each origin and condition, the number of the pattern in ``found``, or a negative constant."""
         self.found: list[Pattern] = []
         self._numbers: dict[Pattern, int] = {}
-        self._schemas: list[tuple[str, ...]] = []
-        """The schemas of each subject."""
+        self._sets: list[tuple[str, ...]] = [()]
+        """The sets of schemas, by number."""
+        self._set_numbers: dict[tuple[str, ...], int] = {(): 0}
+        self._set_of_subject: list[int] = []
+        """For each subject, the number of the set of its schemas."""
         self._told = 0
 
     def new_subjects(self) -> frozenset[Pattern]:
@@ -461,7 +464,8 @@ class _Patterns:
         self._add_subjects()
         first, self._told = self._told, len(self._verdicts)
         words = self._verdicts[first:] | (self._of_subject.every & ~self._of_subject.rules)
-        return frozenset(map(Pattern, map(np.ndarray.tobytes, words), self._schemas[first:]))
+        schemas = [self._sets[number] for number in self._set_of_subject[first:]]
+        return frozenset(map(Pattern, map(np.ndarray.tobytes, words), schemas))
 
     def of_units(self, origin: Ints, condition: Ints) -> npt.NDArray[np.int32]:
         """Return the number of each unit's pattern, or a negative constant."""
@@ -474,31 +478,54 @@ class _Patterns:
             self._of_condition[where, c] = self._look_up(self._words[c] & self._wants[where], c)
         return self._of_condition[origin, condition]
 
-    def _look_up(self, words: Words, conditions: Ints) -> list[int]:
+    def _look_up(self, words: Words, conditions: Ints) -> npt.NDArray[np.int32]:
         """Return the numbers of the patterns of conditions, which the filters of ``words`` meet."""
-        named = self._tally.conditions()
-        numbers = []
-        for row, condition in zip(words, conditions.tolist(), strict=True):
-            number = _NO_FILTER
-            if self._keep_all or row.any():
-                pattern = Pattern(row.tobytes(), self._schemas_of(named, condition))
-                number = self._numbers.setdefault(pattern, len(self._numbers))
-            if number == len(self.found):
-                self.found.append(pattern)
-            numbers.append(number)
+        sets = self._schema_sets(self._tally.conditions().chosen(conditions))
+        numbers = np.full(len(words), _NO_FILTER, np.int32)
+        kept = np.flatnonzero(words.any(axis=1) | self._keep_all)
+        rows = np.ascontiguousarray(np.column_stack([words, sets.astype(np.uint64)])[kept])
+        different, which = np.unique(rows.view(f"V{8 * rows.shape[1]}").reshape(-1), return_inverse=True)
+        found = []
+        for row in different.tolist():
+            pattern = Pattern(row[:-8], self._sets[int.from_bytes(row[-8:], "little")])
+            found.append(self._numbers.setdefault(pattern, len(self._numbers)))
+        numbers[kept] = np.array(found, np.int32)[which]
+        self.found += list(self._numbers)[len(self.found) :]
         return numbers
 
-    def _schemas_of(self, conditions: Conditions, number: int) -> tuple[str, ...]:
-        """Return the schemas to which the events of a condition belong."""
-        members = conditions.members(number).tolist() if conditions.kind[number] != EXACTLY else []
-        required = int(conditions.required[number])
-        if self._keep_all:
-            found = set(itertools.chain.from_iterable(self._schemas[member] for member in members))
-            return tuple(sorted(found if required < 0 else found.intersection(self._schemas[required])))
-        # A compression ratio is known for single schemas only.
-        different = {self._schemas[member] for member in (members if required < 0 else [required])}
-        only = different.pop() if len(different) == 1 else ()
-        return only if len(only) == 1 else ()
+    def _schema_sets(self, conditions: Conditions) -> Ints:
+        """Return the numbers in ``_sets`` of the schemas to which the events of each condition belong.
+
+        A compression ratio is known for single schemas only, so that several schemas matter for a split alone.
+        """
+        set_of = np.array(self._set_of_subject, np.int64)
+        has_required, names = conditions.required >= 0, conditions.names_subjects
+        if not self._keep_all:
+            set_of[[len(self._sets[number]) != 1 for number in self._set_of_subject]] = 0
+            found = np.zeros(len(conditions), np.int64)
+            filled = np.flatnonzero((conditions.lengths > 0) & (conditions.kind != EXACTLY))
+            of_member = set_of[np.where(names, conditions.member, 0)]
+            if len(filled):
+                first = np.minimum.reduceat(of_member, conditions.start[filled])
+                is_one = first == np.maximum.reduceat(of_member, conditions.start[filled])
+                found[filled] = np.where(is_one, first, 0)
+            found[has_required] = set_of[conditions.required[has_required]]
+            return found
+        made = []
+        for c in range(len(conditions)):
+            members = [] if conditions.kind[c] == EXACTLY else conditions.members(c).tolist()
+            schemas = set(itertools.chain.from_iterable(self._sets[set_of[member]] for member in members))
+            if has_required[c]:
+                schemas.intersection_update(self._sets[set_of[conditions.required[c]]])
+            made.append(self._set_number(schemas))
+        return np.array(made, np.int64)
+
+    def _set_number(self, schemas: Iterable[str]) -> int:
+        found = tuple(sorted(schemas))
+        number = self._set_numbers.setdefault(found, len(self._sets))
+        if number == len(self._sets):
+            self._sets.append(found)
+        return number
 
     def _add_conditions(self) -> None:
         origins, known = self._tally.found_origins, len(self._words)
@@ -527,13 +554,14 @@ class _Patterns:
             if members is None:
                 subject = self._subjects[number]
                 rows.append(self._of_subject.of(subject))
-                self._schemas.append(tuple(self._schemas_of_subject(subject)))
+                schemas = set(self._schemas_of(subject))
             else:
                 # A filter that sends a member of a set sends the set. A member has a smaller number than its set.
                 none = self._of_subject.bits(())
                 rows.append(np.bitwise_or.reduce([none, *(rows[member] for member in members)]))
-                inner = (self._schemas[member] for member in members)
-                self._schemas.append(tuple(sorted(set(itertools.chain.from_iterable(inner)))))
+                inner = (self._sets[self._set_of_subject[member]] for member in members)
+                schemas = set(itertools.chain.from_iterable(inner))
+            self._set_of_subject.append(self._set_number(schemas))
         self._verdicts = np.stack(rows)
 
 
