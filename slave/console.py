@@ -24,10 +24,10 @@ from dumpfilter.filter.channels import (
 )
 from dumpfilter.printing.show_events import COLUMNS as EVENT_COLUMNS
 from dumpfilter.printing.show_events import no_events, show_events
+from dumpfilter.security.client_tls import TlsMode
 from dumpfilter.slave import facts
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.source_tls import Verification
 from dumpfilter.slave.state.relay_log import read_index
 from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.threads.until import Until, UntilGtids, UntilPosition
@@ -373,7 +373,7 @@ def _tls_notes(given: Mapping[str, Any], known: Channel | None) -> Iterator[Note
     if info.tls is None and any(given[name.removeprefix("SOURCE_")] for name in named):
         text = f"SOURCE_SSL is 0: the connection to the master is not encrypted, and {', '.join(named)} has no effect"
         yield Note("Warning", _NO_MESSAGE_OF_A_SERVER, text)
-    elif info.tls is not None and info.tls.verification is Verification.REQUIRED:
+    elif info.tls is not None and info.tls.mode is TlsMode.REQUIRED:
         text = (
             "There is no SOURCE_SSL_CA: the connection is encrypted, but the master's certificate is not verified. "
             "Somebody in between can read and change everything."

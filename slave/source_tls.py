@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
+from pathlib import Path
 
 from dumpfilter.errors import OptionError
-
-
-class Verification(enum.Enum):
-    """How far a slave verifies the master's certificate, named as the values of MySQL's ``--ssl-mode``."""
-
-    REQUIRED = "not verified"
-    """The connection is encrypted, and the certificate is not verified."""
-    VERIFY_CA = "verified, except for the host"
-    """The CA must have signed the certificate, for whatever host."""
-    VERIFY_IDENTITY = "verified"
-    """The CA must have signed the certificate, and the certificate must name the master's host."""
+from dumpfilter.security.client_tls import ClientTls, TlsMode
 
 
 @dataclass(frozen=True)
@@ -33,11 +23,19 @@ class SourceTls:
     """``SOURCE_SSL_VERIFY_SERVER_CERT``. None: the host is verified if there is a CA."""
 
     @property
-    def verification(self) -> Verification:
-        """The verification that the options ask for."""
+    def mode(self) -> TlsMode:
+        """The mode that the options ask for."""
         if not self.ca:
-            return Verification.REQUIRED
-        return Verification.VERIFY_CA if self.verify_host is False else Verification.VERIFY_IDENTITY
+            return TlsMode.REQUIRED
+        return TlsMode.VERIFY_CA if self.verify_host is False else TlsMode.VERIFY_IDENTITY
+
+    @property
+    def client(self) -> ClientTls:
+        """The settings of the slave's connections."""
+        ca, certificate, key = (
+            Path(name) if name else None for name in (self.ca, self.certificate, self.key)
+        )
+        return ClientTls(self.mode, ca, certificate, key)
 
     def check(self) -> None:
         """Raise OptionError for options that contradict each other."""

@@ -25,9 +25,9 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
 from dumpfilter.errors import TlsError
-from dumpfilter.security.client_tls import ssl_reason
+from dumpfilter.security.client_tls import TlsFileError, TlsMode, ssl_reason
 from dumpfilter.security.tls import GRPC_KEYS, suits_grpc
-from dumpfilter.slave.source_tls import SourceTls, Verification
+from dumpfilter.slave.source_tls import SourceTls
 
 _PLAIN_TRIAL_SECONDS = 2.0
 """The longest time for the question whether a master speaks TLS, seconds. It follows a connection that broke off."""
@@ -93,22 +93,19 @@ def agree(
             presented = trial.handshake(context, limit)
         except _HungUp:
             raise trial.refused() from None
-    if tls.verification is Verification.VERIFY_IDENTITY:
+    if tls.mode is TlsMode.VERIFY_IDENTITY:
         return Expected(roots or b"", certificate, key, None)
     name = trial.name_in(presented)
-    if tls.verification is Verification.VERIFY_CA:
+    if tls.mode is TlsMode.VERIFY_CA:
         return Expected(roots or b"", certificate, key, name)
     return Expected(ssl.DER_cert_to_PEM_cert(presented).encode(), certificate, key, name)
 
 
 def speaks_tls(host: str, port: int, stopped: Callable[[], bool]) -> bool:
     """Tell whether a server that broke off a connection without TLS answers a TLS handshake."""
-    context = _client_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
     trial = _Trial(SourceTls(), host, port)
     try:
-        trial.handshake(context, _Limit(time.monotonic() + _PLAIN_TRIAL_SECONDS, stopped))
+        trial.handshake(trial.context(), _Limit(time.monotonic() + _PLAIN_TRIAL_SECONDS, stopped))
     except (_NoTls, Unreachable) as error:
         return isinstance(error, _HungUp)
     except TlsError:
@@ -164,28 +161,19 @@ class _Trial:
 
     def context(self) -> ssl.SSLContext:
         """Return the context of Python's ``ssl`` for the options. Raises TlsError for files that cannot be used."""
-        tls = self.tls
-        context = _client_context()
-        context.check_hostname = tls.verification is Verification.VERIFY_IDENTITY
-        if tls.verification is Verification.REQUIRED:
-            context.verify_mode = ssl.CERT_NONE
         try:
-            if tls.ca:
-                context.load_verify_locations(tls.ca)
-        except (ssl.SSLError, OSError):
+            context = self.tls.client.context(ca_option="SOURCE_SSL_CA", certificate_option="SOURCE_SSL_CERT")
+        except TlsFileError as error:
+            if error.option == "SOURCE_SSL_CA":
+                raise TlsError(str(error)) from None
             raise TlsError(
-                f"SOURCE_SSL_CA={tls.ca}: holds no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----"
+                f"SOURCE_SSL_CERT={self.tls.certificate}, SOURCE_SSL_KEY={self.tls.key}: they are no PEM certificate "
+                f"with its unencrypted private key ({error.what})"
             ) from None
-        try:
-            if tls.certificate:
-                # The function stands for the password of the key. Without it OpenSSL asks on the terminal.
-                context.load_cert_chain(tls.certificate, tls.key, lambda: b"")
-        except (ssl.SSLError, OSError) as error:
-            reason = ssl_reason(error) if isinstance(error, ssl.SSLError) else str(error)
-            raise TlsError(
-                f"SOURCE_SSL_CERT={tls.certificate}, SOURCE_SSL_KEY={tls.key}: they are no PEM certificate with its "
-                f"unencrypted private key ({reason})"
-            ) from None
+        assert context is not None
+        context.set_alpn_protocols([_PROTOCOL])
+        # As in gRPC, a certificate in the CA's file is trusted even if another one has signed it.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         return context
 
     def handshake(self, context: ssl.SSLContext, limit: _Limit) -> bytes:
@@ -343,15 +331,6 @@ def _first_byte(connection: ssl.SSLSocket) -> bytes:
         return connection.recv(1)
     except (ssl.SSLEOFError, ConnectionResetError):
         return b""
-
-
-def _client_context() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols([_PROTOCOL])
-    # As in gRPC, a certificate in the CA's file is trusted even if another one has signed it.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    return context
 
 
 def _files(tls: SourceTls) -> tuple[tuple[str, str], ...]:

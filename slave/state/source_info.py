@@ -12,7 +12,8 @@ from typing import Literal
 from pydantic import Field
 
 from dumpfilter.options.defaults import HEARTBEAT_PERIOD
-from dumpfilter.slave.source_tls import SourceTls, Verification
+from dumpfilter.security.client_tls import TlsMode
+from dumpfilter.slave.source_tls import SourceTls
 from dumpfilter.slave.state import FORMAT
 from dumpfilter.state_file import State, StateFile
 
@@ -73,7 +74,7 @@ class SourceInfo(State):
     @property
     def verifies_host(self) -> bool:
         """Whether the master's certificate must name the master's host (``Source_SSL_Verify_Server_Cert``)."""
-        return self.tls is not None and self.tls.verification is Verification.VERIFY_IDENTITY
+        return self.tls is not None and self.tls.mode is TlsMode.VERIFY_IDENTITY
 
     @property
     def tls(self) -> SourceTls | None:

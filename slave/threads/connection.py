@@ -8,9 +8,9 @@ import grpc
 import structlog
 
 from dumpfilter.errors import NotAMaster, OptionError, TlsError
+from dumpfilter.security.client_tls import TlsMode
 from dumpfilter.security.exposure import is_loopback
 from dumpfilter.slave.mysql_greeting import mysql_version
-from dumpfilter.slave.source_tls import Verification
 from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.tls_trial import agree, speaks_tls
 
@@ -47,7 +47,7 @@ def open_channel(options: MasterOptions, stopped: Callable[[], bool]) -> grpc.Ch
     if options.tls is None:
         _refuse_plain_password(options)
         return grpc.insecure_channel(options.address, options=settings)
-    if options.tls.verification is Verification.REQUIRED:
+    if options.tls.mode is TlsMode.REQUIRED:
         log.warning(
             "the connection is encrypted, but the master's certificate is not verified",
             hint="somebody in between can read and change everything; give SOURCE_SSL_CA (--source-ssl-ca)",

@@ -5,21 +5,22 @@ from __future__ import annotations
 import pytest
 
 from dumpfilter.errors import OptionError
-from dumpfilter.slave.source_tls import SourceTls, Verification
+from dumpfilter.security.client_tls import TlsMode
+from dumpfilter.slave.source_tls import SourceTls
 
 
 @pytest.mark.parametrize(
     ("tls", "verification"),
     [
-        (SourceTls(), Verification.REQUIRED),
-        (SourceTls(verify_host=False), Verification.REQUIRED),
-        (SourceTls("ca"), Verification.VERIFY_IDENTITY),
-        (SourceTls("ca", verify_host=True), Verification.VERIFY_IDENTITY),
-        (SourceTls("ca", verify_host=False), Verification.VERIFY_CA),
+        (SourceTls(), TlsMode.REQUIRED),
+        (SourceTls(verify_host=False), TlsMode.REQUIRED),
+        (SourceTls("ca"), TlsMode.VERIFY_IDENTITY),
+        (SourceTls("ca", verify_host=True), TlsMode.VERIFY_IDENTITY),
+        (SourceTls("ca", verify_host=False), TlsMode.VERIFY_CA),
     ],
 )
-def test_verification(tls: SourceTls, verification: Verification) -> None:
-    assert tls.verification is verification
+def test_verification(tls: SourceTls, verification: TlsMode) -> None:
+    assert tls.mode is verification
 
 
 @pytest.mark.parametrize(
