@@ -310,8 +310,10 @@ class MasterConsole:
             return Unregistered("the master's operator ended this registration (UNREGISTER REPLICA)")
 
         ended = self._register.remove_all(reason)
-        gone = {SlaveKey(slave.user, slave.channel, slave.uuid) for slave in ended}
-        gone |= {record.key for record in self._register.counters.finish(lambda one: who.fits(one.as_peer))}
+        gone = {record.key for record in self._register.counters.finish(lambda one: who.fits(one.as_peer))}
+        refused = self._service.known_slaves.forget(who)
+        gone |= {SlaveKey(slave.user, slave.channel, slave.uuid) for slave in ended}
+        gone |= {SlaveKey(slave.user, slave.channel, slave.uuid) for slave in refused}
         if not gone:
             name = f"server id {command.server_id}" if command.uuid is None else f"uuid {command.uuid!r}"
             raise ER_UNKNOWN_ERROR(

@@ -176,6 +176,7 @@ SLAVES: Facts[SlaveView] = Facts(
             "1 while the operator has drained the slave, otherwise 0.",
         ),
         Fact("entry", _TEXT, "slave.entry"),
+        Fact("refusal", _TEXT, "slave.refusal"),
     ),
     labels={
         "slave": lambda view: view.slave.uuid or view.slave.entry,

@@ -6,6 +6,7 @@ Each rendering of the master's slaves (console, status, metrics, the call Status
 from __future__ import annotations
 
 import enum
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,10 @@ KEEP_SECONDS = 7 * 86_400.0
 """The default of ``--keep-slaves``, the time for which the master waits for a slave that is gone, seconds."""
 
 
+MOST_REFUSALS = 1000
+"""The most replicas whose refusal the master remembers."""
+
+
 class Presence(enum.StrEnum):
     """The presence of a slave at its master."""
 
@@ -30,6 +35,10 @@ class Presence(enum.StrEnum):
     """A dump runs for the slave."""
     GONE = "gone"
     """The slave was served within the keeping time, and no dump runs for it."""
+    REFUSED = "refused"
+    """The master refused the replica with an error at which the replica stops, and no dump runs for it since."""
+    DRAINED = "drained"
+    """The operator has drained the slave, which would be gone, refused or never seen otherwise."""
     NEVER_SEEN = "never seen"
     """A ``[[replica]]`` of the configuration names the slave, and the master has served no such slave."""
     FINISHED = "finished"
@@ -39,8 +48,8 @@ class Presence(enum.StrEnum):
 
     @property
     def is_missing(self) -> bool:
-        """Whether somebody waits for such a slave, so that its absence is a problem."""
-        return self in (Presence.GONE, Presence.NEVER_SEEN)
+        """Whether somebody waits for such a slave. Its absence is a problem unless the slave is drained."""
+        return self in (Presence.GONE, Presence.REFUSED, Presence.DRAINED, Presence.NEVER_SEEN)
 
 
 @dataclass(frozen=True)
@@ -65,11 +74,13 @@ class KnownSlave:
     entry: str = ""
     """The key of the ``[[replica]]`` that names a slave which was never seen, such as ``replica[2]``."""
     is_drained: bool = False
+    refusal: str = ""
+    """The error with which the master refused a replica that is ``REFUSED``."""
 
     @property
     def gone_since(self) -> str:
-        """The time of the last sign of life of a slave that is gone, ISO 8601 in UTC. Empty for any other slave."""
-        if self.presence is not Presence.GONE or self.last_seen_at is None:
+        """The time of the last sign of life of a slave that is missing, ISO 8601 in UTC. Empty for any other slave."""
+        if not self.presence.is_missing or self.last_seen_at is None:
             return ""
         return datetime.fromtimestamp(self.last_seen_at, UTC).isoformat(timespec="seconds")
 
@@ -102,6 +113,39 @@ class KnownSlaves:
         self.keep_seconds = KEEP_SECONDS
         self.entries: Callable[[], Sequence[ReplicaEntry]] = tuple
         """Returns the tables ``[[replica]]`` in force. A master without a port for replicas has none."""
+        self._lock = threading.Lock()
+        self._refused: dict[tuple[str, str, int | str], KnownSlave] = {}
+        """The replicas that were refused, by identity. The newest refusal comes last."""
+
+    def refuse(self, peer: Peer, address: str, reason: str) -> None:
+        """Note that the master refused a replica with an error at which the replica stops.
+
+        ``address`` is the replica's address as gRPC spells it.
+        """
+        slave = KnownSlave(
+            Presence.REFUSED,
+            peer.user,
+            peer.channel,
+            peer.server_id,
+            peer.uuid,
+            peer.host,
+            peer=address,
+            last_seen_at=time.time(),
+            refusal=reason,
+        )
+        with self._lock:
+            self._refused.pop(slave.identity, None)
+            self._refused[slave.identity] = slave
+            if len(self._refused) > MOST_REFUSALS:
+                del self._refused[next(iter(self._refused))]
+
+    def forget(self, who: Who) -> list[KnownSlave]:
+        """Forget the refusals of some replicas. Return the replicas."""
+        with self._lock:
+            gone = [slave for slave in self._refused.values() if who.fits(slave.as_peer)]
+            for slave in gone:
+                del self._refused[slave.identity]
+        return gone
 
     def all(self) -> list[KnownSlave]:
         """Return the slaves that the master knows: first the registered ones, last those that only a table names."""
@@ -116,8 +160,29 @@ class KnownSlaves:
             for one in (registered | gone | registered).values()
             if one.presence is not Presence.GONE or (one.last_seen_at or 0.0) > oldest
         ]
+        known = list(self._with_refusals(known, oldest))
         known += self._awaited(known, records)
-        return [replace(one, is_drained=self._drains.of(one.as_peer) is not None) for one in known]
+        return [self._drained(one) for one in known]
+
+    def _drained(self, slave: KnownSlave) -> KnownSlave:
+        """Return the slave with the state that a drain gives it."""
+        if self._drains.of(slave.as_peer) is None:
+            return slave
+        presence = Presence.DRAINED if slave.presence.is_missing else slave.presence
+        return replace(slave, presence=presence, is_drained=True)
+
+    def _with_refusals(self, known: Iterable[KnownSlave], oldest: float) -> Iterator[KnownSlave]:
+        """Yield the known slaves, and replicas that were refused and that the master does not know otherwise."""
+        with self._lock:
+            refused = {key: one for key, one in self._refused.items() if (one.last_seen_at or 0.0) > oldest}
+        for slave in known:
+            refusal = refused.pop(slave.identity, slave)
+            is_newer = (refusal.last_seen_at or 0.0) > (slave.last_seen_at or 0.0)
+            if is_newer and slave.presence is not Presence.CONNECTED:
+                yield replace(slave, presence=Presence.REFUSED, refusal=refusal.refusal)
+            else:
+                yield slave
+        yield from refused.values()
 
     def of_user(self, user: str) -> list[KnownSlave]:
         """Return the slaves of a user that the master knows."""

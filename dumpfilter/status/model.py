@@ -126,6 +126,8 @@ class SlaveOfMaster:
     drained: bool = False
     entry: str = ""
     """The key of the ``[[replica]]`` that names a slave which was never seen, such as ``replica[2]``."""
+    refusal: str = ""
+    """The error with which the master refused a replica whose state is ``refused``."""
     saved: float | None = field(init=False)
     """The part of the binlog's bytes that the slave was saved: the dropped bytes without those of stand-ins for GTIDs.
     None before the master has read anything for the slave."""
@@ -138,7 +140,8 @@ class SlaveOfMaster:
     @property
     def shown_state(self) -> str:
         """The state for people."""
-        return f"{self.state} since {self.gone_since}" if self.gone_since else self.state
+        state = self.state if self.state == "gone" else f"{self.state}, gone"
+        return f"{state} since {self.gone_since}" if self.gone_since else self.state
 
     def absence(self) -> str | None:
         """Return why the absence of the slave is a problem, or None when it is none."""
@@ -149,6 +152,8 @@ class SlaveOfMaster:
                 f"{self.entry} (user {self.user}): no such replica has ever connected; let one connect, or remove the "
                 "table from the master's configuration"
             )
+        if self.state == "refused":
+            return f"{self} of user {self.user!r} was refused: {self.refusal}; cure this, and start the replica again"
         if self.state != "gone":
             return None
         behind = _lag(self.lag_bytes, self.lag_seconds)

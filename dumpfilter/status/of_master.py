@@ -196,4 +196,5 @@ def _slave(row: Mapping[str, Any]) -> SlaveOfMaster:
         gone_since=text(row, "gone_since"),
         drained=bool(number(row, "drained")),
         entry=text(row, "entry"),
+        refusal=text(row, "refusal"),
     )

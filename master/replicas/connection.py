@@ -33,6 +33,7 @@ from dumpfilter.master.replicas.filters import ChosenFilter, ReplicaFilters, Rep
 from dumpfilter.master.replicas.known_events import KnownEvents
 from dumpfilter.master.replicas.positions import ReadPosition, SummedPosition
 from dumpfilter.master.replicas.requests import (
+    FATAL,
     DumpRequest,
     MariadbFlag,
     MysqlFlag,
@@ -163,6 +164,7 @@ class ReplicaConnection(Connection):
         """Serve a dump to its end. Raises SqlError with the error that the replica gets."""
         self._request_name = name
         self._is_interrupted = False
+        applicant = self._applicant(request)
         try:
             with self._shared.places.take(Kind.DUMP, _peer_of(self._stream)):
                 await self._serve_dump(request)
@@ -175,6 +177,9 @@ class ReplicaConnection(Connection):
                 number=failed.number,
                 error=printable(str(error)),
             )
+            if failed.number == FATAL and applicant.server_id:
+                # A replica stops at this error, and shows its text. The master's status shows the text, too.
+                self._service.known_slaves.refuse(applicant, _peer_of(self._stream), failed.message)
             raise failed from error
         finally:
             self._request_name = ""
@@ -200,7 +205,7 @@ class ReplicaConnection(Connection):
         gtids = request.gtid_set
         if state.connect_state is not None and self._family == "mariadb":
             gtids = parse_connect_state(state.connect_state)
-        slave = await self._registered(request, state)
+        slave = await self._registered(request)
         try:
             await self._serve_registered(request, slave, gtids)
         finally:
@@ -345,10 +350,11 @@ class ReplicaConnection(Connection):
         name = self._login.attributes.get("_client_name", _CLIENT_OF_SERVERS)
         return self._family == "mysql" and bool(state.uuid) and name == _CLIENT_OF_SERVERS
 
-    async def _registered(self, request: DumpRequest, state: SessionState) -> RegisteredSlave:
+    async def _registered(self, request: DumpRequest) -> RegisteredSlave:
         """Enter the replica into the register, with its filter. Raises DumpfilterError."""
         service = self._service
-        applicant = self._applicant(request, state)
+        applicant = self._applicant(request)
+        service.drains.check(applicant)
         while True:
             chosen = await self._choose_filter(applicant)
             enter = functools.partial(self._register, applicant, chosen)
@@ -378,25 +384,22 @@ class ReplicaConnection(Connection):
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._shared.askers, lambda: filters.filter_for(peer))
 
-    def _applicant(self, request: DumpRequest, state: SessionState) -> ReplicaPeer:
-        """Return the facts that choose the replica's filter. Raises Drained for a replica that was sent away."""
+    def _applicant(self, request: DumpRequest) -> ReplicaPeer:
+        """Return the facts that choose the replica's filter."""
         session = self.session
         assert session is not None
         server_id = request.server_id or self._registration.server_id
-        uuid = _uuid(state.uuid, server_id)
-        peer = _peer_of(self._stream)
-        applicant = ReplicaPeer(
+        uuid = _uuid(self._handshake.state.uuid, server_id)
+        return ReplicaPeer(
             user=session.user,
             channel=self._channel,
             server_id=server_id,
-            address=peer_address(peer),
+            address=peer_address(_peer_of(self._stream)),
             uuid=uuid,
             host=self._registration.host,
             port=self._registration.port,
             family=self._family,
         )
-        self._service.drains.check(applicant)
-        return applicant
 
     def _register(self, applicant: ReplicaPeer, chosen: ChosenFilter) -> RegisteredSlave:
         """Enter the replica into the register with a filter. Raises DumpfilterError."""

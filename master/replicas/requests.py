@@ -22,7 +22,8 @@ MAX_GTID_SOURCES = 4096
 
 _SHORTEST_SOURCE = 24
 """The fewest bytes of a UUID with its intervals in an encoded GTID set."""
-_FATAL = 1236
+FATAL = 1236
+"""The number of the error at which a replica stops."""
 
 
 class MysqlFlag(enum.IntFlag):
@@ -69,7 +70,7 @@ class DumpRequest:
 
 def fatal(text: str) -> SqlError:
     """Return the error 1236 of a dump. A replica that receives the error stops, and shows the text in its status."""
-    return SqlError(_FATAL, "HY000", text)
+    return SqlError(FATAL, "HY000", text)
 
 
 def parse_register_replica(data: bytes) -> Registration:

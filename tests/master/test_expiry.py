@@ -110,7 +110,7 @@ def test_a_store_that_cannot_be_expired_is_told_once(
 
     expiry = StoreExpiry(server.service, Expiry(nbytes=1))
     with capture_logs() as logs, monkeypatch.context() as patch:
-        patch.setattr("dumpfilter.binlog.writer.os.replace", full)
+        patch.setattr("dumpfilter.files.os.replace", full)
         assert expiry.look() == expiry.look() == []
     (line,) = logs
     assert (line["event"], line["log_level"]) == ("store not expired", "error")

@@ -12,12 +12,13 @@ import pytest
 from dumpfilter.dump import Counts
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.master import known_slaves
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.drain import Drains
 from dumpfilter.master.known_slaves import KnownSlave, KnownSlaves, Presence
 from dumpfilter.master.register import Client, Register, RegisteredSlave
 from dumpfilter.master.replica_entry import ReplicaEntry
-from dumpfilter.master.who import Who
+from dumpfilter.master.who import Peer, Who
 from tests.master.replicas.serving import entry
 
 DAY = 86_400.0
@@ -146,6 +147,41 @@ def test_a_table_of_the_configuration_names_a_slave(
     assert fleet.seen() == known
     for one in fleet.slaves.all():
         assert (one.entry != "") is (one.presence is Presence.NEVER_SEEN)
+
+
+def test_a_refused_replica_is_refused_until_it_is_served() -> None:
+    fleet = Fleet(entries=[entry("repl", [])])
+    peer = Peer("repl", "", 101, None, str(uuid.UUID(int=101)))
+    fleet.slaves.refuse(peer, "ipv4:10.0.0.7:5000", "the source purged required binary logs")
+    refused = only(fleet.slaves.all())
+    assert (refused.presence, refused.server_id) == (Presence.REFUSED, 101)
+    assert (refused.refusal, refused.gone_since != "") == ("the source purged required binary logs", True)
+    slave = fleet.connect(101)
+    assert only(fleet.slaves.all()).presence is Presence.CONNECTED
+    fleet.register.end_dump(slave, slave.dump)
+    assert (only(fleet.slaves.all()).presence, only(fleet.slaves.all()).refusal) == (Presence.GONE, "")
+    fleet.slaves.refuse(peer, "ipv4:10.0.0.7:5000", "again")
+    known = only(fleet.slaves.all())
+    assert (known.presence, known.refusal, known.place) == (Presence.REFUSED, "again", ("b.000002", 4711))
+    assert [one.server_id for one in fleet.slaves.forget(Who.of("server_id", 101))] == [101]
+    assert only(fleet.slaves.all()).presence is Presence.GONE
+
+
+def test_refusals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_slaves, "MOST_REFUSALS", 2)
+    fleet = Fleet()
+    for server_id in (1, 2, 1, 3):
+        fleet.slaves.refuse(Peer("r", "", server_id, None), "", "no")
+    assert fleet.seen() == [(1, Presence.REFUSED), (3, Presence.REFUSED)]
+
+
+def test_a_drained_slave_is_drained_and_not_gone() -> None:
+    fleet = Fleet([record(101, 1)])
+    fleet.drains.drain(Who.of("server_id", 101))
+    drained = only(fleet.slaves.all())
+    assert (drained.presence, drained.presence.is_missing) == (Presence.DRAINED, True)
+    fleet.drains.undrain_all()
+    assert only(fleet.slaves.all()).presence is Presence.GONE
 
 
 def test_a_drain_of_its_user_concerns_a_slave_that_was_never_seen() -> None:

@@ -276,6 +276,8 @@ def test_slaves_that_have_only_registered_are_not_shown() -> None:
     slaves = [known(number, presence) for number, presence in enumerate(Presence, 1)]
     assert [view.slave.presence for view in shown(views(slaves))] == [
         Presence.GONE,
+        Presence.REFUSED,
+        Presence.DRAINED,
         Presence.NEVER_SEEN,
         Presence.FINISHED,
         Presence.CONNECTED,

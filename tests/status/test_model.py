@@ -61,7 +61,11 @@ def test_lag_of_a_masters_slave(lag: str, is_problem: bool) -> None:
             "replica[2] (user r): no such replica has ever connected; let one connect, or remove the table from the "
             "master's configuration",
         ),
-        ({"state": "never seen", "drained": True}, ""),
+        ({"state": "drained", "gone_since": "2026-11-23T08:00:00+00:00", "drained": True}, ""),
+        (
+            {"state": "refused", "user": "r", "channel": "", "refusal": "the position is wrong"},
+            "slave 101 of user 'r' was refused: the position is wrong; cure this, and start the replica again",
+        ),
     ],
 )
 def test_a_missing_slave_is_a_problem(slave: dict[str, object], problem: str) -> None:

@@ -232,6 +232,26 @@ def test_a_replica_without_a_table_is_refused(mysql: Serving) -> None:
             replica.event()
 
 
+def test_a_refusal_stands_in_the_table_of_slaves_until_the_replica_is_served(mysql: Serving) -> None:
+    console = MasterConsole(mysql.server.service)
+
+    def slaves() -> list[tuple[object, object, object]]:
+        table = console.table("dumpfilter", "slaves")
+        assert table is not None
+        names = [column.name for column in table.columns]
+        rows = [dict(zip(names, row, strict=True)) for row in table.rows]
+        return [(row["server_id"], row["state"], row["refusal"]) for row in rows if row["server_id"] == 77]
+
+    with mysql.connect().greet(uuid=UUID) as replica:
+        replica.dump("bin.000099", server_id=77)
+        number, text = refused(replica)
+        assert number == 1236
+        assert slaves() == [(77, "refused", text)]
+        replica.dump_gtid(NOTHING, server_id=77)
+        list(replica.events())
+    assert [state for _, state, _ in slaves()] == ["finished"]
+
+
 def test_the_console_lists_and_ends_dumps(wait_for: WaitFor) -> None:
     directory = ConnectionDirectory()
     with serving(MYSQL, directory=directory) as served:
