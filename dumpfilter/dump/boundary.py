@@ -1,9 +1,10 @@
 """The boundary of imposed filters in a dump: the events that rules about tables do not reach.
 
-:class:`BoundaryPass` looks at each segment before the compiled decision. It withholds three sorts of events:
+:func:`withhold` looks at each segment before the compiled decision. It withholds three sorts of events:
 
 - The text of a row-based statement (Rows_query, Annotate_rows), unless the imposed filters allow every table of the
-  statement. Such events are optional, so the stream stays valid without them.
+  statement. The text quotes the statement's values and names tables that the statement only reads. The rows alone do
+  not show these tables. Such events are optional, so the stream stays valid without them.
 - Events about which nobody can decide: of an unknown type, unreadable, or rows without a table map. The imposed filter
   says whether the dump stops there, drops the event, or sends it.
 - Blocks of LOAD DATA (Begin_load_query, Append_block) that no Execute_load_query follows. Their table is unknown.
@@ -13,8 +14,8 @@ XA COMMIT and XA ROLLBACK hold nothing but an xid. They pass even when the prepa
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -23,13 +24,17 @@ import numpy.typing as npt
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.context_events import decode_annotate_rows, decode_rows_query
 from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventHeader, EventType, event_name
+from dumpfilter.binlog.format import Family
 from dumpfilter.dump.chunk import ReadAt
-from dumpfilter.dump.statement_text import allows_text
 from dumpfilter.errors import BinlogError, UndecidedEvent
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.boundary import OnUndecided
+from dumpfilter.filter.collation import as_parsed
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_STOP_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, TableSubject
+from dumpfilter.statement.named import NamedTables, tables_named
+from dumpfilter.statement.shape import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES
 
 _SEND = np.uint32(FILTER_BINLOG_SEND_F)
 _STOP = np.uint32(FILTER_STOP_F)
@@ -37,9 +42,11 @@ _UNDECIDED = np.uint32(FILTER_UNDECIDED_F)
 _TEXTS = (int(EventType.ROWS_QUERY), int(EventType.ANNOTATE_ROWS))
 _BLOCKS = (int(EventType.BEGIN_LOAD_QUERY), int(EventType.APPEND_BLOCK))
 
-Flags = npt.NDArray[np.bool_]
-Forget = Callable[[int], None]
-"""A function that drops a buffered context event from the compiled decision, by the event's file offset."""
+
+_BEFORE_ROWS = (R.CONTEXT, R.TABLE_MAP, R.GAP)
+
+Carried = Sequence[tuple[int, int, int, int]]
+"""Events before a segment: the file offset, the size, the role and the subject of each."""
 
 
 class Withheld(NamedTuple):
@@ -49,90 +56,66 @@ class Withheld(NamedTuple):
     """The roles of the events. Withheld events have the role WITHHELD or HIDDEN."""
     txn_subject: npt.NDArray[np.int32]
     """Each transaction's subject. Transactions with withheld events are MIXED, so that each event is decided."""
-    undecided: list[tuple[int, int]]
-    """The file offset of each event about which nobody could decide and that the compiled decision does not count, and
-    the number 1."""
+    undecided: list[int]
+    """The file offset of each event about which nobody could decide and that the compiled decision does not count."""
+    hidden: list[int]
+    """The file offsets of the carried events that must not pass."""
 
 
-@dataclass
-class _Pending:
-    """A context event whose statement goes on in the next segment."""
+def withhold(
+    flags: TableFlags,
+    segment: Segment,
+    txn_subject: npt.NDArray[np.int32],
+    first: int,
+    read: ReadAt,
+    *,
+    carried: Carried = (),
+    inside: bool = False,
+) -> Withheld:
+    """Return the segment's columns without the events that no imposed filter surely allows.
 
-    offset: int
-    text: bytes | None
-    """The text of the statement; None for a block of LOAD DATA."""
-    tables: list[TableSubject] = field(default_factory=list)
-    """The tables of the statement's Table_map events so far."""
-
-
-class BoundaryPass:
-    """Withholds events of one binlog set from one slave, segment by segment in the order of the binlog.
+    Raises UndecidedEvent, with the number of the transaction, if an imposed filter stops the dump.
 
     Parameters:
         flags: the verdicts of the slave's filter and of the imposed filters. At least one filter is imposed.
-        inside: whether the segments are the contents of compressed transactions.
+        txn_subject: says which transactions are sent or dropped whole.
+        first: the number of the first transaction to look at.
+        read: reads the segment's file.
+        carried: the context events and table maps of the statement that continues in the segment.
+        inside: whether the segment is the content of a compressed transaction.
     """
-
-    def __init__(self, flags: TableFlags, *, inside: bool = False) -> None:
-        self.flags = flags
-        self._inside = inside
-        self._pending: list[_Pending] = []
-
-    def fork(self) -> BoundaryPass:
-        """Return an independent copy."""
-        fork = BoundaryPass(self.flags, inside=self._inside)
-        fork._pending = [replace(one, tables=one.tables.copy()) for one in self._pending]
-        return fork
-
-    def apply(
-        self,
-        segment: Segment,
-        txn_subject: npt.NDArray[np.int32],
-        first: int,
-        read: ReadAt,
-        forget: Forget,
-    ) -> Withheld:
-        """Return the segment's columns without the events that no imposed filter surely allows.
-
-        Only transactions from number ``first`` on are looked at. ``txn_subject`` says which of them are sent or dropped
-        whole, and ``read`` reads the segment's file. ``forget`` drops a context event that the compiled decision has
-        buffered in an earlier segment.
-
-        Raises UndecidedEvent, with the number of the transaction, if an imposed filter stops the dump.
-        """
-        seen = _Seen(self, segment, txn_subject, first, read)
-        seen.find_statements()
-        seen.find_unknown()
-        pending = self._pending if segment.continues and first == 0 else []
-        pending = seen.find_contexts(pending, forget)
-        seen.raise_first()
-        self._pending = pending
-        mixed = np.isin(seen.role & R.ROLE_MASK, (R.WITHHELD, R.HIDDEN))
-        if mixed.any():
-            txn_subject = txn_subject.copy()
-            number = np.unique(seen.transaction[mixed])
-            walked = (txn_subject[number] >= 0) | (txn_subject[number] == R.KEPT)
-            txn_subject[number[walked]] = R.MIXED
-        return Withheld(seen.role, txn_subject, seen.undecided)
+    seen = _Seen(flags, segment, txn_subject, first, read, inside)
+    seen.find_statements()
+    seen.find_unknown()
+    hidden = seen.find_texts(carried) + seen.find_blocks(carried)
+    seen.raise_first()
+    mixed = np.isin(seen.role & R.ROLE_MASK, (R.WITHHELD, R.HIDDEN))
+    if mixed.any():
+        txn_subject = txn_subject.copy()
+        number = np.unique(seen.transaction[mixed])
+        walked = (txn_subject[number] >= 0) | (txn_subject[number] == R.KEPT)
+        txn_subject[number[walked]] = R.MIXED
+    return Withheld(seen.role, txn_subject, seen.undecided, hidden)
 
 
 class _Seen:
-    """One segment while a boundary pass looks at its events."""
+    """One segment while the boundary's events are looked for."""
 
     def __init__(
         self,
-        boundary: BoundaryPass,
+        flags: TableFlags,
         segment: Segment,
         txn_subject: npt.NDArray[np.int32],
         first: int,
         read: ReadAt,
+        inside: bool,
     ) -> None:
-        self.flags = boundary.flags
-        self._inside = boundary._inside
+        self.flags = flags
+        self._inside = inside
         self._segment = segment
         self._read = read
         self.role = segment.role.copy()
-        self.undecided: list[tuple[int, int]] = []
+        self.undecided: list[int] = []
         self._stops: list[int] = []
         n_txn = len(txn_subject)
         self.transaction = np.repeat(np.arange(n_txn), np.diff(segment.txn_event))
@@ -179,68 +162,80 @@ class _Seen:
                 if on_undecided is OnUndecided.STOP and not self._is_ignorable(event):
                     self._stops.append(event)
 
-    def find_contexts(self, pending: list[_Pending], forget: Forget) -> list[_Pending]:
-        """Find the texts of statements and the blocks of LOAD DATA that must not pass.
+    def find_texts(self, carried: Carried) -> list[int]:
+        """Find the texts of statements that must not pass. Return the file offsets of those among the carried events.
 
-        ``pending`` are those of the statement that an earlier segment began. Return those of the statement that goes on
-        in the next segment.
+        A text whose statement goes on in the next segment stays, unless a table is forbidden already.
         """
-        open_: list[_Pending] = []
-        for one in pending:
-            self._settle(one, 0, open_, lambda one: forget(one.offset))
-        segment = self._segment
-        held = np.isin(segment.type, _TEXTS + _BLOCKS) & self._sent & (self._kind == R.CONTEXT)
-        for event in np.flatnonzero(held).tolist():
-            text = self._text(event) if segment.type[event] in _TEXTS else None
-            self._settle(
-                _Pending(int(segment.offset[event]), text),
-                event + 1,
-                open_,
-                lambda _, event=event: self._replace(event, R.HIDDEN),  # type: ignore[misc]
-            )
-        return open_
+        for event, stop in self._contexts(_TEXTS, _BEFORE_ROWS):
+            text = self._text(self._segment.offset[event], self._segment.size[event])
+            if not self._allows(text, self._maps(event, stop), stop):
+                self._replace(event, R.HIDDEN)
+        stop = self._first_after(_BEFORE_ROWS)
+        maps = [subject for _, _, role, subject in carried if role == R.TABLE_MAP] + self._maps(0, stop)
+        return [
+            offset
+            for offset, size, role, _ in carried
+            if role == R.CONTEXT
+            and self._type(offset) in _TEXTS
+            and not self._allows(self._text(offset, size), maps, stop)
+        ]
+
+    def find_blocks(self, carried: Carried) -> list[int]:
+        """Find the blocks of LOAD DATA that must not pass. Return the offsets of those among the carried events."""
+        for event, stop in self._contexts(_BLOCKS, (R.CONTEXT, R.GAP)):
+            if self._is_alone(stop):
+                self._replace(event, R.HIDDEN)
+        blocks = [at for at, _, role, _ in carried if role == R.CONTEXT and self._type(at) in _BLOCKS]
+        return blocks if blocks and self._is_alone(self._first_after((R.CONTEXT, R.GAP))) else []
+
+    def _allows(self, text: bytes, maps: Sequence[int], stop: int) -> bool:
+        """Tell whether the text of a statement with the tables ``maps`` may pass. Event ``stop`` is its first rows."""
+        tables = [table for table in map(self.flags.subject, maps) if isinstance(table, TableSubject)]
+        if stop == len(self._kind) and self._segment.open:
+            return all(_passes(self.flags.boundary, table.database, table.table) for table in tables)
+        return allows_text(text, tables, self.flags.boundary, self._segment.format_description.family)
+
+    def _maps(self, event: int, stop: int) -> list[int]:
+        maps: list[int] = self._segment.subject[event:stop][self._kind[event:stop] == R.TABLE_MAP].tolist()
+        return maps
+
+    def _first_after(self, between: Sequence[int]) -> int:
+        """Return the number of the first event whose role is not one of ``between``."""
+        return int(np.append(~np.isin(self._kind, between), True).argmax())
+
+    def _type(self, offset: int) -> int:
+        return self._read(offset, HEADER_LENGTH)[4]
+
+    def _contexts(self, types: Sequence[int], between: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the context events of some types, each with the number of the next event whose role is not one of
+        ``between``."""
+        held = np.isin(self._segment.type, types) & self._sent & (self._kind == R.CONTEXT)
+        events = np.flatnonzero(held)
+        stops = np.append(np.flatnonzero(~np.isin(self._kind, between)), len(self._kind))
+        return list(zip(events.tolist(), stops[np.searchsorted(stops, events)].tolist(), strict=True))
+
+    def _is_alone(self, event: int) -> bool:
+        """Tell whether an event leaves the blocks before it without a statement, so that they must not pass."""
+        if (
+            event == len(self._kind)
+            or self._segment.type[event] == EventType.EXECUTE_LOAD_QUERY
+            or self.role[event] & R.ROLE_MASK == R.WITHHELD  # This event takes the events before it along.
+        ):
+            return False
+        if self.flags.on_undecided is OnUndecided.STOP:
+            self._stops.append(event)
+        return self.flags.on_undecided is OnUndecided.DROP
 
     def raise_first(self) -> None:
         """Raise UndecidedEvent for the first event at which an imposed filter stops the dump."""
         if self._stops:
             raise self._error(min(self._stops))
 
-    def _settle(
-        self, one: _Pending, event: int, open_: list[_Pending], hide: Callable[[_Pending], None]
-    ) -> None:
-        """Hide a context event if its statement, which continues at event number ``event``, is not allowed."""
-        segment, kinds = self._segment, self._kind
-        while event < len(kinds) and kinds[event] in (R.CONTEXT, R.TABLE_MAP, R.GAP):
-            if kinds[event] == R.TABLE_MAP and one.text is not None:
-                table = self.flags.subject(int(segment.subject[event]))
-                assert isinstance(table, TableSubject)
-                one.tables.append(table)
-            elif kinds[event] == R.TABLE_MAP:
-                break
-            event += 1
-        if event == len(kinds):
-            if segment.open:
-                open_.append(one)
-            return
-        if one.text is not None:
-            if not allows_text(one.text, one.tables, self.flags.boundary, segment.format_description.family):
-                hide(one)
-        elif (
-            segment.type[event] != EventType.EXECUTE_LOAD_QUERY
-            and self.role[event] & R.ROLE_MASK != R.WITHHELD
-        ):
-            # A withheld event takes the events before it along.
-            on_undecided = self.flags.on_undecided
-            if on_undecided is OnUndecided.DROP:
-                hide(one)
-            elif on_undecided is OnUndecided.STOP:
-                self._stops.append(event)
-
-    def _text(self, event: int) -> bytes:
-        segment = self._segment
-        raw = self._read(int(segment.offset[event]), int(segment.size[event]))
-        body = segment.format_description.body(raw)
-        if segment.type[event] == EventType.ANNOTATE_ROWS:
+    def _text(self, offset: int, size: int) -> bytes:
+        raw = self._read(int(offset), int(size))
+        body = self._segment.format_description.body(raw)
+        if raw[4] == EventType.ANNOTATE_ROWS:
             return decode_annotate_rows(body)
         try:
             return decode_rows_query(body)
@@ -256,7 +251,7 @@ class _Seen:
         self.role[event] = role | (self.role[event] & R.ENDS)
 
     def _count(self, event: int) -> None:
-        self.undecided.append((int(self._segment.offset[event]), 1))
+        self.undecided.append(int(self._segment.offset[event]))
 
     def _error(self, event: int) -> UndecidedEvent:
         segment = self._segment
@@ -277,3 +272,52 @@ class _Seen:
         )
         error.transaction = int(self.transaction[event])
         return error
+
+
+def allows_text(
+    text: bytes, tables: Sequence[TableSubject], filters: Iterable[ReplicationFilter], family: Family
+) -> bool:
+    """Tell whether each filter surely sends the rows of every table of a statement.
+
+    ``text`` is the statement, and ``tables`` are the tables of its Table_map events. The event with the text names
+    neither the session's current database nor its SQL mode. A name without a database is resolved by the table maps.
+    The text must be harmless in every SQL mode.
+    """
+    filters = list(filters)
+    if not tables or not all(_passes(filters, table.database, table.table) for table in tables):
+        return False
+    decoded = text.decode("utf-8", "surrogateescape")
+    quotes = (0, MODE_ANSI_QUOTES) if '"' in decoded else (0,)
+    escapes = (0, MODE_NO_BACKSLASH_ESCAPES) if "\\" in decoded else (0,)
+    return all(
+        _allows(tables_named(decoded, family=family, sql_mode=sum(modes)), tables, filters, family)
+        for modes in product(quotes, escapes)
+    )
+
+
+def _allows(
+    named: NamedTables | None,
+    tables: Sequence[TableSubject],
+    filters: Sequence[ReplicationFilter],
+    family: Family,
+) -> bool:
+    if named is None:
+        return False
+    current = _current_database(named, tables)
+    for name in named.all:
+        database = current if name.database is None else as_parsed(name.database, family)
+        if database is None or not _passes(filters, database, as_parsed(name.table, family)):
+            return False
+    return True
+
+
+def _current_database(named: NamedTables, tables: Sequence[TableSubject]) -> str | None:
+    """Return the session's current database; None when the table maps do not tell it surely."""
+    wanted = {name.table.casefold() for name in named.written if name.database is None}
+    found = {table.database for table in tables if table.table.casefold() in wanted}
+    mapped = {table.table.casefold() for table in tables}
+    return found.pop() if len(found) == 1 and wanted <= mapped else None
+
+
+def _passes(filters: Iterable[ReplicationFilter], database: str, table: str) -> bool:
+    return all(one.rows_ok(database, table) for one in filters)

@@ -42,10 +42,10 @@ class Carry(NamedTuple):
     hits: Integers
     """The hits of the transaction's dropped events, with the columns ``HIT_...`` of :mod:`dumpfilter.dump.cut`."""
 
-    def hiding(self, offset: int) -> Carry:
-        """Return a copy that drops a context event, such as a Rows_query event that later events show forbidden."""
+    def hiding(self, offsets: Sequence[int]) -> Carry:
+        """Return a copy that drops context events, which later events show forbidden."""
         events = self.events.copy()
-        events[events[:, K.C_OFFSET] == offset, K.C_ROLE] = R.HIDDEN
+        events[np.isin(events[:, K.C_OFFSET], offsets), K.C_ROLE] = R.HIDDEN
         return self._replace(events=events)
 
 

@@ -24,7 +24,7 @@ from dumpfilter.binlog.compression import (
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.writer import with_body
-from dumpfilter.dump.boundary import BoundaryPass
+from dumpfilter.dump.boundary import withhold
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, holds, render
 from dumpfilter.dump.decision import NO_HITS, Asked, columns_of, decide
 from dumpfilter.errors import BinlogUnsupported, UndecidedEvent
@@ -97,7 +97,6 @@ class PayloadFilter:
 
     def __init__(self, flags: TableFlags) -> None:
         self.flags = flags
-        self._boundary = BoundaryPass(flags, inside=True) if flags.boundary else None
 
     def apply(
         self,
@@ -164,7 +163,7 @@ class PayloadFilter:
         with _turn(inner.end):
             kept = render(plan, opened(), 0, _no_file, inner.format_description)
             closed = close_payload(kept, event, fd)
-        if closed is None and self._boundary is None:
+        if closed is None and not self.flags.boundary:
             # No smaller form of the event was found. The slave's own filter drops the inner events, so the slave gets
             # the whole transaction. Each event that the slave must drop is counted.
             return KeptPayload(size, undecided + plan.counts.events_dropped)
@@ -179,7 +178,7 @@ class PayloadFilter:
         ``number`` is the number of the Transaction_payload event in the segment. The transaction is one that
         :meth:`decide` sends in part. No filter may be imposed.
         """
-        assert self._boundary is None
+        assert not self.flags.boundary
         inner = segment.payloads[number]
         return holds(self._plan(inner, inner.role).ranges, inner.offset)
 
@@ -200,7 +199,7 @@ class PayloadFilter:
         """Return the roles of a compressed transaction's events, and the number of undecided events among those that
         imposed filters withhold."""
         inner = segment.payloads[number]
-        if self._boundary is None:
+        if not self.flags.boundary:
             return inner.role, 0
         data = b""
 
@@ -210,16 +209,12 @@ class PayloadFilter:
             return data[offset : offset + length]
 
         try:
-            withheld = self._boundary.apply(inner, inner.txn_subject, 0, read_inside, _no_context)
+            withheld = withhold(self.flags, inner, inner.txn_subject, 0, read_inside, inside=True)
         except UndecidedEvent as error:
             outside = UndecidedEvent(error.what, file=segment.file, position=int(segment.offset[number]))
             outside.transaction = segment.transaction_of(number)
             raise outside from None
         return withheld.role, len(withheld.undecided)
-
-
-def _no_context(offset: int) -> None:
-    raise AssertionError("a compressed transaction is decided at once, without context events from before")
 
 
 def _turn(size: int) -> AbstractContextManager[object]:

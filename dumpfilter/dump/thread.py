@@ -23,7 +23,7 @@ import numpy as np
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump.boundary import BoundaryPass
+from dumpfilter.dump.boundary import withhold
 from dumpfilter.dump.boundary_xa import DroppedParts
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, ReadAt
 from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, REPLACED
@@ -83,7 +83,6 @@ class DumpThread:
         the arrays, so forks share them."""
         self._xa_ends = XaEnds(other_filters_before=other_filters_before)
         self._payloads: PayloadFilter | None = None
-        self._boundary: BoundaryPass | None = None
         self._dropped_parts: DroppedParts | None = None
         self._read: ReadAt = _no_file
         self._relay_rotate: int | None = None
@@ -110,7 +109,6 @@ class DumpThread:
         fork._xa_ends = self._xa_ends.fork()
         # A payload filter remembers nothing between two segments.
         fork._payloads = None
-        fork._boundary = None if self._boundary is None else self._boundary.fork()
         fork._dropped_parts = None if self._dropped_parts is None else self._dropped_parts.fork()
         return fork
 
@@ -237,19 +235,22 @@ class DumpThread:
             txn_subject[0] = R.SKIP
         txn_subject = self._xa_ends.decide(segment, txn_subject, first, self._sends)
         role = segment.role
-        undecided: list[tuple[int, int]] = []
+        undecided: list[int] = []
         if self._flags.boundary:
-            if self._boundary is None or self._boundary.flags is not self._flags:
-                self._boundary, self._dropped_parts = BoundaryPass(self._flags), DroppedParts(self._flags)
-            role, txn_subject, undecided = self._boundary.apply(
-                segment, txn_subject, first, self._read, self._forget
+            if self._dropped_parts is None or self._dropped_parts.flags is not self._flags:
+                self._dropped_parts = DroppedParts(self._flags)
+            carried = () if self._carry is None else self._carry.events.tolist()
+            role, txn_subject, undecided, hidden = withhold(
+                self._flags, segment, txn_subject, first, self._read, carried=carried
             )
+            if self._carry is not None and hidden:
+                self._carry = self._carry.hiding(hidden)
         payloads = FilteredPayloads(role, segment.size)
         if segment.payloads and self._flags.is_on:
             if self._payloads is None or self._payloads.flags is not self._flags:
                 self._payloads = PayloadFilter(self._flags)
             payloads = self._payloads.apply(segment, txn_subject, first, self._read, role=role)
-        payloads.undecided.extend(undecided)
+        payloads.undecided.extend((offset, 1) for offset in undecided)
         if self._dropped_parts is not None and self._flags.boundary:
             txn_subject = self._dropped_parts.decide(segment, payloads.role, txn_subject, first, self._read)
         columns = columns_of(segment)._replace(
@@ -268,10 +269,6 @@ class DumpThread:
         _add_payloads(decided, payloads)
         self._go_on(segment, first, decided)
         return decided.plans
-
-    def _forget(self, offset: int) -> None:
-        if self._carry is not None:
-            self._carry = self._carry.hiding(offset)
 
     def _asked(self, first: int) -> Asked:
         assert self.position is not None
