@@ -63,8 +63,16 @@ class AuditLog:
             self._close()
             self._descriptor = new
 
-    def write(self, what: str, *, account: str, peer: str, result: str, **details: str | int) -> None:
-        """Write one line. :func:`audit` has the meaning of the parameters."""
+    def write(self, what: str, *, account: str, peer: str, result: str = "ok", **details: str | int) -> None:
+        """Write one line.
+
+        Parameters:
+            what: the statement or call, without passwords, for example ``PURGE BINARY LOGS TO 'b.3'`` or ``Register``.
+            account: the user who asked for the change, or an empty text for a caller without a name.
+            peer: the address from which the user came.
+            result: ``ok``, or why nothing was changed.
+            details: further fields, for example ``server_id``.
+        """
         fields: dict[str, str | int] = {
             "account": printable(account, _LONGEST_TEXT),
             "peer": printable(peer, _LONGEST_TEXT),
@@ -101,27 +109,6 @@ def _open(path: Path) -> int:
 _audit_log = AuditLog()
 
 
-def open_audit_log(path: Path | None) -> None:
-    """Let the process write its audit log to this file, or to the ordinary log if ``path`` is None.
-
-    Raises OptionError if the file cannot be opened.
-    """
-    _audit_log.open(path)
-
-
-def reopen_audit_log() -> None:
-    """Open the audit log's file anew. A process does this at SIGHUP, so that logrotate can rename the file."""
-    _audit_log.reopen()
-
-
-def audit(what: str, *, account: str, peer: str, result: str = "ok", **details: str | int) -> None:
-    """Write one line to the process's audit log.
-
-    Parameters:
-        what: the statement or call, without passwords, for example ``PURGE BINARY LOGS TO 'b.3'`` or ``Register``.
-        account: the user who asked for the change, or an empty text for a caller without a name.
-        peer: the address from which the user came.
-        result: ``ok``, or why nothing was changed.
-        details: further fields, for example ``server_id``.
-    """
-    _audit_log.write(what, account=account, peer=peer, result=result, **details)
+open_audit_log = _audit_log.open
+reopen_audit_log = _audit_log.reopen
+audit = _audit_log.write

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from pathlib import Path
 
 import structlog
 
@@ -13,15 +12,12 @@ from dumpfilter.security.tls import ServerTls, TlsFiles, load_tls
 
 log = structlog.get_logger("dumpfilter.tls")
 
-_Stamp = tuple[tuple[int, int, int, int] | None, ...]
-
 
 class ReloadingTls:
     """TLS settings from files. A server asks for :meth:`current` before each handshake.
 
     Connections that exist keep the certificate of their handshake. With ``for_grpc`` the key must be of a kind that
-    gRPC can use. The constructor raises OptionError for files that
-    cannot be used. Any thread may call the methods.
+    gRPC can use. The constructor raises OptionError for files that cannot be used. Any thread may call the methods.
     """
 
     def __init__(self, files: TlsFiles, *, for_grpc: bool = False) -> None:
@@ -58,16 +54,13 @@ class ReloadingTls:
             )
 
 
-def _stamp(files: TlsFiles) -> _Stamp:
+def _stamp(files: TlsFiles) -> list[tuple[int, ...] | None]:
     """Return a value that differs when a file has been changed or replaced."""
-    return tuple(_file_stamp(path) for path in (files.certificate, files.key, files.ca))
-
-
-def _file_stamp(path: Path | None) -> tuple[int, int, int, int] | None:
-    if path is None:
-        return None
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    stamps: list[tuple[int, ...] | None] = []
+    for path in (files.certificate, files.key, files.ca):
+        try:
+            found = None if path is None else os.stat(path)
+        except OSError:
+            found = None
+        stamps.append(found and (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
+    return stamps

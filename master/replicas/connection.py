@@ -296,7 +296,8 @@ class ReplicaConnection(Connection):
                 raise slave.ended_by
             if service.stopping:
                 raise failures.shutting_down()
-            raise failures.same_replica(self._family, dump.reached.file, dump.reached.end)
+            last = f"; the last event was read from '{dump.reached.file}' at {dump.reached.end}"
+            raise failures.Said.SAME_REPLICA.error(self._family, last)
         # Servers send an EOF packet here even to clients that do not expect EOF packets any more.
         await self._stream.send(bytes(packets.make_eof(self._capabilities, self._status())))
 
@@ -338,7 +339,7 @@ class ReplicaConnection(Connection):
     def _check_client(self, state: SessionState) -> None:
         """Raise SqlError for a client that cannot understand the events of the binlog."""
         if state.checksum is None and self._source.has_checksums():
-            raise failures.no_checksums(self._family)
+            raise failures.Said.NO_CHECKSUMS.error(self._family)
         if self._family == "mariadb":
             if state.capability < _KNOWS_GTIDS:
                 raise failures.no_gtid_events()

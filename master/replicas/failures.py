@@ -6,6 +6,8 @@ errors that need somebody's help.
 
 from __future__ import annotations
 
+import enum
+
 from dumpfilter.binlog.format import Family
 from dumpfilter.errors import BinlogMissing, BinlogUnreadable, DumpfilterError
 from dumpfilter.master.ahead import ReplicaAhead
@@ -35,28 +37,38 @@ _MOMENTARY: tuple[tuple[type[DumpfilterError], int], ...] = (
 )
 """The errors after which a replica shall try again, with the numbers under which it gets them."""
 
-_SAME_REPLICA = {
-    "mysql": "A replica with the same server_uuid/server_id as this replica has connected to the source",
-    "mariadb": "A slave with the same server_uuid/server_id as this slave has connected to the master",
-}
-_NO_CHECKSUMS = {
-    "mysql": "Replica can not handle replication events with the checksum that source is configured to log",
-    "mariadb": "Slave can not handle replication events with the checksum that master is configured to log",
-}
-_BEYOND_END = {
-    "mysql": "Client requested source to start replication from position > file size",
-    "mariadb": "Client requested master to start replication from impossible position",
-}
-_BEFORE_BEGIN = {
-    "mysql": "Client requested source to start replication from position < 4",
-    "mariadb": "Client requested master to start replication from impossible position",
-}
-_PURGED = {
-    "mysql": "Cannot replicate because the source purged required binary logs. Replicate the missing transactions from "
-    "elsewhere, or provision a new replica from backup. Consider increasing the source's binary log expiration period.",
-    "mariadb": "Could not find GTID state requested by slave in any binlog files. Probably the slave state is too old "
-    "and required binlog files have been purged.",
-}
+
+class Said(enum.Enum):
+    """An error that both families of servers send, with MySQL's text and MariaDB's."""
+
+    SAME_REPLICA = (
+        "A replica with the same server_uuid/server_id as this replica has connected to the source",
+        "A slave with the same server_uuid/server_id as this slave has connected to the master",
+    )
+    NO_CHECKSUMS = (
+        "Replica can not handle replication events with the checksum that source is configured to log",
+        "Slave can not handle replication events with the checksum that master is configured to log",
+    )
+    BEYOND_END = (
+        "Client requested source to start replication from position > file size",
+        "Client requested master to start replication from impossible position",
+    )
+    BEFORE_BEGIN = (
+        "Client requested source to start replication from position < 4",
+        "Client requested master to start replication from impossible position",
+    )
+    PURGED = (
+        "Cannot replicate because the source purged required binary logs. Replicate the missing transactions from "
+        "elsewhere, or provision a new replica from backup. Consider increasing the source's binary log expiration "
+        "period.",
+        "Could not find GTID state requested by slave in any binlog files. Probably the slave state is too old and "
+        "required binlog files have been purged.",
+    )
+
+    def error(self, family: Family, details: str = "") -> SqlError:
+        """Return the error as a server of the family sends it, with ``details`` if a replica can keep them."""
+        text = self.value[family == "mariadb"]
+        return fatal(text + (details if len(text) + len(details) <= MOST_TEXT else ""))
 
 
 def failure(error: DumpfilterError) -> SqlError:
@@ -79,34 +91,6 @@ def failure(error: DumpfilterError) -> SqlError:
 def shutting_down() -> SqlError:
     """Return the error of a dump that ends because the master ends."""
     return SqlError(_ER_SERVER_SHUTDOWN, "08S01", "Server shutdown in progress")
-
-
-def same_replica(family: Family, file: str, position: int) -> SqlError:
-    """Return the error of a dump whose replica has begun another one."""
-    return fatal(f"{_SAME_REPLICA[family]}; the last event was read from '{file}' at {position}")
-
-
-def no_checksums(family: Family) -> SqlError:
-    """Return the error for a client that does not know that events end in a checksum."""
-    return fatal(_NO_CHECKSUMS[family])
-
-
-def beyond_end(family: Family) -> SqlError:
-    """Return the error for a position after the end of its file."""
-    return fatal(_BEYOND_END[family])
-
-
-def before_begin(family: Family) -> SqlError:
-    """Return the error for a position inside a file's magic number."""
-    return fatal(_BEFORE_BEGIN[family])
-
-
-def purged(family: Family, missing: str) -> SqlError:
-    """Return the error for a replica that lacks GTIDs of purged binlog files. ``missing`` are these GTIDs."""
-    text = _PURGED[family]
-    room = MOST_TEXT - len(text)
-    details = f" The missing transactions are '{missing}'."
-    return fatal(text + (details if len(details) <= room else ""))
 
 
 def needs_gtids() -> SqlError:

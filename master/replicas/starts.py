@@ -16,7 +16,7 @@ from dumpfilter.errors import PositionError
 from dumpfilter.master.ahead import check_no_hole
 from dumpfilter.master.dump_start import DumpStart, start_after, start_at
 from dumpfilter.master.find_position import find_position, is_event
-from dumpfilter.master.replicas.failures import before_begin, beyond_end, purged
+from dumpfilter.master.replicas.failures import Said
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.options.defaults import FIRST_EVENT
 
@@ -65,7 +65,8 @@ def start_by_gtids(have: GtidSet, store: BinlogStore, *, is_strict: bool = False
         start = start_after(have, store)
     except PositionError:
         before = store.previous_gtids(store.binlogs.names[0])
-        raise purged(store.family, "" if before is None else str(before - have)) from None
+        missing = "" if before is None else str(before - have)
+        raise Said.PURGED.error(store.family, f" The missing transactions are '{missing}'.") from None
     if is_strict:
         check_no_hole(have, start.file, store)
     return ReplicaStart(
@@ -98,12 +99,12 @@ def start_by_position(
     """
     store.refresh()
     if position < FIRST_EVENT:
-        raise before_begin(store.family)
+        raise Said.BEFORE_BEGIN.error(store.family)
     if not store.is_relay_log:
         position = start_at(file, position, store).position
         indexed = store.open_file(file or store.binlogs.names[0])
         if position > indexed.file.size:
-            raise beyond_end(store.family)
+            raise Said.BEYOND_END.error(store.family)
     found = find_position(file, position, store)
     indexed = store.open_file(found.file)
     if found.end and not (store.is_relay_log or is_computed or is_event(position, indexed, store)):
