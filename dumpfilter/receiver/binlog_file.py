@@ -59,10 +59,11 @@ def find_end(path: Path, description: FormatDescription) -> FileEnd:
             got = read_into(handle, data.data, at, file=name)
             offset, end, is_wrong = walk(data, got, at, least)
             if offset < 0:
-                end = 0 if is_wrong else _large_event(handle, name, at, size, description.checksum)
-                if not end:
+                length = EventHeader.unpack(data.data).size if got >= HEADER_LENGTH else size
+                if is_wrong or at + length > size:
                     break
-                last, at = at, at + end
+                # The event is larger than the buffer.
+                data = np.empty(length, np.uint8)
                 continue
             if description.checksum and not all_sound(data.ctypes.data, 0, end):
                 last, at = _sound_end(data.data[:end], at, last)
@@ -77,28 +78,6 @@ def find_end(path: Path, description: FormatDescription) -> FileEnd:
     if header.type == EventType.ROTATE:
         following = decode_rotate(description.body(raw)).name
     return FileEnd(last, at, is_closed, following)
-
-
-def _large_event(handle: int, name: str, at: int, size: int, checksum: bool) -> int:
-    """Return the length of a whole event at ``at`` that is larger than a block, or 0 for a torn or wrong event."""
-    head = read_up_to(handle, at, HEADER_LENGTH, file=name)
-    if len(head) < HEADER_LENGTH:
-        return 0
-    length = EventHeader.unpack(head).size
-    if at + length > size:
-        return 0
-    if not checksum:
-        return length
-    crc, done = 0, at
-    end = at + length - CHECKSUM_LENGTH
-    while done < end:
-        piece = read_up_to(handle, done, min(_BLOCK, end - done), file=name)
-        if not piece:
-            return 0
-        crc = zlib.crc32(piece, crc)
-        done += len(piece)
-    stored = read_up_to(handle, end, CHECKSUM_LENGTH, file=name)
-    return length if int.from_bytes(stored, "little") == crc else 0
 
 
 def _sound_end(data: memoryview, at: int, last: int) -> tuple[int, int]:

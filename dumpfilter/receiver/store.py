@@ -7,21 +7,19 @@ after its first event is in it. Only one process writes a store.
 from __future__ import annotations
 
 import enum
-import json
 import os
 import re
 import secrets
 import uuid
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import structlog
+from pydantic import BaseModel, ValidationError
 
 from dumpfilter import files
 from dumpfilter.binlog.file_reads import open_regular
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.errors import (
-    BinlogMissing,
     OutputError,
     SourceReplaced,
     SourceStreamDamaged,
@@ -31,6 +29,7 @@ from dumpfilter.files import DirectoryLock
 from dumpfilter.index.index_file import INDEX_CHANGES, read_index
 from dumpfilter.printable import printable
 from dumpfilter.receiver.binlog_file import OpenFile
+from dumpfilter.state_file import State
 
 log = structlog.get_logger("dumpfilter.receiver")
 
@@ -57,10 +56,16 @@ class Sync(enum.StrEnum):
     """Never. A power failure may cost events, which the next start fetches again."""
 
 
-@dataclass(frozen=True)
-class StoredSource:
+class _Note(BaseModel):
+    """The part of a store's :data:`SOURCE_FILE` that each release can read."""
+
+    format: int
+
+
+class StoredSource(State):
     """The facts by which a store recognizes its source, and by which the source recognizes the store."""
 
+    format: int = _FORMAT
     family: Family
     server_uuid: str
     """The server's UUID. MariaDB has none, so that the text is empty."""
@@ -73,7 +78,13 @@ class StoredSource:
     @classmethod
     def new(cls, family: Family, server_uuid: str, address: str) -> StoredSource:
         """Return the facts of a new store, with a random identity. The server id is above any that people choose."""
-        return cls(family, server_uuid, address, str(uuid.uuid4()), random_server_id())
+        return cls(
+            family=family,
+            server_uuid=server_uuid,
+            address=address,
+            replica_uuid=str(uuid.uuid4()),
+            replica_id=random_server_id(),
+        )
 
     def check_is(self, family: Family, server_uuid: str, address: str, directory: Path) -> None:
         """Check that a server is the source of the store in a directory. Raises SourceReplaced."""
@@ -153,8 +164,8 @@ class BinlogDirectory:
     def remember(self, source: StoredSource) -> None:
         """Note whose binlogs the store has."""
         if source != self.source:
-            text = json.dumps({"format": _FORMAT, **asdict(source)}, indent=1) + "\n"
-            files.replace(self.directory / SOURCE_FILE, text.encode())
+            text = source.model_dump_json(indent=1)
+            files.replace(self.directory / SOURCE_FILE, f"{text}\n".encode())
             self.source = source
 
     def recognize(self, family: Family, server_uuid: str, address: str) -> StoredSource:
@@ -164,9 +175,9 @@ class BinlogDirectory:
             known = StoredSource.new(family, server_uuid, address)
         else:
             known.check_is(family, server_uuid, address, self.directory)
-        self.remember(replace(known, address=address))
-        assert self.source is not None
-        return self.source
+        known = known.model_copy(update={"address": address})
+        self.remember(known)
+        return known
 
     def resume(self) -> OpenFile | None:
         """Open the newest file at its last whole event, after a torn event was cut. None: the store has no file."""
@@ -255,17 +266,15 @@ def _server(family: str, server_uuid: str) -> str:
 
 
 def _load(path: Path) -> StoredSource | None:
+    if not os.path.lexists(path):
+        return None
+    with open_regular(path) as file:
+        data = file.read(_LONGEST_SOURCE)
     try:
-        with open_regular(path) as file:
-            found = json.loads(file.read(_LONGEST_SOURCE))
-        if found.pop("format") != _FORMAT:
+        if _Note.model_validate_json(data).format != _FORMAT:
             raise StateCorrupt(f"{path}: written by a newer dumpfilter; use that one, or another directory")
-        return StoredSource(**found)
-    except BinlogMissing:
-        if not os.path.lexists(path):
-            return None
-        raise
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return StoredSource.model_validate_json(data)
+    except ValidationError:
         raise StateCorrupt(
             f"{path}: the file is damaged, and nothing else says whose binlogs these are; fetch into another "
             "directory"

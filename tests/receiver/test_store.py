@@ -66,6 +66,12 @@ def test_a_damaged_note_of_the_source_is_an_error(tmp_path: Path, text: str) -> 
         BinlogDirectory(tmp_path)
 
 
+def test_a_note_of_a_newer_release_says_so(tmp_path: Path) -> None:
+    (tmp_path / SOURCE_FILE).write_text('{"format": 2, "family": "mysql", "more": []}')
+    with pytest.raises(StateCorrupt, match="written by a newer dumpfilter"):
+        BinlogDirectory(tmp_path)
+
+
 def test_a_pipe_in_the_place_of_the_note_is_an_error(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / SOURCE_FILE)
     with pytest.raises(BinlogMissing, match="pipe"):
