@@ -13,31 +13,8 @@ from typing import Annotated
 import typer
 
 from dumpfilter import __version__, logs
-from dumpfilter.commands.bandwidth import bandwidth_command
-from dumpfilter.commands.binlog import binlog_command
+from dumpfilter.commands.catalogue import Dumpfilter
 from dumpfilter.commands.completion import join_bash_values
-from dumpfilter.commands.demo import demo_command
-from dumpfilter.commands.explain import explain_command
-from dumpfilter.commands.export import export_command
-from dumpfilter.commands.fetch import fetch_command
-from dumpfilter.commands.generate import generate_command
-from dumpfilter.commands.inspect import inspect_command
-from dumpfilter.commands.lint import lint_command
-from dumpfilter.commands.manifest import manifest_command
-from dumpfilter.commands.master import master_command
-from dumpfilter.commands.option_groups.option_files import OptionFileCommand
-from dumpfilter.commands.package_environment import package_environment_command
-from dumpfilter.commands.password_hash import password_hash_command
-from dumpfilter.commands.purge import purge_command
-from dumpfilter.commands.simulate import simulate_command
-from dumpfilter.commands.slave import slave_command
-from dumpfilter.commands.split import split_command
-from dumpfilter.commands.sql import sql_command
-from dumpfilter.commands.status import status_command
-from dumpfilter.commands.sub_command import CommandGroup, SubCommand
-from dumpfilter.commands.suggest import suggest_command
-from dumpfilter.commands.systemd_unit import systemd_unit_command
-from dumpfilter.commands.topology import topology_app
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.printable import for_terminal
 
@@ -49,34 +26,12 @@ READER_GONE = 141
 
 app = typer.Typer(
     name="dumpfilter",
-    cls=CommandGroup,
+    cls=Dumpfilter,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Filters a MySQL or MariaDB binlog on the master, per slave, and shows what that saves.",
 )
-app.command("master", cls=OptionFileCommand)(master_command)
-app.command("slave", cls=OptionFileCommand)(slave_command)
-app.command("fetch", cls=SubCommand)(fetch_command)
-app.command("split", cls=SubCommand)(split_command)
-app.command("manifest", cls=SubCommand)(manifest_command)
-app.command("purge", cls=SubCommand)(purge_command)
-app.command("bandwidth", cls=SubCommand)(bandwidth_command)
-app.command("suggest", cls=SubCommand)(suggest_command)
-app.command("simulate", cls=SubCommand)(simulate_command)
-app.command("package-environment", cls=SubCommand)(package_environment_command)
-app.command("inspect", cls=SubCommand)(inspect_command)
-app.command("generate", cls=SubCommand)(generate_command)
-app.command("binlog", cls=SubCommand)(binlog_command)
-app.command("export", cls=SubCommand)(export_command)
-app.command("explain", cls=SubCommand)(explain_command)
-app.command("lint", cls=SubCommand)(lint_command)
-app.command("status", cls=SubCommand)(status_command)
-app.command("sql", cls=SubCommand)(sql_command)
-app.command("password-hash", cls=SubCommand)(password_hash_command)
-app.command("systemd-unit", cls=SubCommand)(systemd_unit_command)
-app.add_typer(topology_app, name="topology")
-app.command("demo", cls=SubCommand)(demo_command)
 
 
 def _print_version(wanted: bool) -> None:

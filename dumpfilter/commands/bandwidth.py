@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dumpfilter.commands.option_groups.engine import EngineOptions, JobReadOptions
-from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import BinlogArguments
 from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
 from dumpfilter.report.audience import Audience
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from dumpfilter.spark_jobs.engines.runner import Runner
 
 
-@with_option_groups
 def bandwidth_command(
     binlogs: BinlogArguments,
     slaves: SlaveSetOptions,

@@ -7,12 +7,10 @@ import sys
 from dumpfilter.commands.option_groups.binlog_filter import BinlogFilterOptions
 from dumpfilter.commands.option_groups.binlog_output import BinlogOutputOptions
 from dumpfilter.commands.option_groups.binlog_rows import BinlogRowOptions
-from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
 from dumpfilter.commands.option_groups.selection import SelectionOptions
 
 
-@with_option_groups
 def binlog_command(
     binlogs: BinlogArguments,
     rules: BinlogFilterOptions,

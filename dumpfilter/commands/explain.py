@@ -7,14 +7,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import OptionalBinlogArguments, VerifyChecksum
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
 from dumpfilter.commands.option_groups.write_rules import WriteRuleOptions
 from dumpfilter.errors import OptionError
 
 
-@with_option_groups
 def explain_command(
     binlogs: OptionalBinlogArguments,
     rules: SlaveFilterOptions,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dumpfilter.commands.option_groups.engine import JobReadOptions
-from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import BinlogArguments
 from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from dumpfilter.spark_jobs.ranges.range_index import Damage
 
 
-@with_option_groups
 def export_command(
     binlogs: BinlogArguments,
     read: JobReadOptions,

@@ -7,11 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.logs import LogOptions
 
 
-@with_option_groups
 def fetch_command(
     source: Annotated[
         str,

@@ -82,17 +82,16 @@ def _print_option(parameter: Any, ctx: Any, console: Console) -> None:
     _print_wrapped(body, _INDENT, console)
 
 
-def _print_commands(group: TyperGroup, ctx: Any, console: Console) -> None:
-    panels: dict[str, list[Any]] = {}
+def _print_commands(group: Any, ctx: Any, console: Console) -> None:
+    panels: dict[str, list[tuple[str, str]]] = {}
     for name in group.list_commands(ctx):
-        command: Any = group.get_command(ctx, name)
-        if command is not None and not command.hidden:
-            panels.setdefault(getattr(command, "rich_help_panel", None) or "Commands", []).append(command)
+        panel, text = group.help_of(ctx, name)
+        panels.setdefault(panel, []).append((name, text))
     for title, commands in panels.items():
         console.print(Text(title, style="bold"))
-        for command in commands:
-            first = (command.help or "").split("\n\n")[0]
-            console.print(Text(f"  {command.name}", style="bold cyan"), soft_wrap=True)
+        for name, text in commands:
+            first = text.split("\n\n")[0]
+            console.print(Text(f"  {name}", style="bold cyan"), soft_wrap=True)
             _print_wrapped(Text.from_markup(" ".join(first.split())), _INDENT, console)
         console.print()
     if group.epilog:

@@ -6,12 +6,10 @@ from typing import Annotated
 
 import typer
 
-from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
 from dumpfilter.report.periods import Division
 
 
-@with_option_groups
 def inspect_command(
     binlogs: BinlogArguments,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,

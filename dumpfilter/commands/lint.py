@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
 from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
@@ -17,7 +16,6 @@ FOUND = 4
 """The exit code when a filter has a warning. Notes alone do not count."""
 
 
-@with_option_groups
 def lint_command(
     binlogs: BinlogArguments,
     rules: SlaveFilterOptions,

@@ -9,7 +9,6 @@ import typer
 from dumpfilter.commands.option_groups.console import PANEL, ConsoleOptions
 from dumpfilter.commands.option_groups.distinct_ports import Listener, check_distinct
 from dumpfilter.commands.option_groups.followed import FollowedBinlogs
-from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.limits import LimitOptions
 from dumpfilter.commands.option_groups.listen import ListenOptions
 from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
@@ -21,7 +20,6 @@ from dumpfilter.commands.option_groups.replicas import ReplicaOptions
 from dumpfilter.commands.option_groups.write_rules import MasterRuleOptions
 
 
-@with_option_groups
 def master_command(
     binlogs: FollowedBinlogs,
     listen: ListenOptions,

@@ -12,12 +12,10 @@ from typing import Annotated
 import typer
 
 from dumpfilter.commands.option_groups.engine import JobReadOptions, LocalEngineOptions
-from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.scenarios import ScenarioOptions
 from dumpfilter.commands.simulating import planned, read_origins
 
 
-@with_option_groups
 def simulate_command(
     topology: Annotated[
         str | None,

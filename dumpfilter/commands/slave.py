@@ -5,7 +5,6 @@ from __future__ import annotations
 from dumpfilter.commands.option_groups.console import ConsoleOptions, SlaveConsoleOptions
 from dumpfilter.commands.option_groups.distinct_ports import Listener, check_distinct
 from dumpfilter.commands.option_groups.edge import EdgeOptions
-from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
 from dumpfilter.commands.option_groups.protection import ProtectionOptions
@@ -16,7 +15,6 @@ from dumpfilter.commands.option_groups.source_tls import SourceTlsOptions
 from dumpfilter.commands.option_groups.target import TargetOptions
 
 
-@with_option_groups
 def slave_command(
     relay: RelayOptions,
     source: SourceOptions,

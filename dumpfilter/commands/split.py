@@ -11,11 +11,9 @@ from typing import Annotated, Literal
 import typer
 
 from dumpfilter.commands.option_groups.engine import EngineOptions, JobReadOptions
-from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import BinlogArguments
 
 
-@with_option_groups
 def split_command(
     binlogs: BinlogArguments,
     output: Annotated[

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.source_tls import SourceTlsOptions
 from dumpfilter.commands.option_groups.status import AskedOptions
 from dumpfilter.errors import DumpfilterError
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from dumpfilter.status.model import Status
 
 
-@with_option_groups
 def status_command(
     asked: AskedOptions,
     source_tls: SourceTlsOptions,

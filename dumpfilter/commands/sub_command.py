@@ -42,6 +42,11 @@ class CommandGroup(TyperGroup):
         del formatter
         _print_page(self, ctx)
 
+    def help_of(self, ctx: Any, name: str) -> tuple[str, str]:
+        """Return the panel and the description of a command of the group."""
+        command: Any = self.get_command(ctx, name)
+        return command.rich_help_panel or "Commands", command.help or ""
+
 
 def _check_path(name: str, path: Path) -> None:
     """Raise OptionError for an address that was given where a path of this machine is wanted."""

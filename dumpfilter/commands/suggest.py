@@ -6,12 +6,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
 from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
 
 
-@with_option_groups
 def suggest_command(
     binlogs: BinlogArguments,
     slaves: SlaveSetOptions,

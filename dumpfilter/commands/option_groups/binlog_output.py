@@ -2,84 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.errors import OptionError
 from dumpfilter.printing.may_fail import MayFail
 
 PANEL = "Output"
 
 
-@dataclass(frozen=True)
-class BinlogOutputOptions(OptionGroup):
+class BinlogOutputOptions(Settings, panel=PANEL):
     """The output options of ``dumpfilter binlog``.
 
     The output is text for a client program or, with ``--raw``, a binlog set in a directory.
     """
 
-    raw: Annotated[
-        bool,
-        typer.Option(
-            "--raw", help="Write a binlog set with its index instead of text.", rich_help_panel=PANEL
-        ),
-    ] = False
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            help="With --raw: directory for the set; made when it does not exist.",
-            metavar="DIR",
-            rich_help_panel=PANEL,
-        ),
-    ] = None
-    base_name: Annotated[
-        str,
-        typer.Option(
-            help="With --raw: the new files' name without number. Without it the name of the files read.",
-            rich_help_panel=PANEL,
-        ),
-    ] = ""
-    overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", help="With --raw: replace a set of that name.", rich_help_panel=PANEL),
-    ] = False
-    binlog_with_tables_info: Annotated[
-        bool,
-        typer.Option(
-            "--binlog-with-tables-info",
-            help="With --raw: name the tables in every Query event (WL#40). Servers do not read such files.",
-            rich_help_panel=PANEL,
-        ),
-    ] = False
-    skip_gtids: Annotated[
-        bool,
-        typer.Option(
-            "--skip-gtids/--no-skip-gtids",
-            help="Write GTIDs as comments, or as settings, which keep the transactions' GTIDs on the target.",
-            rich_help_panel=PANEL,
-        ),
-    ] = True
-    may_fail: Annotated[
-        MayFail,
-        typer.Option(
-            help="Statements that would fail where the text is run, since the filter dropped what they need, or "
-            "that the filter cannot decide about. safe: comments where they must fail, IF EXISTS where the binlogs "
-            "do not tell. comment: always comments. print: as they are.",
-            rich_help_panel=PANEL,
-        ),
-    ] = MayFail.SAFE
-    local_load: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory for the files of LOAD DATA. Without it a new temporary directory.",
-            metavar="DIR",
-            rich_help_panel=PANEL,
-        ),
-    ] = None
+    raw: bool = False
+    """Write a binlog set with its index instead of text."""
+    output: Path | None = setting(None, metavar="DIR")
+    """With --raw: directory for the set; made when it does not exist."""
+    base_name: str = ""
+    """With --raw: the new files' name without number. Without it the name of the files read."""
+    overwrite: bool = False
+    """With --raw: replace a set of that name."""
+    binlog_with_tables_info: bool = False
+    """With --raw: name the tables in every Query event (WL#40). Servers do not read such files."""
+    skip_gtids: bool = setting(True, "--skip-gtids/--no-skip-gtids")
+    """Write GTIDs as comments, or as settings, which keep the transactions' GTIDs on the target."""
+    may_fail: MayFail = MayFail.SAFE
+    """Statements that would fail where the text is run, since the filter dropped what they need, or that the filter
+    cannot decide about. safe: comments where they must fail, IF EXISTS where the binlogs do not tell. comment:
+    always comments. print: as they are."""
+    local_load: Path | None = setting(None, metavar="DIR")
+    """Directory for the files of LOAD DATA. Without it a new temporary directory."""
 
     def check(self) -> None:
         """Check that the options fit together. Raises OptionError, for example for ``--raw`` without ``--output``."""

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-from typing import Annotated
 
-import typer
-
-from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.errors import OptionError
 
 PANEL = "Rows"
@@ -21,30 +17,14 @@ class Base64Output(enum.Enum):
     DECODE_ROWS = "decode-rows"
 
 
-@dataclass(frozen=True)
-class BinlogRowOptions(OptionGroup):
+class BinlogRowOptions(Settings, panel=PANEL):
     """The options for the rows in printed text."""
 
-    verbose: Annotated[
-        int,
-        typer.Option(
-            "--verbose",
-            "-v",
-            count=True,
-            metavar="",
-            show_default=False,
-            help="Print the changed rows as comments (### INSERT INTO …). -vv adds the columns' types.",
-            rich_help_panel=PANEL,
-        ),
-    ] = 0
-    base64_output: Annotated[
-        Base64Output,
-        typer.Option(
-            help="auto prints the BINLOG statements, which repeat the rows where the text is run. decode-rows leaves "
-            "them out: with -v for people who read.",
-            rich_help_panel=PANEL,
-        ),
-    ] = Base64Output.AUTO
+    verbose: int = setting(0, "--verbose", "-v", count=True, metavar="", show_default=False)
+    """Print the changed rows as comments (### INSERT INTO …). -vv adds the columns' types."""
+    base64_output: Base64Output = Base64Output.AUTO
+    """auto prints the BINLOG statements, which repeat the rows where the text is run. decode-rows leaves them out:
+    with -v for people who read."""
 
     @property
     def row_events(self) -> bool:

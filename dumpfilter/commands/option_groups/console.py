@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from dumpfilter.commands.option_groups.group import OptionGroup
 from dumpfilter.commands.option_groups.passwords import CONSOLE_VARIABLE, make_password, read_password
+from dumpfilter.commands.option_groups.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.commands.option_groups.protection import ProtectionOptions
@@ -19,60 +16,30 @@ if TYPE_CHECKING:
 PANEL = "Console"
 
 
-@dataclass(frozen=True)
-class SlaveConsoleOptions(OptionGroup):
+class SlaveConsoleOptions(Settings, panel=PANEL):
     """The address of a slave's console and its user."""
 
-    console_host: Annotated[
-        str, typer.Option(help="Address the console listens on.", rich_help_panel=PANEL)
-    ] = "127.0.0.1"
-    console_user: Annotated[
-        str,
-        typer.Option(
-            help="The console's user. From this machine alone the user needs no password.",
-            rich_help_panel=PANEL,
-        ),
-    ] = "root"
+    console_host: str = "127.0.0.1"
+    """Address the console listens on."""
+    console_user: str = "root"
+    """The console's user. From this machine alone the user needs no password."""
 
 
-@dataclass(frozen=True)
-class ConsoleOptions(OptionGroup):
+class ConsoleOptions(Settings, panel=PANEL):
     """The options of an SQL console: its port and its user's password."""
 
-    console_port: Annotated[
-        int | None,
-        typer.Option(
-            help="Port for MySQL clients; 0 takes a free one. Without this option there is no console.",
-            min=0,
-            max=65535,
-            rich_help_panel=PANEL,
-        ),
-    ] = None
-    console_port_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the console's port to this file once the console answers.", rich_help_panel=PANEL
-        ),
-    ] = None
-    console_password_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file whose first line is the console user's password. If the file does not exist, it is made, "
-            f"with a random password. Without this option the password is that of {CONSOLE_VARIABLE}. A user "
-            "without a password may only read.",
-            rich_help_panel=PANEL,
-        ),
-    ] = None
+    console_port: int | None = setting(None, min=0, max=65535)
+    """Port for MySQL clients; 0 takes a free one. Without this option there is no console."""
+    console_port_file: Path | None = None
+    """Write the console's port to this file once the console answers."""
+    console_password_file: Path | None = None
+    """A file whose first line is the console user's password. If the file does not exist, it is made, with a random
+    password. Without this option the password is that of DUMPFILTER_CONSOLE_PASSWORD. A user without a password
+    may only read."""
 
-    audit_log: Annotated[
-        Path | None,
-        typer.Option(
-            help="Append a line of JSON to this file for each change that a console or a slave asks for. Without this "
-            "option the lines are in the ordinary log. SIGHUP opens the file anew.",
-            metavar="FILE",
-            rich_help_panel=PANEL,
-        ),
-    ] = None
+    audit_log: Path | None = setting(None, metavar="FILE")
+    """Append a line of JSON to this file for each change that a console or a slave asks for. Without this option the
+    lines are in the ordinary log. SIGHUP opens the file anew."""
 
     def endpoint(
         self, host: str, user: str | None, protection: ProtectionOptions, tls: TlsSource | None

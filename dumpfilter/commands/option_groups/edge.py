@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from dumpfilter.commands.option_groups.channel_ports import parse_ports
 from dumpfilter.commands.option_groups.distinct_ports import Listener
-from dumpfilter.commands.option_groups.group import OptionGroup
 from dumpfilter.commands.option_groups.replicas import PANEL
+from dumpfilter.commands.option_groups.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.commands.option_groups.protection import ProtectionOptions
@@ -21,57 +18,27 @@ if TYPE_CHECKING:
 SERVE_PANEL = "Slaves of this slave"
 
 
-@dataclass(frozen=True)
-class EdgeOptions(OptionGroup):
+class EdgeOptions(Settings, panel=PANEL):
     """The ports at which a slave serves its relay logs to other slaves and to real replicas, and their accounts."""
 
-    serve_port: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Port for other slaves of dumpfilter, which get what this slave has received; with a name before it, "
-            "what that channel has received. 0 takes a free port. Repeatable.",
-            metavar="[CHANNEL=]PORT",
-            rich_help_panel=SERVE_PANEL,
-        ),
-    ] = None
-    serve_host: Annotated[
-        str, typer.Option(help="Address to listen on for slaves.", rich_help_panel=SERVE_PANEL)
-    ] = "127.0.0.1"
-    serve_port_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the first port for slaves to this file once they can connect.",
-            rich_help_panel=SERVE_PANEL,
-        ),
-    ] = None
+    serve_port: list[str] | None = setting(None, metavar="[CHANNEL=]PORT", rich_help_panel=SERVE_PANEL)
+    """Port for other slaves of dumpfilter, which get what this slave has received; with a name before it, what that
+    channel has received. 0 takes a free port. Repeatable."""
+    serve_host: str = setting("127.0.0.1", rich_help_panel=SERVE_PANEL)
+    """Address to listen on for slaves."""
+    serve_port_file: Path | None = setting(None, rich_help_panel=SERVE_PANEL)
+    """Write the first port for slaves to this file once they can connect."""
 
-    replica_port: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Port for MySQL and MariaDB replicas, which get what the slave has received; with a name before it, "
-            "what that channel has received. 0 takes a free port. Repeatable.",
-            metavar="[CHANNEL=]PORT",
-            rich_help_panel=PANEL,
-        ),
-    ] = None
-    replica_host: Annotated[
-        str, typer.Option(help="Address to listen on for replicas.", rich_help_panel=PANEL)
-    ] = "127.0.0.1"
-    replica_port_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the first port for replicas to this file once they can connect.",
-            rich_help_panel=PANEL,
-        ),
-    ] = None
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            help="A TOML file. Its replica tables name the users and filters of replicas, its user tables the users "
-            "of slaves (docs/edge.md).",
-            rich_help_panel=PANEL,
-        ),
-    ] = None
+    replica_port: list[str] | None = setting(None, metavar="[CHANNEL=]PORT")
+    """Port for MySQL and MariaDB replicas, which get what the slave has received; with a name before it, what that
+    channel has received. 0 takes a free port. Repeatable."""
+    replica_host: str = "127.0.0.1"
+    """Address to listen on for replicas."""
+    replica_port_file: Path | None = None
+    """Write the first port for replicas to this file once they can connect."""
+    config: Path | None = None
+    """A TOML file. Its replica tables name the users and filters of replicas, its user tables the users of slaves
+    (docs/edge.md)."""
 
     def listeners(self) -> list[Listener]:
         """Return the addresses of all ports. Raises OptionError."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-import typer
-
-from dumpfilter.commands.option_groups.group import OptionGroup
-from dumpfilter.commands.option_groups.inputs import SERVED_HELP
+from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -18,48 +14,23 @@ if TYPE_CHECKING:
 _PANEL = "Following a running server"
 
 
-@dataclass(frozen=True)
-class FollowedBinlogs(OptionGroup):
+class FollowedBinlogs(Settings):
     """The binlog set of a master. For a running server, a directory to receive its files into."""
 
-    binlogs: Annotated[
-        list[str] | None, typer.Argument(metavar="BINLOGS", help=SERVED_HELP, show_default=False)
-    ] = None
-    source_address: Annotated[
-        str | None,
-        typer.Option(
-            "--source",
-            help="The binlog set as an option, for a my.cnf: an index file, a directory, or the address of a server. "
-            "BINLOGS on the command line take its place.",
-            metavar="BINLOGS",
-            rich_help_panel=_PANEL,
-        ),
-    ] = None
-    store: Annotated[
-        Path | None,
-        typer.Option(
-            "--store",
-            help="The directory for the files of a mysql:// address. The master serves them and follows the server, "
-            "also when the server is away for a while.",
-            metavar="DIRECTORY",
-            rich_help_panel=_PANEL,
-        ),
-    ] = None
-    store_sync: Annotated[
-        Literal["transaction", "interval", "none"],
-        typer.Option(
-            help="When received events are waited for on the disk: before more are read, once a second, or never.",
-            rich_help_panel=_PANEL,
-        ),
-    ] = "interval"
-    on_source_replaced: Annotated[
-        Literal["stop", "wait"],
-        typer.Option(
-            help="When the server has begun its binlogs anew (RESET, a restored backup) or has purged files that the "
-            "store lacks: stop slaves and replicas with error 1236 at the end of the store, or keep them waiting.",
-            rich_help_panel=_PANEL,
-        ),
-    ] = "stop"
+    binlogs: list[str] | None = setting(None, metavar="BINLOGS", show_default=False, is_argument=True)
+    """The binlog set: its index file, its directory, or the files one by one; or a running server,
+    mysql://USER@HOST:PORT/ (docs/receiving.md)."""
+    source_address: str | None = setting(None, "--source", metavar="BINLOGS", rich_help_panel=_PANEL)
+    """The binlog set as an option, for a my.cnf: an index file, a directory, or the address of a server. BINLOGS on
+    the command line take its place."""
+    store: Path | None = setting(None, metavar="DIRECTORY", rich_help_panel=_PANEL)
+    """The directory for the files of a mysql:// address. The master serves them and follows the server, also when
+    the server is away for a while."""
+    store_sync: Literal["transaction", "interval", "none"] = setting("interval", rich_help_panel=_PANEL)
+    """When received events are waited for on the disk: before more are read, once a second, or never."""
+    on_source_replaced: Literal["stop", "wait"] = setting("stop", rich_help_panel=_PANEL)
+    """When the server has begun its binlogs anew (RESET, a restored backup) or has purged files that the store
+    lacks: stop slaves and replicas with error 1236 at the end of the store, or keep them waiting."""
 
     @property
     def source(self) -> Path | list[str]:

@@ -1,36 +1,28 @@
-"""Option groups, which are dataclasses whose fields are options of the command line.
+"""Option groups: the function of a command has one parameter for each group, and gets its values as one object.
 
-The function of a command has one parameter for each group, and gets the values of its options as one object. Several
-commands can have the same group.
+Several commands can have the same group. Most groups are settings (:mod:`dumpfilter.commands.option_groups.settings`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from inspect import Parameter, Signature, signature
-from typing import Any, Self, TypeVar, get_type_hints
+from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 
 
 class OptionGroup:
-    """The base of an option group, a dataclass whose fields are annotated with ``typer.Option`` or ``Argument``.
-
-    A group whose options are not fields overrides :meth:`parameters` and :meth:`from_values`.
-    """
+    """Options that the function of a command gets as one object."""
 
     @classmethod
     def parameters(cls) -> Iterator[Parameter]:
         """Yield the group's options in the order of ``--help``, as parameters of a function for Typer."""
-        hints = get_type_hints(cls, include_extras=True)
-        for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # every subclass is a dataclass
-            default = Parameter.empty if field.default is dataclasses.MISSING else field.default
-            yield option(field.name, hints[field.name], default)
+        raise NotImplementedError
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
@@ -55,7 +47,7 @@ def until_end_of_command(resource: AbstractContextManager[T]) -> T:
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrap the function of a command so that Typer sees every option of its option groups as a parameter.
+    """Wrap the function of a command so that Typer sees every option of its groups as a parameter.
 
     The returned function collects the option values of each group into one object, and calls ``command`` with these
     objects. Parameters of ``command`` that are not groups stay as they are.

@@ -2,60 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dumpfilter.commands.option_groups.group import OptionGroup, until_end_of_command
+from dumpfilter.commands.option_groups.group import until_end_of_command
+from dumpfilter.commands.option_groups.settings import Settings, setting
 
-_HELP = "The binlog set: its index file, its directory, or the files one by one"
-_SERVER = "a running server, mysql://USER@HOST:PORT/ (docs/receiving.md)"
-_READ = f"{_HELP}, also as s3a:, hdfs: and file: addresses"
-BINLOGS_HELP = f"{_READ}; or {_SERVER}."
-"""The help of the argument that names a binlog set to read."""
-SERVED_HELP = f"{_HELP}; or {_SERVER}."
-"""The help of the argument that names a binlog set to serve."""
-
-Binlogs = Annotated[list[str], typer.Argument(metavar="BINLOGS", help=f"{_HELP}.", show_default=False)]
-VerifyChecksum = Annotated[bool, typer.Option(help="Verify the events' checksums.")]
-StoreOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--store",
-        help="Keep what is fetched from a mysql:// address in this directory, and go on there the next time. Without "
-        "it the files are temporary.",
-        metavar="DIRECTORY",
+Binlogs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="BINLOGS",
+        help="The binlog set: its index file, its directory, or the files one by one.",
+        show_default=False,
     ),
 ]
+VerifyChecksum = Annotated[bool, typer.Option(help="Verify the events' checksums.")]
 
 
-@dataclass(frozen=True)
-class BinlogArguments(OptionGroup):
-    """The binlog set that a command reads, which may be on another file system, or that of a running server."""
-
-    binlogs: Annotated[list[str], typer.Argument(metavar="BINLOGS", help=BINLOGS_HELP, show_default=False)]
-    store: StoreOption = None
-
-    def source(self) -> list[str]:
-        """Return the set as the argument for ``BinlogSet.open``. A server's set is fetched first."""
-        return fetched(self.binlogs, self.store)
-
-
-@dataclass(frozen=True)
-class OptionalBinlogArguments(OptionGroup):
+class OptionalBinlogArguments(Settings):
     """The binlog set of a command that can do without one."""
 
-    binlogs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="BINLOGS", help=f"{_READ}; or {_SERVER}; or --statement."),
-    ] = None
-    store: StoreOption = None
+    binlogs: list[str] | None = setting(None, metavar="BINLOGS", is_argument=True)
+    """The binlog set: its index file, its directory, or the files one by one, also as s3a:, hdfs: and file:
+    addresses; or a running server, mysql://USER@HOST:PORT/ (docs/receiving.md); or --statement."""
+    store: Path | None = setting(None, metavar="DIRECTORY")
+    """Keep what is fetched from a mysql:// address in this directory, and go on there the next time. Without it the
+    files are temporary."""
 
     def source(self) -> list[str]:
         """Return the set as the argument for ``BinlogSet.open``. A server's set is fetched first."""
         return fetched(self.binlogs or [], self.store)
+
+
+class BinlogArguments(OptionalBinlogArguments):
+    """The binlog set that a command reads, which may be on another file system, or that of a running server."""
+
+    binlogs: list[str] = setting(metavar="BINLOGS", show_default=False, is_argument=True)
+    """The binlog set: its index file, its directory, or the files one by one, also as s3a:, hdfs: and file:
+    addresses; or a running server, mysql://USER@HOST:PORT/ (docs/receiving.md)."""
 
 
 def fetched(binlogs: list[str], store: Path | None) -> list[str]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from dumpfilter.commands.option_groups.group import OptionGroup
 from dumpfilter.commands.option_groups.protection import PANEL, ProtectionOptions
+from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -20,36 +17,18 @@ _PORT = 3307
 """The port for slaves of dumpfilter, unless ``--port`` names another one."""
 
 
-@dataclass(frozen=True)
-class ListenOptions(OptionGroup):
+class ListenOptions(Settings):
     """The address at which a master waits for slaves, and the file that tells its port."""
 
-    host: Annotated[
-        str,
-        typer.Option(
-            help="Address to listen on. An address that other machines can reach needs TLS and users, or --insecure."
-        ),
-    ] = "127.0.0.1"
-    port: Annotated[
-        int | None,
-        typer.Option(
-            help="Port for slaves of dumpfilter; 0 takes a free one. Without this option it is 3307, and with "
-            "--replica-port there is no such port.",
-            min=0,
-            max=65535,
-        ),
-    ] = None
-    port_file: Annotated[
-        Path | None, typer.Option(help="Write the port to this file once the master serves.")
-    ] = None
-    tls_require_slave_cert: Annotated[
-        bool,
-        typer.Option(
-            "--tls-require-slave-cert",
-            help="Serve only slaves that show a certificate signed by the CA of --tls-ca (mutual TLS).",
-            rich_help_panel=PANEL,
-        ),
-    ] = False
+    host: str = "127.0.0.1"
+    """Address to listen on. An address that other machines can reach needs TLS and users, or --insecure."""
+    port: int | None = setting(None, min=0, max=65535)
+    """Port for slaves of dumpfilter; 0 takes a free one. Without this option it is 3307, and with --replica-port
+    there is no such port."""
+    port_file: Path | None = None
+    """Write the port to this file once the master serves."""
+    tls_require_slave_cert: bool = setting(False, rich_help_panel=PANEL)
+    """Serve only slaves that show a certificate signed by the CA of --tls-ca (mutual TLS)."""
 
     def port_beside(self, replica_port: int | None) -> int | None:
         """Return the port for slaves, or None for a master that serves real replicas alone.

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.option_groups.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.metrics.endpoint import MetricsEndpoint
@@ -17,40 +14,19 @@ if TYPE_CHECKING:
 PANEL = "Metrics"
 
 
-@dataclass(frozen=True)
-class MetricsOptions(OptionGroup):
+class MetricsOptions(Settings, panel=PANEL):
     """The address of the metrics' HTTP endpoint, and the file that tells its port."""
 
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(
-            help="Port at which Prometheus reads metrics; 0 takes a free one. Without this option there are none.",
-            min=0,
-            max=65535,
-            rich_help_panel=PANEL,
-        ),
-    ] = None
-    metrics_address: Annotated[
-        str,
-        typer.Option(
-            help="Address of --metrics-port. For an address that other machines can reach, Prometheus needs a "
-            "certificate signed by the CA of --tls-ca.",
-            rich_help_panel=PANEL,
-        ),
-    ] = "127.0.0.1"
-    metrics_port_file: Annotated[
-        Path | None,
-        typer.Option(help="Write the port to this file once Prometheus can connect.", rich_help_panel=PANEL),
-    ] = None
-    metrics_insecure: Annotated[
-        bool,
-        typer.Option(
-            "--metrics-insecure",
-            help="Show the metrics to other machines over plain HTTP. Everybody on the network can then read the "
-            "names of slaves, channels and users.",
-            rich_help_panel=PANEL,
-        ),
-    ] = False
+    metrics_port: int | None = setting(None, min=0, max=65535)
+    """Port at which Prometheus reads metrics; 0 takes a free one. Without this option there are none."""
+    metrics_address: str = "127.0.0.1"
+    """Address of --metrics-port. For an address that other machines can reach, Prometheus needs a certificate signed
+    by the CA of --tls-ca."""
+    metrics_port_file: Path | None = None
+    """Write the port to this file once Prometheus can connect."""
+    metrics_insecure: bool = False
+    """Show the metrics to other machines over plain HTTP. Everybody on the network can then read the names of
+    slaves, channels and users."""
 
     def metrics(self, tls: TlsSource | None) -> MetricsEndpoint | None:
         """Return the endpoint's settings, or None without ``--metrics-port``.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dumpfilter.commands.option_groups.logs import LogOptions
 from dumpfilter.commands.option_groups.metrics import MetricsOptions
 
 
-@dataclass(frozen=True)
 class MonitoringOptions(MetricsOptions, LogOptions):
     """The endpoint of a process's metrics, and the form of its log."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -17,62 +14,27 @@ if TYPE_CHECKING:
 PANEL = "Operation"
 
 
-@dataclass(frozen=True)
-class OperationOptions(OptionGroup):
+class OperationOptions(Settings):
     """The options of a master's configuration file, and of its end."""
 
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            help="A TOML file with the users, of replication and of the console, and the filters imposed on slaves "
-            "(docs/master.md).",
-        ),
-    ] = None
+    config: Path | None = None
+    """A TOML file with the users, of replication and of the console, and the filters imposed on slaves
+    (docs/master.md)."""
 
-    state_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="A directory of this master, in which it keeps the slaves' counts and the drains for its next start. "
-            "Without it a restart begins with zeros. It may not be the directory of the binlogs.",
-            metavar="DIRECTORY",
-            rich_help_panel=PANEL,
-        ),
-    ] = None
-    keep_slaves: Annotated[
-        str,
-        typer.Option(
-            help="Time for which a slave that is gone counts as missing in the status, the metrics and the alerts, "
-            "such as 12h or 7d.",
-            metavar="TIME",
-            rich_help_panel=PANEL,
-        ),
-    ] = "7d"
-    store_expire: Annotated[
-        str | None,
-        typer.Option(
-            help="Remove files of the --store whose last write is so long ago, such as 14d. Files that a slave needs "
-            "stay (--keep-slaves). Without a bound all files stay.",
-            metavar="TIME",
-            rich_help_panel=PANEL,
-        ),
-    ] = None
-    store_max_size: Annotated[
-        str | None,
-        typer.Option(
-            help="Remove the oldest files of the --store while all files together are larger, such as 200G. Files that "
-            "a slave needs stay.",
-            metavar="SIZE",
-            rich_help_panel=PANEL,
-        ),
-    ] = None
-    drain_seconds: Annotated[
-        float,
-        typer.Option(
-            help="At SIGTERM, wait so long for running dumps to end between two transactions; 0 ends them at once.",
-            min=0,
-            rich_help_panel=PANEL,
-        ),
-    ] = 10.0
+    state_dir: Path | None = setting(None, metavar="DIRECTORY", rich_help_panel=PANEL)
+    """A directory of this master, in which it keeps the slaves' counts and the drains for its next start. Without it
+    a restart begins with zeros. It may not be the directory of the binlogs."""
+    keep_slaves: str = setting("7d", metavar="TIME", rich_help_panel=PANEL)
+    """Time for which a slave that is gone counts as missing in the status, the metrics and the alerts, such as 12h
+    or 7d."""
+    store_expire: str | None = setting(None, metavar="TIME", rich_help_panel=PANEL)
+    """Remove files of the --store whose last write is so long ago, such as 14d. Files that a slave needs stay
+    (--keep-slaves). Without a bound all files stay."""
+    store_max_size: str | None = setting(None, metavar="SIZE", rich_help_panel=PANEL)
+    """Remove the oldest files of the --store while all files together are larger, such as 200G. Files that a slave
+    needs stay."""
+    drain_seconds: float = setting(10.0, min=0, rich_help_panel=PANEL)
+    """At SIGTERM, wait so long for running dumps to end between two transactions; 0 ends them at once."""
 
     @property
     def keep_seconds(self) -> float:

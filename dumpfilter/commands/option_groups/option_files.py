@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.commands.sub_command import SubCommand
 from dumpfilter.filter.rules import SERVER_RULE_KINDS
 from dumpfilter.options.arguments import CommandOptions, Switch, arguments_of, last_of
 
 _PANEL = "Option files"
+
+WITH_OPTION_FILES = ("master", "slave")
+"""The commands that read a ``my.cnf``."""
 
 SERVER_OPTIONS = frozenset(kind.option for kind in SERVER_RULE_KINDS) | frozenset(
     [
@@ -35,29 +37,14 @@ Options such as ``port`` and ``user`` are not among them, because in that sectio
 """
 
 
-@dataclass(frozen=True)
-class OptionFiles(OptionGroup):
+class OptionFiles(Settings, panel=_PANEL):
     """The options that name a ``my.cnf`` to read. :class:`OptionFileCommand` reads the file before the command runs."""
 
-    defaults_file: Annotated[
-        str | None,
-        typer.Option(
-            "--defaults-file",
-            help=r"Read options from this my.cnf: its sections \[dumpfilter], \[dumpfilter-slave] or "
-            r"\[dumpfilter-master], and those of servers. No file is read unless given.",
-            metavar="FILE",
-            rich_help_panel=_PANEL,
-        ),
-    ] = None
-    defaults_extra_file: Annotated[
-        str | None,
-        typer.Option(
-            "--defaults-extra-file",
-            help="Read this file after --defaults-file. Its options win.",
-            metavar="FILE",
-            rich_help_panel=_PANEL,
-        ),
-    ] = None
+    defaults_file: str | None = setting(None, metavar="FILE")
+    r"""Read options from this my.cnf: its sections \[dumpfilter], \[dumpfilter-slave] or \[dumpfilter-master], and
+    those of servers. No file is read unless given."""
+    defaults_extra_file: str | None = setting(None, metavar="FILE")
+    """Read this file after --defaults-file. Its options win."""
 
 
 class OptionFileCommand(SubCommand):
@@ -72,11 +59,9 @@ class OptionFileCommand(SubCommand):
         The method reads the files, translates spellings of MySQL and MariaDB into Typer's, and lets Typer parse the
         result. Raises OptionError.
         """
-        commands = {
-            str(command.name): command.options
-            for command in getattr(getattr(ctx.parent, "command", None), "commands", {}).values()
-            if isinstance(command, OptionFileCommand)
-        } | {str(self.name): self.options}
+        group = getattr(getattr(ctx.parent, "command", None), "commands", {})
+        commands = {name: group[name].options for name in WITH_OPTION_FILES if name in group}
+        commands[str(self.name)] = self.options
         arguments = arguments_of(args, str(self.name), commands, SERVER_OPTIONS)
         try:
             return super().parse_args(ctx, [token for argument in arguments for token in argument.tokens])

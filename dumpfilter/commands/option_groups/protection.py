@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.option_groups.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.security.reloading import ReloadingTls
@@ -16,41 +13,20 @@ if TYPE_CHECKING:
 PANEL = "TLS"
 
 
-@dataclass(frozen=True)
-class ProtectionOptions(OptionGroup):
+class ProtectionOptions(Settings, panel=PANEL):
     """The options of a process's TLS certificate, which all of its ports use."""
 
-    tls_cert: Annotated[
-        Path | None,
-        typer.Option(
-            help="The certificate of this process, PEM, and after it those of its issuers. With it a master serves "
-            "slaves over TLS alone. Without it a console makes a certificate. A changed file is read again.",
-            metavar="FILE",
-            rich_help_panel=PANEL,
-        ),
-    ] = None
-    tls_key: Annotated[
-        Path | None,
-        typer.Option(help="The certificate's private key, PEM.", metavar="FILE", rich_help_panel=PANEL),
-    ] = None
-    tls_ca: Annotated[
-        Path | None,
-        typer.Option(
-            help="The CA of clients' certificates, PEM. A client of the console that shows a certificate must have "
-            "one signed by this CA.",
-            metavar="FILE",
-            rich_help_panel=PANEL,
-        ),
-    ] = None
-    insecure: Annotated[
-        bool,
-        typer.Option(
-            "--insecure",
-            help="Serve other machines even without TLS or without users. Anybody on the network can then read and "
-            "change what this process serves.",
-            rich_help_panel=PANEL,
-        ),
-    ] = False
+    tls_cert: Path | None = setting(None, metavar="FILE")
+    """The certificate of this process, PEM, and after it those of its issuers. With it a master serves slaves over
+    TLS alone. Without it a console makes a certificate. A changed file is read again."""
+    tls_key: Path | None = setting(None, metavar="FILE")
+    """The certificate's private key, PEM."""
+    tls_ca: Path | None = setting(None, metavar="FILE")
+    """The CA of clients' certificates, PEM. A client of the console that shows a certificate must have one signed by
+    this CA."""
+    insecure: bool = False
+    """Serve other machines even without TLS or without users. Anybody on the network can then read and change what
+    this process serves."""
 
     def tls(self, *, for_grpc: bool = False) -> ReloadingTls | None:
         """Return the TLS settings of the files, or None without ``--tls-cert`` and ``--tls-key``.

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
-
-import typer
-
-from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.option_groups.settings import Settings
 
 
-@dataclass(frozen=True)
-class ReadingOptions(OptionGroup):
+class ReadingOptions(Settings):
     """The options for the checks with which a master reads its binlogs."""
 
-    verify_checksum: Annotated[
-        bool, typer.Option(help="Verify the events' checksums on reading (source_verify_checksum).")
-    ] = True
+    verify_checksum: bool = True
+    """Verify the events' checksums on reading (source_verify_checksum)."""

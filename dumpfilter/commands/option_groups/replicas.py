@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.option_groups.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.commands.option_groups.protection import ProtectionOptions
@@ -18,34 +15,16 @@ if TYPE_CHECKING:
 PANEL = "Real replicas"
 
 
-@dataclass(frozen=True)
-class ReplicaOptions(OptionGroup):
+class ReplicaOptions(Settings, panel=PANEL):
     """The address at which a master waits for real MySQL and MariaDB replicas."""
 
-    replica_port: Annotated[
-        int | None,
-        typer.Option(
-            help="Port for MySQL and MariaDB replicas, mysqlbinlog and mariadb-binlog; 0 takes a free one. The "
-            r"\[\[replica]] tables of --config name their users and filters. Without this option there is no such "
-            "port.",
-            min=0,
-            max=65535,
-            rich_help_panel=PANEL,
-        ),
-    ] = None
-    replica_host: Annotated[
-        str | None,
-        typer.Option(
-            help="Address to listen on for replicas. Without this option it is that of --host.",
-            rich_help_panel=PANEL,
-        ),
-    ] = None
-    replica_port_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the port for replicas to this file once they can connect.", rich_help_panel=PANEL
-        ),
-    ] = None
+    replica_port: int | None = setting(None, min=0, max=65535)
+    r"""Port for MySQL and MariaDB replicas, mysqlbinlog and mariadb-binlog; 0 takes a free one. The \[\[replica]]
+    tables of --config name their users and filters. Without this option there is no such port."""
+    replica_host: str | None = None
+    """Address to listen on for replicas. Without this option it is that of --host."""
+    replica_port_file: Path | None = None
+    """Write the port for replicas to this file once they can connect."""
 
     def endpoint(
         self, host: str, protection: ProtectionOptions, tls: TlsSource | None

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, TypeVar
-
-import typer
+from typing import TYPE_CHECKING, TypeVar
 
 from dumpfilter.commands.completion import complete_variant
-from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -20,68 +17,30 @@ PANEL = "Scenarios"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class ScenarioOptions(OptionGroup):
+class ScenarioOptions(Settings, panel=PANEL):
     """The options that say which scenarios a simulation computes."""
 
-    variant: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A way to bring the binlog to the slaves: no-filter, filter-on-slave, filter-on-master, "
-            "no-filter-zstd, filter-on-master-zstd, split, real-replica. Without the option all of them, and for "
-            "sweeps and searches no-filter and filter-on-master.",
-            metavar="NAME",
-            show_default=False,
-            rich_help_panel=PANEL,
-            autocompletion=complete_variant,
-        ),
-    ] = None
-    sweep: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Simulate links with each of some rates or delays: rate=512kbit,1mbit or m:web.delay=0s,50ms.",
-            metavar="WHAT=VALUES",
-            show_default=False,
-            rich_help_panel=PANEL,
-        ),
-    ] = None
-    scale_load: Annotated[
-        str,
-        typer.Option(help="Multiply the pace of transactions.", metavar="FACTORS", rich_help_panel=PANEL),
-    ] = "1"
-    find: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Find the slowest rate, or the longest delay, with which no transaction lags more than --lag: rate, "
-            "delay or m:web.rate.",
-            metavar="WHAT",
-            show_default=False,
-            rich_help_panel=PANEL,
-        ),
-    ] = None
-    lag: Annotated[str, typer.Option(help="The limit of the lag.", metavar="TIME", rich_help_panel=PANEL)] = (
-        "1s"
+    variant: list[str] | None = setting(
+        None, metavar="NAME", show_default=False, autocompletion=complete_variant
     )
-    apply_rate: Annotated[
-        str | None,
-        typer.Option(
-            help="The rate at which slaves apply events. The lag then lasts until a transaction is applied.",
-            metavar="RATE",
-            show_default=False,
-            rich_help_panel=PANEL,
-        ),
-    ] = None
-    apply_time: Annotated[
-        str,
-        typer.Option(
-            help="The time to apply a transaction, besides the time for its bytes.",
-            metavar="TIME",
-            rich_help_panel=PANEL,
-        ),
-    ] = "0s"
-    seed: Annotated[
-        int, typer.Option(help="The seed of the links' jitter.", min=0, rich_help_panel=PANEL)
-    ] = 1
+    """A way to bring the binlog to the slaves: no-filter, filter-on-slave, filter-on-master, no-filter-zstd,
+    filter-on-master-zstd, split, real-replica. Without the option all of them, and for sweeps and searches
+    no-filter and filter-on-master."""
+    sweep: list[str] | None = setting(None, metavar="WHAT=VALUES", show_default=False)
+    """Simulate links with each of some rates or delays: rate=512kbit,1mbit or m:web.delay=0s,50ms."""
+    scale_load: str = setting("1", metavar="FACTORS")
+    """Multiply the pace of transactions."""
+    find: list[str] | None = setting(None, metavar="WHAT", show_default=False)
+    """Find the slowest rate, or the longest delay, with which no transaction lags more than --lag: rate, delay or
+    m:web.rate."""
+    lag: str = setting("1s", metavar="TIME")
+    """The limit of the lag."""
+    apply_rate: str | None = setting(None, metavar="RATE", show_default=False)
+    """The rate at which slaves apply events. The lag then lasts until a transaction is applied."""
+    apply_time: str = setting("0s", metavar="TIME")
+    """The time to apply a transaction, besides the time for its bytes."""
+    seed: int = setting(1, min=0)
+    """The seed of the links' jitter."""
 
     def options(self, links: Sequence[str]) -> Options:
         """Return the options of the simulation. ``links`` has the names of all links. Raises OptionError."""

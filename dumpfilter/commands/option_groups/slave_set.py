@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.option_groups.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.topology.slaves_file import SlaveDefinition
 
 
-@dataclass(frozen=True)
-class SlaveSetOptions(OptionGroup):
+class SlaveSetOptions(Settings):
     """The slaves of files, and those that the command line describes."""
 
-    slaves: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Slaves and their filters: a TOML file, or a replica's own my.cnf. Repeatable.",
-            metavar="FILE",
-            show_default=False,
-        ),
-    ] = None
-    slave: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="What if: a slave and its filter. Beside --slaves, or instead of it. Repeatable.",
-            metavar="NAME:OPTIONS",
-            show_default=False,
-        ),
-    ] = None
+    slaves: list[Path] | None = setting(None, metavar="FILE", show_default=False)
+    """Slaves and their filters: a TOML file, or a replica's own my.cnf. Repeatable."""
+    slave: list[str] | None = setting(None, metavar="NAME:OPTIONS", show_default=False)
+    """A slave and its filter, to ask what if. Beside --slaves, or instead of it. Repeatable."""
 
     @property
     def is_what_if(self) -> bool:

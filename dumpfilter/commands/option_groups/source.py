@@ -2,83 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from dumpfilter.commands.option_groups.addresses import parse_masters
-from dumpfilter.commands.option_groups.group import OptionGroup
 from dumpfilter.commands.option_groups.passwords import SOURCE_VARIABLE, read_password
-from dumpfilter.commands.option_groups.source_tls import PANEL, SourceTlsOptions, source_option
+from dumpfilter.commands.option_groups.settings import Settings, setting
+from dumpfilter.commands.option_groups.source_tls import PANEL, SourceTlsOptions
 from dumpfilter.errors import OptionError
-from dumpfilter.options.defaults import CONNECT_RETRY, FIRST_EVENT, HEARTBEAT_PERIOD, NET_TIMEOUT
+from dumpfilter.options.defaults import CONNECT_RETRY, FIRST_EVENT, NET_TIMEOUT
 
 if TYPE_CHECKING:
     from dumpfilter.commands.option_groups.slave import OriginOptions
     from dumpfilter.slave.state.source_info import SourceInfo
 
 
-@dataclass(frozen=True)
-class SourceOptions(OptionGroup):
+class SourceOptions(Settings, panel=PANEL):
     """The options of a slave's masters: addresses, login, timeouts, and the position at which replication begins."""
 
-    master: Annotated[
-        list[str] | None,
-        source_option(
-            "Address of the master; with a name before it, of that channel's. Repeatable. Without it the "
-            "channels are those that were configured before, or by statements.",
-            metavar="[CHANNEL=]HOST:PORT",
-        ),
-    ] = None
-    channel: Annotated[
-        str, source_option("The channel of a --master without a name; empty is the default one.")
-    ] = ""
-    auto_position: Annotated[
-        bool,
-        typer.Option(
-            "--auto-position",
-            help="Go on by GTID set at the start and at another master.",
-            rich_help_panel=PANEL,
-        ),
-    ] = False
-    start_file: Annotated[
-        str, source_option("Binlog to begin with the first time. Without it the oldest.")
-    ] = ""
-    start_position: Annotated[
-        int,
-        source_option("Offset in --start-file to begin at the first time, bytes.", min=FIRST_EVENT),
-    ] = FIRST_EVENT
-    source_user: Annotated[
-        str, source_option("The user to register as, where the master has a list of users.")
-    ] = ""
-    source_password_file: Annotated[
-        Path | None,
-        source_option(
-            "A file whose first line is the user's password. Without it the password is that of the environment "
-            f"variable {SOURCE_VARIABLE}."
-        ),
-    ] = None
-    connect_retry: Annotated[
-        float, source_option("Longest wait between two attempts to connect, seconds.", min=0.05)
-    ] = CONNECT_RETRY
-    retry_count: Annotated[
-        int,
-        source_option("Give up after so many failed attempts in a row, also with --once; 0: never.", min=0),
-    ] = 86_400
-    replica_net_timeout: Annotated[
-        float, source_option("Seconds of silence after which the connection counts as lost.", min=0.1)
-    ] = NET_TIMEOUT
-    heartbeat_period: Annotated[
-        float | None,
-        source_option(
-            "Seconds of silence after which the master sends a heartbeat. Without it half of --replica-net-timeout "
-            f"({HEARTBEAT_PERIOD:g}).",
-            min=0.001,
-            show_default=False,
-        ),
-    ] = None
+    master: list[str] | None = setting(None, metavar="[CHANNEL=]HOST:PORT")
+    """Address of the master; with a name before it, of that channel's. Repeatable. Without it the channels are those
+    that were configured before, or by statements."""
+    channel: str = ""
+    """The channel of a --master without a name; empty is the default one."""
+    auto_position: bool = False
+    """Go on by GTID set at the start and at another master."""
+    start_file: str = ""
+    """Binlog to begin with the first time. Without it the oldest."""
+    start_position: int = setting(FIRST_EVENT, min=FIRST_EVENT)
+    """Offset in --start-file to begin at the first time, bytes."""
+    source_user: str = ""
+    """The user to register as, where the master has a list of users."""
+    source_password_file: Path | None = None
+    """A file whose first line is the user's password. Without it the password is that of the environment variable
+    DUMPFILTER_SOURCE_PASSWORD."""
+    connect_retry: float = setting(CONNECT_RETRY, min=0.05)
+    """Longest wait between two attempts to connect, seconds."""
+    retry_count: int = setting(86_400, min=0)
+    """Give up after so many failed attempts in a row, also with --once; 0: never."""
+    replica_net_timeout: float = setting(NET_TIMEOUT, min=0.1)
+    """Seconds of silence after which the connection counts as lost."""
+    heartbeat_period: float | None = setting(None, min=0.001, show_default=False)
+    """Seconds of silence after which the master sends a heartbeat. Without it half of --replica-net-timeout (30)."""
 
     def check(self) -> None:
         """Check that the options fit together. Raises OptionError, as for ``--start-position`` without a file."""

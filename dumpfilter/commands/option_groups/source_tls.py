@@ -2,63 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.errors import OptionError
 
 PANEL = "Master"
 
 
-def source_option(help: str, **more: Any) -> Any:
-    """Return a Typer option in the panel of the options about masters."""
-    return typer.Option(help=help, rich_help_panel=PANEL, **more)
-
-
-@dataclass(frozen=True)
-class SourceTlsOptions(OptionGroup):
+class SourceTlsOptions(Settings, panel=PANEL):
     """The options that say whether a slave uses TLS, and how far the slave verifies the master's certificate."""
 
-    source_plain_password: Annotated[
-        bool,
-        typer.Option(
-            "--source-plain-password",
-            help="Send the password to a master on another machine even without TLS.",
-            rich_help_panel=PANEL,
-        ),
-    ] = False
-    source_ssl: Annotated[
-        bool | None,
-        source_option(
-            "Connect to the master with TLS. The default is yes if one of the files below is given.",
-            show_default=False,
-        ),
-    ] = None
-    source_ssl_ca: Annotated[
-        str,
-        source_option(
-            "The CA that must have signed the master's certificate, PEM. Without it the connection is encrypted, and "
-            "the certificate is not verified.",
-            metavar="FILE",
-        ),
-    ] = ""
-    source_ssl_cert: Annotated[
-        str, source_option("This slave's certificate, PEM, for a master that demands one.", metavar="FILE")
-    ] = ""
-    source_ssl_key: Annotated[
-        str, source_option("The private key of --source-ssl-cert, PEM.", metavar="FILE")
-    ] = ""
-    source_ssl_verify_server_cert: Annotated[
-        bool | None,
-        source_option(
-            "Demand that the master's certificate names the host in --master. The default is yes with "
-            "--source-ssl-ca.",
-            show_default=False,
-        ),
-    ] = None
+    source_plain_password: bool = False
+    """Send the password to a master on another machine even without TLS."""
+    source_ssl: bool | None = setting(None, show_default=False)
+    """Connect to the master with TLS. The default is yes if one of the files below is given."""
+    source_ssl_ca: str = setting("", metavar="FILE")
+    """The CA that must have signed the master's certificate, PEM. Without it the connection is encrypted, and the
+    certificate is not verified."""
+    source_ssl_cert: str = setting("", metavar="FILE")
+    """This slave's certificate, PEM, for a master that demands one."""
+    source_ssl_key: str = setting("", metavar="FILE")
+    """The private key of --source-ssl-cert, PEM."""
+    source_ssl_verify_server_cert: bool | None = setting(None, show_default=False)
+    """Demand that the master's certificate names the host in --master. The default is yes with --source-ssl-ca."""
 
     def members(self) -> dict[str, Any]:
         """Return the members of SourceInfo that describe TLS. Raises OptionError for options that contradict."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from dumpfilter.commands.option_groups.addresses import parse_address
-from dumpfilter.commands.option_groups.group import OptionGroup
 from dumpfilter.commands.option_groups.passwords import SOURCE_VARIABLE, read_password
+from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.commands.option_groups.source_tls import SourceTlsOptions
 from dumpfilter.errors import OptionError
 
@@ -21,45 +18,29 @@ if TYPE_CHECKING:
 PASSWORD_VARIABLE = "DUMPFILTER_PASSWORD"
 
 
-@dataclass(frozen=True)
-class AskedOptions(OptionGroup):
+class AskedOptions(Settings):
     """The address of the master, slave or relay directory, and the logins."""
 
-    master: Annotated[str, typer.Option(help="A master's address for slaves.", metavar="HOST:PORT")] = ""
-    console: Annotated[
-        str, typer.Option(help="A master's console, for all slaves and drains.", metavar="HOST:PORT")
-    ] = ""
-    slave: Annotated[str, typer.Option(help="A running slave's console.", metavar="HOST:PORT")] = ""
-    relay_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="A slave's relay directory, read as it is, also without a slave.", metavar="DIRECTORY"
-        ),
-    ] = None
-    source_user: Annotated[str, typer.Option(help="A replication user of the master.")] = ""
-    source_password_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file whose first line is the replication user's password. Without it the password is that of the "
-            f"environment variable {SOURCE_VARIABLE}."
-        ),
-    ] = None
-    user: Annotated[str, typer.Option("--user", "-u", help="The console's user.")] = "root"
-    password_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--password-file",
-            "-p",
-            help="A file whose first line is the console user's password. Without it the password is that of the "
-            f"environment variable {PASSWORD_VARIABLE}.",
-        ),
-    ] = None
-    tls_ca: Annotated[
-        Path | None,
-        typer.Option(
-            help="Demand TLS of the console, with a certificate that this CA signed.", metavar="FILE"
-        ),
-    ] = None
+    master: str = setting("", metavar="HOST:PORT")
+    """A master's address for slaves."""
+    console: str = setting("", metavar="HOST:PORT")
+    """A master's console, for all slaves and drains."""
+    slave: str = setting("", metavar="HOST:PORT")
+    """A running slave's console."""
+    relay_dir: Path | None = setting(None, metavar="DIRECTORY")
+    """A slave's relay directory, read as it is, also without a slave."""
+    source_user: str = ""
+    """A replication user of the master."""
+    source_password_file: Path | None = None
+    """A file whose first line is the replication user's password. Without it the password is that of the environment
+    variable DUMPFILTER_SOURCE_PASSWORD."""
+    user: str = setting("root", "--user", "-u")
+    """The console's user."""
+    password_file: Path | None = setting(None, "--password-file", "-p")
+    """A file whose first line is the console user's password. Without it the password is that of the environment
+    variable DUMPFILTER_PASSWORD."""
+    tls_ca: Path | None = setting(None, metavar="FILE")
+    """Demand TLS of the console, with a certificate that this CA signed."""
 
     def check(self) -> None:
         """Check that the options name one master or one slave. Raises OptionError."""

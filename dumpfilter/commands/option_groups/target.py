@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import typer
-
-from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.option_groups.settings import Settings
 
 
-@dataclass(frozen=True)
-class TargetOptions(OptionGroup):
+class TargetOptions(Settings):
     """The options of a slave's target, and of the summary that the slave prints at the end."""
 
-    target: Annotated[str, typer.Option(help="The name of the target that transactions are applied to.")] = (
-        "summary"
-    )
-    summary: Annotated[Literal["table", "json", "none"], typer.Option(help="What to print at the end.")] = (
-        "table"
-    )
-    summary_file: Annotated[
-        Path | None, typer.Option(help="Write the summary to this file instead of standard output.")
-    ] = None
+    target: str = "summary"
+    """The name of the target that transactions are applied to."""
+    summary: Literal["table", "json", "none"] = "table"
+    """The form of the summary at the end."""
+    summary_file: Path | None = None
+    """Write the summary to this file instead of standard output."""

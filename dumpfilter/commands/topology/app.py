@@ -26,6 +26,7 @@ _NODES = "Its nodes and links"
 topology_app = typer.Typer(
     cls=CommandGroup,
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode="rich",
     help="Runs a topology of sources, slaves and shaped links, and asks it.",
     epilog='Begin with: dumpfilter topology up "m >> web\\[do-db=shop_00]" (docs/topology.md)',

@@ -1,0 +1,118 @@
+"""The sub-commands of ``dumpfilter``, each of which is imported when it is first used."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from collections.abc import Iterator, MutableMapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from dumpfilter.commands.sub_command import CommandGroup, SubCommand
+
+NAMES = (
+    "master",
+    "slave",
+    "fetch",
+    "split",
+    "manifest",
+    "purge",
+    "bandwidth",
+    "suggest",
+    "simulate",
+    "package-environment",
+    "inspect",
+    "generate",
+    "binlog",
+    "export",
+    "explain",
+    "lint",
+    "status",
+    "sql",
+    "password-hash",
+    "systemd-unit",
+    "demo",
+    "topology",
+)
+"""The names in the order of ``--help``. ``dumpfilter.commands`` has a module of each name, with ``NAME_command``."""
+
+
+class Catalogue(MutableMapping[str, Any]):
+    """The commands by name. A command is made when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a command. Raises KeyError."""
+        if name not in self._made:
+            if name not in NAMES:
+                raise KeyError(name)
+            self._made[name] = _made(name)
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NAMES)
+
+    def __len__(self) -> int:
+        return len(NAMES)
+
+
+class Dumpfilter(CommandGroup):
+    """The command ``dumpfilter``."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = Catalogue()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, none of which is imported for that."""
+        del ctx
+        return list(NAMES)
+
+    def help_of(self, ctx: Any, name: str) -> tuple[str, str]:
+        """Return the panel and the description of a command, from its source alone."""
+        del ctx
+        module = find_spec(_module(name))
+        assert module is not None
+        assert module.origin is not None
+        wanted = f"{name.replace('-', '_')}_command"
+        for one in ast.parse(Path(module.origin).read_text("utf-8")).body:
+            match one:
+                case ast.FunctionDef(name=found) if found == wanted:
+                    return "Commands", ast.get_docstring(one) or ""
+        return super().help_of(None, name)
+
+
+def _module(name: str) -> str:
+    return f"dumpfilter.commands.{name.replace('-', '_')}"
+
+
+def _made(name: str) -> Any:
+    from typer.main import get_command, get_command_from_info
+    from typer.models import CommandInfo
+
+    from dumpfilter.commands.option_groups.group import with_option_groups
+    from dumpfilter.commands.option_groups.option_files import WITH_OPTION_FILES, OptionFileCommand
+
+    module = importlib.import_module(_module(name))
+    if name == "topology":
+        group = get_command(module.topology_app)
+        group.name = name
+        return group
+    function = getattr(module, f"{name.replace('-', '_')}_command")
+    info = CommandInfo(
+        name,
+        cls=OptionFileCommand if name in WITH_OPTION_FILES else SubCommand,
+        callback=with_option_groups(function),
+        help=inspect.getdoc(function),
+    )
+    return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode="rich")
