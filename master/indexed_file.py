@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,9 @@ _MERGE_BELOW = 256 << 10
 
 Without this rule, a server that writes one transaction at a time would make a tiny segment of each transaction.
 """
+
+_MERGED_TOGETHER = 64
+"""The small segments of a file that this process writes, after which they are scanned again together."""
 
 _TAIL = 64
 """The number of bytes before the end of the scanned part that must stay the same while the file grows."""
@@ -79,8 +82,10 @@ class IndexedFile:
         *,
         verify: bool,
         max_opened: int = MAX_OPENED,
+        is_written_here: Callable[[], bool] = lambda: False,
     ) -> None:
         self.file = file
+        self._is_written_here = is_written_here
         self.name = file.name
         self.number = next(_numbers)
         """A number that no other indexed file of this process has. The cache of segments uses it."""
@@ -202,11 +207,13 @@ class IndexedFile:
     def check(self) -> None:
         """Check that the scanned part of the file is still there, and still begins with the same events.
 
-        Raises BinlogReplaced when another file was written over the file, and BinlogTruncated when the file is shorter
-        than the part that was scanned.
+        Nobody else changes a file that this process writes. Raises BinlogReplaced when another file was written over
+        this one, and BinlogTruncated when the file is shorter than the part that was scanned.
         """
         if self.gone:
             raise self.lost()
+        if self._is_written_here():
+            return
         # Another thread may scan what a server appends meanwhile. So the scanned part is noted before the size.
         scanned_to = self.scanned_to
         head, size = self.file.read_up_to(0, len(self._head)), self.file.size
@@ -282,12 +289,17 @@ class IndexedFile:
 
         Small last segments are scanned again together with the new events, and replaced.
         """
-        self._check_scanned()
+        is_written_here = self._is_written_here()
+        if not is_written_here:
+            self._check_scanned()
         reader = self._reader
-        merged = self._mergeable()
+        size = self.file.size
         last = self._places[-1] if self._places else None
-        if last is not None and self.file.size == last.end:
+        if last is not None and size == last.end:
             return False
+        merged = self._mergeable(size - self.scanned_to)
+        if is_written_here and len(merged) < _MERGED_TOGETHER:
+            merged = []
         if merged:
             reader.rewind(merged[0].start, merged[0].point)
         try:
@@ -323,13 +335,12 @@ class IndexedFile:
         self._cache.add((self.number, segment.start), segment)
         return True
 
-    def _mergeable(self) -> list[_Place]:
-        """Return the last small segments that the next scan reads again together with the new events.
+    def _mergeable(self, new: int) -> list[_Place]:
+        """Return the last small segments that the next scan reads again together with ``new`` bytes.
 
         A segment is merged when at least as many bytes follow it. So each byte is scanned a logarithmic number of times
         while a file grows by single transactions, and few small segments are left.
         """
-        new = self.file.size - self.scanned_to
         first = len(self._places)
         while first:
             place = self._places[first - 1]

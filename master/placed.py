@@ -74,7 +74,7 @@ class PlacedPlan(ABC):
     committed_at: float | None = field(default=None, init=False)
     """The Unix time at which the first transaction was committed, once messages have been made. None: not known."""
     made: tuple[bytes, ...] = field(default=(), init=False)
-    """The messages, if they are small and were made together with the plan."""
+    """The message for followers at the end of the binlog, which take it at once."""
 
     @property
     def told(self) -> tuple[str, int]:

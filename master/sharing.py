@@ -158,6 +158,9 @@ class _Request:
     impatient: set[_Waiter] = field(default_factory=set)
     """The dumps that end at the end of the binlog."""
 
+    is_live: bool = False
+    """Whether the request is planned in the loop, and followers alone wait for it."""
+
     @property
     def is_wanted(self) -> bool:
         return bool(self.patient or self.impatient)
@@ -352,7 +355,7 @@ class SharedReader:
         """
         generation = self.store.watcher.generation
         group, firsts = self._group()
-        answers = [(request, self._found(request.place, firsts.get(request))) for request in group]
+        answers = [(request, self._found(request, firsts.get(request))) for request in group]
         found = next((found for _, found in answers if isinstance(found, Step)), None)
         if found is None or not self._ends_at(found.after):
             return answers, generation, None
@@ -370,11 +373,11 @@ class SharedReader:
             )
         return False
 
-    def _found(self, place: DumpPlace, first: First | None) -> _Found:
+    def _found(self, request: _Request, first: First | None) -> _Found:
         try:
-            step = step_from(self.store, place, first)
+            step = step_from(self.store, request.place, first)
             if step is not None:
-                self._make_small(step)
+                self._make_small(step, is_live=request.is_live)
             return step
         except Exception as error:
             # The dumps that wait for the step raise the error, even one that nobody foresaw.
@@ -416,14 +419,23 @@ class SharedReader:
         firsts = (First(segment, *each, shared) for each in zip(threads, plans, strict=True))
         return group, dict(zip(group, firsts, strict=True))
 
-    def _make_small(self, step: Step) -> None:
-        """Make the messages of a step's first chunk, if the chunk is small. The dumps need not ask for it then."""
+    def _make_small(self, step: Step, *, is_live: bool) -> None:
+        """Make the messages of a step's first chunk, if the chunk is small. The dumps need not ask for it then.
+
+        ``is_live`` says that only followers get the step, which take its message at once. Nothing keeps it then.
+        """
         piece = step.pieces[0]
-        if isinstance(piece, PlacedPlan) and piece.plan.size <= _SMALL:
-            messages = piece.made or self._make(piece, step.before.thread.chunk_size)
-            if len(step.pieces) == len(messages) == 1:
-                piece.made = messages
-                (step.message,) = messages
+        if not isinstance(piece, PlacedPlan) or piece.plan.size > _SMALL:
+            return
+        chunk_size = step.before.thread.chunk_size
+        if not is_live or len(step.pieces) > 1:
+            self._make(piece, chunk_size)
+            return
+        if not piece.made:
+            with MEASURED.encode.measured():
+                piece.made = tuple(piece.messages(chunk_size))
+        if len(piece.made) == 1:
+            (step.message,) = piece.made
 
     def _make(self, piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...]:
         with MEASURED.encode.measured():
@@ -448,12 +460,11 @@ class SharedReader:
                     self._waiting[request] = None
                 continue
             del self._requests[place]
-            waiters = (*request.patient, *request.impatient)
             if isinstance(found, Step):
                 found.after = self.known(found.after)
-                if found.message is None or not all(one.follower for one in waiters):
+                if found.message is None:
                     self._steps.add(place, found)
-            self._answers.extend((one, found) for one in waiters)
+            self._answers.extend((one, found) for one in (*request.patient, *request.impatient))
         self._enqueue(again)
         if not self._answering:
             self._answer_some()
@@ -501,6 +512,8 @@ class SharedReader:
     def _plan_waiting(self) -> None:
         waiting, self._waiting = list(self._waiting), {}
         if self._is_little(waiting):
+            for request in waiting:
+                request.is_live = all(one.follower is not None for one in request.patient)
             with self._queue_lock:
                 self._queue.extend(waiting)
             self._plan_here()

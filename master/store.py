@@ -123,6 +123,7 @@ class BinlogStore:
                 self._cache,
                 verify=self._verify,
                 max_opened=self._max_opened,
+                is_written_here=lambda: self._watcher.is_told,
             )
             with self._lock:
                 self._files[name] = opened

@@ -46,6 +46,9 @@ _Scanned = TypeVar("_Scanned", Segment, ScannedEvents)
 FileIdentity = tuple[int, int]
 """The file system (``st_dev``) and the inode (``st_ino``) of a file."""
 
+_LAST_OF_FILE = frozenset({int(EventType.ROTATE), int(EventType.STOP)})
+"""The types of the events with which a server closes a file."""
+
 FLAGS_OFFSET = 4 + 17
 """The offset of the flags of the format description event, whose lowest byte has LOG_EVENT_BINLOG_IN_USE_F."""
 
@@ -673,4 +676,4 @@ def _names_relay_logs(index: Path) -> bool:
 
 def ends_with_rotation(segment: Segment) -> bool:
     """Tell whether a segment's last event is a Rotate or Stop, with which a server closes a binlog file."""
-    return bool(segment.type[-1] in (EventType.ROTATE, EventType.STOP))
+    return int(segment.type[-1]) in _LAST_OF_FILE

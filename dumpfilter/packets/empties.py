@@ -85,6 +85,9 @@ class Empties:
     @property
     def gtid_span(self) -> tuple[int, int]:
         """The offset of the first Gtid event in the binlog file, and the end of the last one (MySQL)."""
+        if len(self.gtid_offset) == 1:
+            offset = int(self.gtid_offset[0])
+            return offset, offset + int(self.gtid_size[0])
         return int(self.gtid_offset.min()), int((self.gtid_offset + self.gtid_size).max())
 
     def size(self, checksum: bool) -> int:

@@ -15,6 +15,7 @@ from dumpfilter.packets.control import LARGEST_V1_POSITION, gtid_list, heartbeat
 from dumpfilter.packets.framing import last_events
 
 _NAME_AT = 8
+_ROTATE = int(EventType.ROTATE)
 
 
 class KnownPosition(ABC):
@@ -39,7 +40,7 @@ class KnownPosition(ABC):
         """
         last, told = last_events(events)
         head = EventHeader.unpack(events, last)
-        if head.type == EventType.ROTATE:
+        if head.type == _ROTATE:
             body = events[last + HEADER_LENGTH : last + head.size - (CHECKSUM_LENGTH if checksum else 0)]
             self.begin(
                 body[_NAME_AT:].decode("utf-8", "surrogateescape"), int.from_bytes(body[:_NAME_AT], "little")

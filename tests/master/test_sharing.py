@@ -157,6 +157,8 @@ def test_equal_slaves_share_every_step_and_message(own_ids: bool) -> None:
 
     async def follow() -> tuple[int, int]:
         async with shared(source) as reader:
+            # A poll that finds the set for the first time would count as growth.
+            reader.store.watcher.follow_writer()
             register = Register(reader.store.subjects)
             dumps = [
                 Wanted(number, FILTERS[1], own_id=1000 + number if own_ids else 0).dump(reader, register)[0]

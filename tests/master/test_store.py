@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from dumpfilter.binlog.events import EventHeader
 from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogReplaced, BinlogTruncated, PositionError
+from dumpfilter.master import indexed_file
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.watcher import Watcher
 
@@ -270,4 +272,38 @@ def test_a_file_that_is_overwritten_while_it_is_scanned_is_named_so(
     monkeypatch.setattr(indexed._reader, "next", overwritten)
     with pytest.raises(BinlogReplaced):
         store.segment_of(indexed, indexed.scanned_to)
+    store.close()
+
+
+def test_small_segments_of_a_file_that_this_process_writes_are_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each commit is scanned alone when it comes, and again together with its neighbours after a while."""
+    monkeypatch.setattr(indexed_file, "_MERGED_TOGETHER", 4)
+    name = "bin.000001"
+    data = (ORACLE / "mysql-row" / name).read_bytes()
+    whole = BinlogStore(ORACLE / "mysql-row")
+    segment = whole.segment_at(name, whole.first_position(name))
+    assert segment is not None
+    ends = segment.offset[segment.txn_event[1:-1]].tolist()
+    assert len(ends) > 30
+    whole.close()
+    path = tmp_path / name
+    path.write_bytes(data[: ends[0]])
+    (tmp_path / "bin.index").write_text(f"./{name}\n")
+    store = BinlogStore(tmp_path)
+    store.watcher.follow_writer()
+    assert store.segment_at(name, store.first_position(name)) is not None
+    for begin, end in pairwise(ends):
+        with path.open("ab") as file:
+            file.write(data[begin:end])
+        segment = store.segment_at(name, begin)
+        assert segment is not None
+        assert segment.end == end
+    joined, _ = store.cache_status()
+    assert joined < len(ends) // 2
+    found = list(store.open_file(name).segments())
+    assert [one.end for one in found[:-1]] == [one.start for one in found[1:]]
+    assert found[-1].end == ends[-1]
+    assert store.scanned[0] == ends[-1] - found[0].start
     store.close()
