@@ -5,6 +5,7 @@ A later run takes the measurements of unchanged files from an earlier run, and r
 
 from __future__ import annotations
 
+import hashlib
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -92,8 +93,8 @@ class MeasuredSet:
     """The options of the run that measured (:attr:`BandwidthOptions.key`)."""
     unknown_xa: int
     """The number of XA transactions that end in the set and were prepared before the set."""
-    verdicts: tuple[SubjectFlags | None, ...]
-    """The verdicts of the filters that were measured, one array for each filter with an entry for each subject.
+    verdicts: tuple[str | None, ...]
+    """A digest of the verdicts of each measured filter about all subjects; None for a filter without rules.
 
     They are empty if the measurements hold for any filter.
     """
@@ -133,12 +134,9 @@ class MeasuredSet:
         """
         if not self.tallied.given_only:
             return list(range(len(flags)))
-        known: dict[bytes, int] = {}
-        for number, verdicts in enumerate(self.verdicts):
-            if verdicts is not None:
-                known.setdefault(_decisive(verdicts), number)
         # A filter without rules needs no number, because it is sent everything.
-        numbers = [0 if one is None else known.get(_decisive(one)) for one in flags]
+        known = {verdicts: number for number, verdicts in enumerate(self.verdicts)} | {None: 0}
+        numbers = [known.get(_digest(one)) for one in flags]
         found = [number for number in numbers if number is not None]
         return found if len(found) == len(numbers) else None
 
@@ -254,7 +252,7 @@ def _measured(
     found = MeasuredSet(files, options.key, indexed.unknown_xa, (), measured_at, len(known))
     if not found.tallied.given_only:
         return found
-    return replace(found, verdicts=tuple(ask_filters(filters, found.tallied.subjects, run)))
+    return replace(found, verdicts=tuple(map(_digest, ask_filters(filters, found.tallied.subjects, run))))
 
 
 def unchanged(
@@ -335,5 +333,7 @@ def _marks(version: FileVersion | None) -> Iterator[tuple[object, ...]]:
         yield file_name(version.path), version.size, version.digest
 
 
-def _decisive(verdicts: SubjectFlags) -> bytes:
-    return (verdicts & _DECIDING).tobytes()
+def _digest(verdicts: SubjectFlags | None) -> str | None:
+    if verdicts is None:
+        return None
+    return hashlib.blake2b((verdicts & _DECIDING).tobytes(), digest_size=16).hexdigest()
