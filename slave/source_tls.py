@@ -35,7 +35,7 @@ class SourceTls:
         ca, certificate, key = (
             Path(name) if name else None for name in (self.ca, self.certificate, self.key)
         )
-        return ClientTls(self.mode, ca, certificate, key)
+        return ClientTls(self.mode, ca, certificate, key, "SOURCE_SSL_CA", "SOURCE_SSL_CERT")
 
     def check(self) -> None:
         """Raise OptionError for options that contradict each other."""

@@ -162,7 +162,7 @@ class _Trial:
     def context(self) -> ssl.SSLContext:
         """Return the context of Python's ``ssl`` for the options. Raises TlsError for files that cannot be used."""
         try:
-            context = self.tls.client.context(ca_option="SOURCE_SSL_CA", certificate_option="SOURCE_SSL_CERT")
+            context = self.tls.client.context()
         except TlsFileError as error:
             if error.option == "SOURCE_SSL_CA":
                 raise TlsError(str(error)) from None

@@ -66,10 +66,9 @@ def sql_command(
 
         dumpfilter sql --slave 127.0.0.1:3308 -e 'SHOW REPLICA STATUS\G'
     """
-    from dumpfilter.console.client import ConsoleLogin, StatementFailed, run_statements
+    from dumpfilter.console.client import StatementFailed, console_login, run_statements
     from dumpfilter.console.rendering import render, render_within
     from dumpfilter.console.script import script_statements
-    from dumpfilter.security.client_tls import client_context
 
     addresses = {"--slave": slave, "--console": console}
     given = [(option, address) for option, address in addresses.items() if address]
@@ -83,8 +82,7 @@ def sql_command(
         text = sys.stdin.read()
     else:
         text = _script(Path(script))
-    tls = None if tls_ca is None else client_context(tls_ca)
-    login = ConsoleLogin(host, port, user, password, tls)
+    login = console_login(host, port, user, password, tls_ca)
     try:
         for result in run_statements(login, list(script_statements(text))):
             answer = result.names, result.is_numeric, result.rows

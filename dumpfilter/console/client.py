@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pymysql
@@ -12,9 +11,14 @@ from pymysql.constants import FIELD_TYPE
 
 from dumpfilter.console.script import ScriptStatement
 from dumpfilter.errors import ConnectionLost
-from dumpfilter.packets.other_protocols import speaks_no_mysql
+from dumpfilter.security.client_tls import CA_OPTION, ClientTls, TlsMode
+from dumpfilter.security.exposure import is_loopback
+from dumpfilter.security.guarded_client import GuardedConnection, Login, speaks_no_mysql
 
 _CONNECT_SECONDS = 10
+
+_MOST_BYTES = 1 << 30
+"""The most bytes that a console may send for one script."""
 
 _CLIENT_ERRORS = range(2000, 3000)
 """The numbers of the errors that the client library itself reports (``errmsg.h`` of MySQL).
@@ -28,16 +32,14 @@ _FLOATS = (FIELD_TYPE.DOUBLE, FIELD_TYPE.FLOAT)
 _RIGHT_ALIGNED = (FIELD_TYPE.LONGLONG, FIELD_TYPE.LONG, FIELD_TYPE.DOUBLE)
 
 
-@dataclass(frozen=True)
-class ConsoleLogin:
-    """The address of a console, with the user name and password to log in with."""
+def console_login(host: str, port: int, user: str, password: str, ca: Path | None = None) -> Login:
+    """Return the login at a console. ``ca`` has the CAs that must have signed the console's certificate.
 
-    host: str
-    port: int
-    user: str
-    password: str = field(repr=False)
-    tls: ssl.SSLContext | None
-    """The settings of TLS. With None the client uses TLS if the console offers it, without checking the certificate."""
+    Without a CA the client uses TLS if the console offers TLS, and does not check the certificate.
+    """
+    tls = ClientTls(TlsMode.PREFERRED) if ca is None else ClientTls(ca=ca, ca_option=CA_OPTION)
+    # A console on another machine that offers no TLS is none of dumpfilter's, and does not get the password.
+    return Login(host, port, user, password, tls, asks_for_key=ca is None and is_loopback(host))
 
 
 class ResultSet(NamedTuple):
@@ -56,7 +58,7 @@ class StatementFailed(Exception):
     """The error of a statement that the console refused, with the text that the ``mysql`` client would print."""
 
 
-def run_statements(login: ConsoleLogin, statements: Sequence[ScriptStatement]) -> Iterator[ResultSet]:
+def run_statements(login: Login, statements: Sequence[ScriptStatement]) -> Iterator[ResultSet]:
     """Log in to a console, run the statements in order, and yield the result of each statement that returns rows.
 
     Raises StatementFailed at the first statement that the console refuses. Raises ConnectionLost if the console cannot
@@ -64,18 +66,12 @@ def run_statements(login: ConsoleLogin, statements: Sequence[ScriptStatement]) -
     """
     line = 0
     try:
-        with pymysql.connect(
-            host=login.host,
-            port=login.port,
-            user=login.user,
-            password=login.password,
-            charset="utf8mb4",
-            autocommit=None,
-            connect_timeout=_CONNECT_SECONDS,
-            # Only numbers are converted to Python's types. Times and texts stay as the server wrote them.
-            conv={**dict.fromkeys(_INTEGERS, int), **dict.fromkeys(_FLOATS, float)},
-            ssl=login.tls,
+        # Only numbers are converted to Python's types. Times and texts stay as the server wrote them.
+        types = {**dict.fromkeys(_INTEGERS, int), **dict.fromkeys(_FLOATS, float)}
+        with GuardedConnection(
+            login, most_bytes=_MOST_BYTES, seconds=_CONNECT_SECONDS, read_timeout=None, conv=types
         ) as connection:
+            connection.connect()
             for statement in statements:
                 line = statement.line
                 with connection.cursor() as cursor:

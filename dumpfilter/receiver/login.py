@@ -19,7 +19,6 @@ from dumpfilter.errors import (
     SourceStreamDamaged,
     TlsError,
 )
-from dumpfilter.packets.other_protocols import speaks_no_mysql
 from dumpfilter.printable import printable
 from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.url import SourceUrl
@@ -29,6 +28,7 @@ from dumpfilter.security.guarded_client import (
     GuardedConnection,
     PasswordKept,
     TooManyBytes,
+    speaks_no_mysql,
 )
 
 CONNECT_SECONDS = 10.0

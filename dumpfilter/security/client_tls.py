@@ -66,12 +66,13 @@ class ClientTls:
     """The client's own certificate, for a server that demands one."""
     key: Path | None = None
     """The private key of the client's certificate."""
+    ca_option: str = "ca"
+    """The name of the option that names ``ca``, for errors."""
+    certificate_option: str = "cert"
+    """The name of the option that names ``certificate``, for errors."""
 
-    def context(self, *, ca_option: str = "ca", certificate_option: str = "cert") -> ssl.SSLContext | None:
-        """Return the TLS context of a connection; None with DISABLED.
-
-        Raises TlsFileError, whose text begins with one of the options' names, for a file that cannot be used.
-        """
+    def context(self) -> ssl.SSLContext | None:
+        """Return the TLS context of a connection; None with DISABLED. Raises TlsFileError for an unusable file."""
         if self.mode is TlsMode.DISABLED:
             return None
         # The certificates that MySQL makes for itself lack extensions that create_default_context wants (Python 3.13).
@@ -81,7 +82,7 @@ class ClientTls:
         if not self.mode.verifies:
             context.verify_mode = ssl.CERT_NONE
         elif self.ca is not None:
-            trust(context, self.ca, ca_option)
+            trust(context, self.ca, self.ca_option)
         else:
             context.load_default_certs()
         if self.certificate is not None:
@@ -90,10 +91,10 @@ class ClientTls:
                 context.load_cert_chain(self.certificate, self.key, lambda: b"")
             except ssl.SSLError as error:
                 what = f"OpenSSL: {ssl_reason(error)}"
-                raise TlsFileError(certificate_option, self.certificate, what) from None
+                raise TlsFileError(self.certificate_option, self.certificate, what) from None
             except OSError as error:
                 what = f"cannot be read: {error.strerror}"
-                raise TlsFileError(certificate_option, self.certificate, what) from None
+                raise TlsFileError(self.certificate_option, self.certificate, what) from None
         return context
 
 
@@ -102,7 +103,7 @@ def client_context(ca: Path) -> ssl.SSLContext:
 
     The file may also be the server's own certificate. The certificate must name the server's host. Raises OptionError.
     """
-    context = ClientTls(TlsMode.VERIFY_IDENTITY, ca).context(ca_option=CA_OPTION)
+    context = ClientTls(ca=ca, ca_option=CA_OPTION).context()
     assert context is not None
     return context
 

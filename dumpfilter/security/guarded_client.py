@@ -81,9 +81,10 @@ class GuardedConnection(Connection):  # type: ignore[misc]
         login: the server's address, the user and the password.
         most_bytes: the limit of the bytes that the server may send.
         seconds: the timeout of the connection, and of each answer.
+        options: PyMySQL's options in place of these.
     """
 
-    def __init__(self, login: Login, *, most_bytes: int, seconds: float) -> None:
+    def __init__(self, login: Login, *, most_bytes: int, seconds: float, **options: Any) -> None:
         self._limit = self._left = most_bytes
         self._trusted_key = login.public_key
         self._asks_for_key = login.asks_for_key
@@ -91,24 +92,25 @@ class GuardedConnection(Connection):  # type: ignore[misc]
         refused = dict.fromkeys(("mysql_clear_password", "mysql_old_password", "dialog"), _NoClearPassword)
         context = login.tls.context()
         is_optional = login.tls.mode is TlsMode.PREFERRED or bool(login.socket)
-        super().__init__(
-            host=login.host,
-            port=login.port,
-            unix_socket=login.socket or None,
-            user=login.user,
-            password=login.password,
-            ssl=None if is_optional else context,
-            ssl_disabled=context is None or bool(login.socket),
-            charset="utf8mb4",
-            autocommit=None,
-            connect_timeout=seconds,
-            read_timeout=seconds,
-            write_timeout=seconds,
-            defer_connect=True,
-            auth_plugin_map=refused,
-            local_infile=False,
-            program_name="dumpfilter",
-        )
+        arguments = {
+            "host": login.host,
+            "port": login.port,
+            "unix_socket": login.socket or None,
+            "user": login.user,
+            "password": login.password,
+            "ssl": None if is_optional else context,
+            "ssl_disabled": context is None or bool(login.socket),
+            "charset": "utf8mb4",
+            "autocommit": None,
+            "connect_timeout": seconds,
+            "read_timeout": seconds,
+            "write_timeout": seconds,
+            "defer_connect": True,
+            "auth_plugin_map": refused,
+            "local_infile": False,
+            "program_name": "dumpfilter",
+        }
+        super().__init__(**arguments | options)
 
     @property
     def server_public_key(self) -> bytes | None:
@@ -137,3 +139,12 @@ class GuardedConnection(Connection):  # type: ignore[misc]
             raise TooManyBytes(f"the answer has more than {self._limit} bytes")
         data: bytes = super()._read_bytes(num_bytes)
         return data
+
+
+_WRONG_NUMBER = "Packet sequence number wrong"
+"""The beginning of PyMySQL's error for a first packet that is not MySQL's. The first bytes of HTTP/2 cause it."""
+
+
+def speaks_no_mysql(error: Exception) -> bool:
+    """Tell whether an error of PyMySQL means that the server does not speak MySQL's protocol."""
+    return _WRONG_NUMBER in str(error)

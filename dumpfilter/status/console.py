@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dumpfilter.console.client import ConsoleLogin, StatementFailed, run_statements
+from dumpfilter.console.client import StatementFailed, run_statements
 from dumpfilter.console.script import ScriptStatement
 from dumpfilter.errors import ConnectionLost
+from dumpfilter.security.guarded_client import Login
 from dumpfilter.status.model import NotOurs, StatusRefused
 
 Rows = list[dict[str, Any]]
@@ -19,7 +20,7 @@ _VERSION = re.compile(r"dumpfilter (\d\S*), ")
 """The beginning of a console's version_comment, such as ``dumpfilter 0.2.0, master``."""
 
 
-def ask(login: ConsoleLogin, role: str, statements: Sequence[str]) -> tuple[str, list[Rows]]:
+def ask(login: Login, role: str, statements: Sequence[str]) -> tuple[str, list[Rows]]:
     """Return the version of the dumpfilter behind a console, and the rows of each statement.
 
     The version is empty for a slave of an early release, which does not tell its version.
@@ -44,7 +45,7 @@ def ask(login: ConsoleLogin, role: str, statements: Sequence[str]) -> tuple[str,
         ) from None
 
 
-def _run(login: ConsoleLogin, statements: Sequence[str]) -> list[Rows]:
+def _run(login: Login, statements: Sequence[str]) -> list[Rows]:
     asked = [ScriptStatement(text, number) for number, text in enumerate(statements, 1)]
     return [
         [dict(zip(found.names, row, strict=True)) for row in found.rows]

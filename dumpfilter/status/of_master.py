@@ -9,8 +9,8 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from dumpfilter.console.client import ConsoleLogin
 from dumpfilter.errors import ConnectionLost
+from dumpfilter.security.guarded_client import Login
 from dumpfilter.slave.threads.connection import explain_failure, open_channel
 from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.tls_trial import Unreachable
@@ -38,7 +38,7 @@ class MasterToAsk:
 
     options: MasterOptions | None = None
     """The connection to the port for slaves. None: ask the console only."""
-    console: ConsoleLogin | None = None
+    console: Login | None = None
 
 
 def master_status(master: MasterToAsk) -> MasterStatus:
@@ -141,7 +141,7 @@ def _take_files(status: MasterStatus, files: list[tuple[str, int]]) -> None:
         status.file, status.position = files[-1]
 
 
-def _ask_console(status: MasterStatus, login: ConsoleLogin) -> None:
+def _ask_console(status: MasterStatus, login: Login) -> None:
     status.console = f"{login.host}:{login.port}"
     status.version, answers = ask(
         login,

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.console.client import ConsoleLogin
 from dumpfilter.errors import OptionError, StateCorrupt
+from dumpfilter.security.guarded_client import Login
 from dumpfilter.slave.channel import CHANNELS
 from dumpfilter.slave.lag import relay_lag
 from dumpfilter.slave.state import LOCK, master_info, source_info
@@ -40,7 +40,7 @@ _COUNTERS = {
 """The names of a channel's counts, with the columns of ``dumpfilter.channels``."""
 
 
-def slave_status(login: ConsoleLogin) -> SlaveStatus:
+def slave_status(login: Login) -> SlaveStatus:
     """Ask a running slave's console. Raises ConnectionLost, NotOurs or StatusRefused."""
     version, answers = ask(
         login,

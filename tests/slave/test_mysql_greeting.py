@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.console.client import ConsoleLogin, run_statements
+from dumpfilter.console.client import console_login, run_statements
 from dumpfilter.console.script import ScriptStatement
 from dumpfilter.errors import ConnectionLost, NotAMaster
 from dumpfilter.slave.mysql_greeting import mysql_version, version_in
@@ -78,7 +78,7 @@ def test_a_console_client_at_a_masters_port_is_told() -> None:
 
         thread = threading.Thread(target=settings)
         thread.start()
-        login = ConsoleLogin("127.0.0.1", server.getsockname()[1], "root", "", None)
+        login = console_login("127.0.0.1", server.getsockname()[1], "root", "")
         with pytest.raises(ConnectionLost, match="no console answers here, but another protocol"):
             list(run_statements(login, [ScriptStatement("SELECT 1", 1)]))
         thread.join()

@@ -12,7 +12,7 @@ from dumpfilter.commands.option_groups.source_tls import SourceTlsOptions
 from dumpfilter.errors import OptionError
 
 if TYPE_CHECKING:
-    from dumpfilter.console.client import ConsoleLogin
+    from dumpfilter.security.guarded_client import Login
     from dumpfilter.slave.threads.master_options import MasterOptions
 
 PASSWORD_VARIABLE = "DUMPFILTER_PASSWORD"
@@ -78,14 +78,13 @@ class AskedOptions(Settings):
             tls=info.tls,
         )
 
-    def console_login(self) -> ConsoleLogin | None:
+    def console_login(self) -> Login | None:
         """Return the login at the console of the master or slave, or None if none is asked. Raises OptionError."""
-        from dumpfilter.console.client import ConsoleLogin
-        from dumpfilter.security.client_tls import client_context
+        from dumpfilter.console.client import console_login
 
         option, address = ("--slave", self.slave) if self.slave else ("--console", self.console)
         if not address:
             return None
         host, port = parse_address(option, address)
-        tls = None if self.tls_ca is None else client_context(self.tls_ca)
-        return ConsoleLogin(host, port, self.user, read_password(self.password_file, PASSWORD_VARIABLE), tls)
+        password = read_password(self.password_file, PASSWORD_VARIABLE)
+        return console_login(host, port, self.user, password, self.tls_ca)

@@ -40,7 +40,7 @@ def sql_command(
 
         dumpfilter topology sql m < schema.sql
     """
-    from dumpfilter.console.client import ConsoleLogin, StatementFailed, run_statements
+    from dumpfilter.console.client import StatementFailed, console_login, run_statements
     from dumpfilter.console.rendering import render
     from dumpfilter.console.script import script_statements
 
@@ -48,7 +48,7 @@ def sql_command(
     port = found["ports"].get("sql")
     if port is None:
         raise OptionError(f"{node}: a {found['kind']} has no port for SQL; ask one of its readers")
-    login = ConsoleLogin("127.0.0.1", port, found["user"], found["password"], None)
+    login = console_login("127.0.0.1", port, found["user"], found["password"])
     script = sys.stdin.read() if execute is None else execute
     try:
         for result in run_statements(login, list(script_statements(script))):

@@ -1,0 +1,52 @@
+"""The client of a console: how it protects the password on its way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.console.client import console_login, run_statements
+from dumpfilter.console.script import ScriptStatement
+from dumpfilter.console.server import ConsoleServer
+from dumpfilter.errors import ConnectionLost, OptionError
+from dumpfilter.security.client_tls import TlsMode
+from dumpfilter.security.passwords import ConsolePassword, Sha2Crypt
+from tests.console.small_executor import SmallExecutor
+from tests.receiver.fake_source import FakeSource, small_set
+from tests.receiver.test_impostors import Impostor
+
+PASSWORD = "Xq7secret"
+
+
+def test_an_impostor_with_a_key_gets_the_password_of_no_other_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = FakeSource(small_set())
+    port = int(source.url.rpartition(":")[2].strip("/"))
+    try:
+        source.login = impostor = Impostor("caching_sha2_password", switches=True)
+        monkeypatch.setattr("dumpfilter.console.client.is_loopback", lambda host: False)
+        login = console_login("127.0.0.1", port, "root", PASSWORD)
+        with pytest.raises(ConnectionLost, match="requires secure connection"):
+            list(run_statements(login, [ScriptStatement("SELECT 1", 1)]))
+        assert impostor.ended.wait(240)
+        assert impostor.password is None
+    finally:
+        source.close()
+
+
+def test_a_console_on_this_machine_gets_the_password() -> None:
+    users = {"root": ConsolePassword(crypt=Sha2Crypt.of(PASSWORD))}
+    executor = SmallExecutor()
+    with ConsoleServer(executor, "127.0.0.1", 0, users) as server:
+        login = console_login("127.0.0.1", server.port, "root", PASSWORD)
+        (found,) = run_statements(login, [ScriptStatement("SELECT 1", 1)])
+        assert list(found.rows) == [(1,)]
+
+
+def test_the_option_of_a_ca_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    login = console_login("127.0.0.1", 1, "root", PASSWORD, tmp_path / "none.pem")
+    assert login.tls.mode is TlsMode.VERIFY_IDENTITY
+    with pytest.raises(OptionError, match=r"--tls-ca=.*none\.pem: cannot be read"):
+        list(run_statements(login, [ScriptStatement("SELECT 1", 1)]))
