@@ -54,20 +54,20 @@ def listed(values: Iterable[object]) -> str:
 
 
 class SlaveView(NamedTuple):
-    """A slave, and the binlog at the same moment."""
+    """A slave, and the binlog at the same moment, without which the lag is not known."""
 
     slave: KnownSlave
-    end: BinlogEnd
+    end: BinlogEnd | None = None
 
     @property
     def lag_bytes(self) -> int | None:
         """The bytes of the binlog that the slave's dump has not reached. None if the file is gone."""
-        return self.end.lag_bytes(self.slave.place)
+        return None if self.end is None else self.end.lag_bytes(self.slave.place)
 
     @property
     def lag_seconds(self) -> float | None:
         """The time since the first event was written that the slave's dump has not reached."""
-        return self.end.lag_seconds(self.slave.place)
+        return None if self.end is None else self.end.lag_seconds(self.slave.place)
 
 
 def _slave_metric(name: str, help: str, read: str | Callable[[SlaveView], Any]) -> Fact:

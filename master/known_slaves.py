@@ -184,6 +184,11 @@ class KnownSlaves:
                 yield slave
         yield from refused.values()
 
+    def of(self, slave: RegisteredSlave) -> KnownSlave:
+        """Return the facts about a registered slave."""
+        records = {} if slave.record is None else {slave.record.key: slave.record}
+        return self._drained(_of_registration(slave, records))
+
     def of_user(self, user: str) -> list[KnownSlave]:
         """Return the slaves of a user that the master knows."""
         return [one for one in self.all() if one.user == user]

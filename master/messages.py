@@ -9,16 +9,19 @@ from dumpfilter import __version__
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.chunks import counts_to_proto
+from dumpfilter.master.facts import SLAVES, SlaveView
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.known_slaves import KnownSlave
 from dumpfilter.master.limits import MAX_GTID_TEXT, MAX_IDS, MAX_NAME, MAX_RULES, MAX_RULES_TEXT
-from dumpfilter.master.register import RegisteredSlave
 from dumpfilter.printable import printable
 from dumpfilter.stream.versions import PROTOCOL, Peer, check_versions
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 SHORTEST_SECRET, LONGEST_SECRET = 16, 64
 """The lengths that a slave's secret may have, bytes. A slave without a secret can never replace its registration."""
+
+_FACTS = frozenset(pb.Slave.DESCRIPTOR.fields_by_name) - {"position", "counts", "imposed"}
+"""The names that a fact about a slave has in the message, too, with a value of the same type."""
 
 _SHOWN_UUID = 80
 _SHOWN_RULE = 60
@@ -90,51 +93,20 @@ def imposed_to_proto(imposed: Iterable[ImposedFilter]) -> list[pb.ImposedFilter]
     return [pb.ImposedFilter(name=each.name, filter=filter_to_proto(each.filter)) for each in imposed]
 
 
-def slave_to_proto(slave: RegisteredSlave, filter_warnings: Iterable[str] = ()) -> pb.Slave:
-    """Return the gRPC message that describes a registered slave. It does not tell the slave's id or secret.
+def slave_to_proto(slave: KnownSlave, filter_warnings: Iterable[str] = ()) -> pb.Slave:
+    """Return the gRPC message that describes a slave, registered or not. It does not tell the slave's id or secret.
 
     ``filter_warnings`` are the warnings about the slave's filter.
     """
-    return pb.Slave(
-        server_id=slave.server_id,
-        uuid=slave.uuid,
-        host=slave.host,
-        port=slave.port,
-        channel=slave.channel,
-        filter=filter_to_proto(slave.filter),
-        filter_version=slave.filter_version,
-        dumping=bool(slave.dump),
+    view = SlaveView(slave, None)
+    facts = {name: value for name, value in SLAVES.document(view, _FACTS).items() if value is not None}
+    message = pb.Slave(
+        **facts,
         position=pb.BinlogPosition(file=slave.file, position=slave.position),
         counts=counts_to_proto(slave.counts),
-        bytes_gtid=slave.counts.bytes_gtid,
-        registered_at=slave.registered_at,
-        last_seen_at=slave.last_seen_at,
-        imposed=imposed_to_proto(slave.imposed),
-        user=slave.user,
-        protocol=slave.protocol,
-        program_version=slave.program_version,
         filter_warnings=filter_warnings,
     )
-
-
-def known_slave_to_proto(slave: KnownSlave, filter_warnings: Iterable[str] = ()) -> pb.Slave:
-    """Return the gRPC message that describes a slave, whether the slave is registered or not."""
     if slave.registered is not None:
-        message = slave_to_proto(slave.registered, filter_warnings)
-    else:
-        message = pb.Slave(
-            server_id=slave.server_id,
-            uuid=slave.uuid,
-            host=slave.host,
-            channel=slave.channel,
-            position=pb.BinlogPosition(file=slave.file, position=slave.position),
-            counts=counts_to_proto(slave.counts),
-            bytes_gtid=slave.counts.bytes_gtid,
-            last_seen_at=slave.last_seen_at or 0.0,
-            user=slave.user,
-        )
-    message.state = slave.presence.value
-    message.gone_since = slave.gone_since
-    message.drained = slave.is_drained
-    message.entry = slave.entry
+        message.filter.CopyFrom(filter_to_proto(slave.registered.filter))
+        message.imposed.extend(imposed_to_proto(slave.registered.imposed))
     return message

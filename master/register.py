@@ -555,10 +555,6 @@ class Register:
         """The number of slaves without a running dump, and the memory that their registrations take, bytes."""
         return len(self._idle), self._idle_weight
 
-    def of_user(self, user: str) -> list[RegisteredSlave]:
-        """Return the registered slaves of a user, in the order of their registration."""
-        return [slave for slave in self.all() if slave.user == user]
-
 
 def _definition(rule_filter: ReplicationFilter) -> Hashable:
     """Return a value that is equal for filters that decide everything alike."""

@@ -29,7 +29,7 @@ from dumpfilter.master.dump_start import DumpStart, check_boundary, start_at, st
 from dumpfilter.master.filter_warnings import FilterWarnings
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.imposed import ImposedFilter, imposed_on
-from dumpfilter.master.known_slaves import KnownSlaves
+from dumpfilter.master.known_slaves import KnownSlave, KnownSlaves
 from dumpfilter.master.limits import (
     MAX_CHUNK_SIZE,
     REFUSALS_LOGGED,
@@ -40,7 +40,6 @@ from dumpfilter.master.messages import (
     check_protocol,
     check_registration,
     imposed_to_proto,
-    known_slave_to_proto,
     slave_to_proto,
 )
 from dumpfilter.master.refusals import Context, abort
@@ -338,7 +337,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     async def ListSlaves(self, request: pb.ListSlavesRequest, context: Context) -> pb.ListSlavesResponse:
         """Return the registered slaves that the client may know, as SHOW REPLICAS does."""
         slaves = await self._answer_about(request, context)
-        return pb.ListSlavesResponse(slaves=map(slave_to_proto, slaves))
+        return pb.ListSlavesResponse(
+            slaves=[slave_to_proto(one) for one in slaves if one.registered is not None]
+        )
 
     async def Status(self, request: pb.StatusRequest, context: Context) -> pb.StatusResponse:
         """Return the master's binlog files, and the registered slaves that the client may know.
@@ -350,7 +351,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     async def _answer_about(
         self, request: pb.ListSlavesRequest | pb.StatusRequest, context: Context
-    ) -> list[RegisteredSlave]:
+    ) -> list[KnownSlave]:
         """Return the slaves that a client may know, or end the call of a stranger with UNAUTHENTICATED."""
         peer = context.peer()
         try:
@@ -361,14 +362,14 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 log.warning("status refused", peer=peer, reason=printable(str(error)), **held)
             await abort(context, error)
 
-    def _known_to(self, request: pb.ListSlavesRequest | pb.StatusRequest, peer: str) -> list[RegisteredSlave]:
+    def _known_to(self, request: pb.ListSlavesRequest | pb.StatusRequest, peer: str) -> list[KnownSlave]:
         """Return the slaves that a client may know: the slave with its id, or all slaves of its user.
 
         Raises AccessDenied for a stranger, and TryLater for a client that must wait after wrong passwords.
         """
         if request.slave_id:
             try:
-                return [self.register.get(request.slave_id)]
+                return [self.known_slaves.of(self.register.get(request.slave_id))]
             except NotRegistered as error:
                 raise AccessDenied(str(error)) from None
         if self.access.is_open:
@@ -376,13 +377,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 "this master has no users: ask with the slave_id of a registration, or look at the master's console"
             )
         self.access.check(request.user, request.password, peer=peer)
-        return self.register.of_user(request.user)
+        return self.known_slaves.of_user(request.user)
 
-    def _status(self, slaves: list[RegisteredSlave], request: pb.StatusRequest) -> pb.StatusResponse:
-        """Return the answer about the registered slaves that the client may know.
-
-        A user also learns of those of its slaves that are gone or that were never seen.
-        """
+    def _status(self, slaves: list[KnownSlave], request: pb.StatusRequest) -> pb.StatusResponse:
+        """Return the answer about the slaves that the client may know."""
         whole = not request.slave_id
         self.store.refresh()
         names = self.store.binlogs.names
@@ -395,13 +393,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             position=pb.BinlogPosition(file=printable(names[-1]), position=files[-1].size),
             files=files,
         )
-        texts = {slave.slave_id: lines for slave, lines in self.filter_warnings.texts_of_each(slaves)}
-        if whole:
-            for one in self.known_slaves.of_user(request.user):
-                its_texts = () if one.registered is None else texts.get(one.registered.slave_id, ())
-                status.slaves.append(known_slave_to_proto(one, its_texts))
-        else:
-            status.slaves.extend(slave_to_proto(slave, texts[slave.slave_id]) for slave in slaves)
+        registered = [one.registered for one in slaves if one.registered is not None]
+        texts = {slave.slave_id: lines for slave, lines in self.filter_warnings.texts_of_each(registered)}
+        for one in slaves:
+            its_texts = () if one.registered is None else texts[one.registered.slave_id]
+            status.slaves.append(slave_to_proto(one, its_texts))
         if whole:
             segments, cached = self.store.cache_status()
             bytes_scanned, events_scanned = self.store.scanned

@@ -7,7 +7,7 @@ when a client asks. Counting therefore costs nothing beyond the counters that th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -90,9 +90,12 @@ class Facts(Generic[T]):
             [[_cell(kind, read(thing)) for _, kind, read in self._readers] for thing in things],
         )
 
-    def document(self, thing: T) -> dict[str, Any]:
-        """Return the named facts about one thing as values that JSON can represent. Times are Unix times, seconds."""
-        return {name: read(thing) for name, _, read in self._readers}
+    def document(self, thing: T, names: Container[str] | None = None) -> dict[str, Any]:
+        """Return named facts about one thing as values that JSON can represent. Times are Unix times, seconds.
+
+        With ``names`` the other facts are not read.
+        """
+        return {name: read(thing) for name, _, read in self._readers if names is None or name in names}
 
     def families(self, things: Iterable[T]) -> Iterator[Metric]:
         """Yield each metric with one sample for each thing that has a value."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dumpfilter.console.client import StatementFailed, run_statements
@@ -61,14 +61,3 @@ def _check_role(comment: str, role: str, where: str) -> None:
     if role not in comment:
         other, option = ("slave", "--slave") if role == "master" else ("master", "--console")
         raise NotOurs(f"{where}: this is the console of a {other}; ask it with {option} {where}")
-
-
-def number(row: Mapping[str, Any], name: str) -> int:
-    """Return an integer of a row. NULL and missing columns are 0."""
-    return int(row.get(name) or 0)
-
-
-def text(row: Mapping[str, Any], name: str) -> str:
-    """Return a text of a row. NULL and missing columns are empty."""
-    value = row.get(name)
-    return "" if value is None else str(value)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
 
 from dumpfilter.errors import ConnectionLost, DumpfilterError, OptionError
 from dumpfilter.options.sizes import parse_size
@@ -99,25 +101,35 @@ class MaxLag:
         )
 
 
-@dataclass
-class SlaveOfMaster:
+class Record(BaseModel):
+    """Facts from a row, a message or files. A NULL is the member's default, and other columns are left out."""
+
+    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if value is not None}
+
+
+class SlaveOfMaster(Record):
     """A slave as its master tells it."""
 
-    server_id: int
-    uuid: str
-    host: str
-    port: int
-    user: str
-    channel: str
-    dumping: bool
-    file: str
-    position: int
-    lag_bytes: int | None
-    lag_seconds: float | None
+    server_id: int = 0
+    uuid: str = ""
+    host: str = ""
+    port: int = 0
+    user: str = ""
+    channel: str = ""
+    dumping: bool = False
+    file: str = ""
+    position: int = 0
+    lag_bytes: int | None = None
+    lag_seconds: float | None = None
     """The time since the first event was written that the slave was not sent. Only the master's console tells it."""
-    counts: dict[str, int]
+    counts: dict[str, int] = Field(default_factory=dict)
     """The events, bytes and transactions that the master has read, sent and dropped for the slave."""
-    filter_warnings: list[str] = field(default_factory=list)
+    filter_warnings: list[str] = Field(default_factory=list)
     """Warnings about rules of the slave's filter that do not do what they seem to do. They are no problems."""
     state: str = ""
     """``connected``, ``gone``, ``never seen``, ``finished`` or ``registered``; empty if the master does not tell."""
@@ -128,14 +140,17 @@ class SlaveOfMaster:
     """The key of the ``[[replica]]`` that names a slave which was never seen, such as ``replica[2]``."""
     refusal: str = ""
     """The error with which the master refused a replica whose state is ``refused``."""
-    saved: float | None = field(init=False)
-    """The part of the binlog's bytes that the slave was saved: the dropped bytes without those of stand-ins for GTIDs.
-    None before the master has read anything for the slave."""
 
-    def __post_init__(self) -> None:
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def saved(self) -> float | None:
+        """The part of the binlog's bytes that the slave was saved: dropped bytes without stand-ins for GTIDs.
+
+        None before the master has read anything for the slave.
+        """
         dropped = self.counts.get("bytes_dropped", 0)
         read = self.counts.get("bytes_sent", 0) + dropped
-        self.saved = (dropped - self.counts.get("bytes_gtid", 0)) / read if read > 0 else None
+        return (dropped - self.counts.get("bytes_gtid", 0)) / read if read > 0 else None
 
     @property
     def shown_state(self) -> str:
@@ -169,8 +184,7 @@ class SlaveOfMaster:
         return f"slave {self.server_id}{channel}"
 
 
-@dataclass
-class MasterStatus:
+class MasterStatus(Record):
     """The status of a master, as far as the asker may know it."""
 
     address: str = ""
@@ -194,7 +208,7 @@ class MasterStatus:
     """The real replicas whose own filters are wider than those of the master, or None if the console was not asked."""
     source: dict[str, Any] | None = None
     """The running server that the master follows, as its console tells. None if it follows none."""
-    problems: list[str] = field(default_factory=list)
+    problems: list[str] = Field(default_factory=list)
 
     def judge(self, most: MaxLag) -> None:
         """Fill in :attr:`problems`."""
@@ -222,14 +236,13 @@ class MasterStatus:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status as values that JSON can represent."""
-        return {"role": "master", **asdict(self)}
+        return {"role": "master", **self.model_dump(mode="json")}
 
 
-@dataclass
-class ChannelStatus:
+class ChannelStatus(Record):
     """One channel of a slave. A value is None if the asked source does not tell it. Times are Unix times, seconds."""
 
-    channel: str
+    channel: str = ""
     source: str = ""
     """The address of the channel's master, as HOST:PORT."""
     filter_on: str = ""
@@ -254,8 +267,8 @@ class ChannelStatus:
     lag_bytes: int | None = None
     """The bytes of the relay log that are not applied. The lag behind the master is in the master's status."""
     lag_seconds: float | None = None
-    counters: dict[str, int] = field(default_factory=dict)
-    hits: dict[str, int] = field(default_factory=dict)
+    counters: dict[str, int] = Field(default_factory=dict)
+    hits: dict[str, int] = Field(default_factory=dict)
     unusable: str = ""
     """The error of a state file that cannot be used."""
 
@@ -280,8 +293,7 @@ class ChannelStatus:
             yield f"{name}: the SQL thread lags behind by {_lag(self.lag_bytes, self.lag_seconds)}"
 
 
-@dataclass
-class SlaveStatus:
+class SlaveStatus(Record):
     """The status of a slave: a running one by its console, or its relay directory."""
 
     console: str = ""
@@ -292,8 +304,8 @@ class SlaveStatus:
     """Whether a slave process works in the relay directory, or answers at the console."""
     process: int | None = None
     """The number of the process that has locked the relay directory."""
-    channels: list[ChannelStatus] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    channels: list[ChannelStatus] = Field(default_factory=list)
+    problems: list[str] = Field(default_factory=list)
 
     def judge(self, most: MaxLag) -> None:
         """Fill in :attr:`problems`."""
@@ -305,7 +317,7 @@ class SlaveStatus:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status as values that JSON can represent."""
-        return {"role": "slave", **asdict(self)}
+        return {"role": "slave", **self.model_dump(mode="json")}
 
 
 Status = MasterStatus | SlaveStatus

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
+from google.protobuf.json_format import MessageToDict
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dumpfilter.errors import ConnectionLost
@@ -14,7 +15,7 @@ from dumpfilter.security.guarded_client import Login
 from dumpfilter.slave.threads.connection import explain_failure, open_channel
 from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.tls_trial import Unreachable
-from dumpfilter.status.console import ask, number, text
+from dumpfilter.status.console import ask
 from dumpfilter.status.model import MasterStatus, NotOurs, SlaveOfMaster, StatusRefused, lag_after
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
@@ -110,29 +111,17 @@ def _take(status: MasterStatus, answer: pb.StatusResponse) -> None:
     status.server_version = answer.server_version
     files = [(file.name, file.size) for file in answer.files]
     _take_files(status, files)
-    status.slaves = [
-        SlaveOfMaster(
-            server_id=slave.server_id,
-            uuid=slave.uuid,
-            host=slave.host,
-            port=slave.port,
-            user=slave.user,
-            channel=slave.channel,
-            dumping=slave.dumping,
-            file=slave.position.file,
-            position=slave.position.position,
-            lag_bytes=lag_after(files, slave.position.file, slave.position.position),
-            lag_seconds=None,
-            counts={name: getattr(slave.counts, name) for name in _COUNTS} | {_BYTES_GTID: slave.bytes_gtid},
-            filter_warnings=list(slave.filter_warnings),
-            state=slave.state,
-            gone_since=slave.gone_since,
-            drained=slave.drained,
-            entry=slave.entry,
-        )
-        for slave in answer.slaves
-    ]
+    status.slaves = [_slave(slave, files) for slave in answer.slaves]
     status.hint = "the slaves of this user only, and no lag in seconds: the master's --console tells all"
+
+
+def _slave(slave: pb.Slave, files: list[tuple[str, int]]) -> SlaveOfMaster:
+    values = MessageToDict(slave, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+    place = slave.position
+    counts = {**values.get("counts", {}), _BYTES_GTID: slave.bytes_gtid}
+    lag = lag_after(files, place.file, place.position)
+    more = {"file": place.file, "position": place.position, "counts": counts, "lag_bytes": lag}
+    return SlaveOfMaster.model_validate(values | more)
 
 
 def _take_files(status: MasterStatus, files: list[tuple[str, int]]) -> None:
@@ -157,9 +146,9 @@ def _ask_console(status: MasterStatus, login: Login) -> None:
         ],
     )
     (version, *_), logs, slaves, drains, source, drift, warnings = answers
-    status.server_version = text(version, "version")
-    _take_files(status, [(text(row, "Log_name"), number(row, "File_size")) for row in logs])
-    status.slaves = [_slave(row) for row in slaves]
+    status.server_version = version["version"]
+    _take_files(status, [(row["Log_name"], row["File_size"]) for row in logs])
+    status.slaves = [_slave_of(row) for row in slaves]
     _take_warnings(status.slaves, warnings)
     status.drains = drains
     status.source = source[0] if source else None
@@ -169,7 +158,7 @@ def _ask_console(status: MasterStatus, login: Login) -> None:
 def _take_warnings(slaves: list[SlaveOfMaster], rows: Iterable[Mapping[str, Any]]) -> None:
     of_slave: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
-        key = (text(row, "user"), text(row, "channel"), text(row, "uuid"))
+        key = (row["user"], row["channel"], row["uuid"])
         end = "" if str(row["cure"]).endswith("?") else "."
         line = f"{row['code']}: {row['rules']}: {row['warning']}. {row['cure']}{end}"
         of_slave.setdefault(key, []).append(line)
@@ -177,24 +166,6 @@ def _take_warnings(slaves: list[SlaveOfMaster], rows: Iterable[Mapping[str, Any]
         slave.filter_warnings = of_slave.get((slave.user, slave.channel, slave.uuid), [])
 
 
-def _slave(row: Mapping[str, Any]) -> SlaveOfMaster:
-    seconds = row.get("lag_seconds")
-    return SlaveOfMaster(
-        server_id=number(row, "server_id"),
-        uuid=text(row, "uuid"),
-        host=text(row, "host"),
-        port=number(row, "port"),
-        user=text(row, "user"),
-        channel=text(row, "channel"),
-        dumping=bool(number(row, "dumping")),
-        file=text(row, "file"),
-        position=number(row, "position"),
-        lag_bytes=None if row.get("lag_bytes") is None else number(row, "lag_bytes"),
-        lag_seconds=None if seconds is None else float(seconds),
-        counts={name: number(row, name) for name in (*_COUNTS, _BYTES_GTID)},
-        state=text(row, "state"),
-        gone_since=text(row, "gone_since"),
-        drained=bool(number(row, "drained")),
-        entry=text(row, "entry"),
-        refusal=text(row, "refusal"),
-    )
+def _slave_of(row: Mapping[str, Any]) -> SlaveOfMaster:
+    counts = {name: row.get(name) or 0 for name in (*_COUNTS, _BYTES_GTID)}
+    return SlaveOfMaster.model_validate({**row, "counts": counts})

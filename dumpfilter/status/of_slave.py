@@ -6,7 +6,7 @@ import configparser
 import fcntl
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +19,41 @@ from dumpfilter.slave.state.counters_info import CountersInfo, counters_file
 from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
 from dumpfilter.slave.state.source_info import source_info_file
-from dumpfilter.status.console import ask, number, text
+from dumpfilter.status.console import ask
 from dumpfilter.status.model import ChannelStatus, SlaveStatus
 
-_COUNTERS = {
-    "connections": "CONNECTIONS",
-    "heartbeats": "HEARTBEATS",
-    "chunks": "CHUNKS",
-    "bytes_received": "BYTES_RECEIVED",
-    "bytes_read": "BYTES_READ",
-    "bytes_dropped": "BYTES_DROPPED",
-    "events_sent": "EVENTS_SENT",
-    "events_dropped": "EVENTS_DROPPED",
-    "events_undecided": "EVENTS_UNDECIDED",
-    "transactions_read": "TRANSACTIONS_READ",
-    "transactions_dropped": "TRANSACTIONS_DROPPED",
-    "io_errors": "IO_ERRORS",
-    "sql_errors": "SQL_ERRORS",
+_COUNTERS = (
+    *("connections", "heartbeats", "chunks", "bytes_received", "bytes_read", "bytes_dropped", "events_sent"),
+    *(
+        "events_dropped",
+        "events_undecided",
+        "transactions_read",
+        "transactions_dropped",
+        "io_errors",
+        "sql_errors",
+    ),
+)
+"""The names of a channel's counts. In capitals they are columns of ``dumpfilter.channels``."""
+
+_COLUMNS = {
+    "channel": "Channel_Name",
+    "io_running": "Replica_IO_Running",
+    "sql_running": "Replica_SQL_Running",
+    "io_error": "Last_IO_Error",
+    "sql_error": "Last_SQL_Error",
+    "received_file": "Source_Log_File",
+    "received_position": "Read_Source_Log_Pos",
+    "applied_file": "Relay_Source_Log_File",
+    "applied_position": "Exec_Source_Log_Pos",
+    "relay_file": "Relay_Log_File",
+    "relay_position": "Relay_Log_Pos",
+    "retrieved_gtids": "Retrieved_Gtid_Set",
+    "executed_gtids": "Executed_Gtid_Set",
+    "filter_on": "FILTER_ON",
+    "lag_bytes": "LAG_BYTES",
+    "lag_seconds": "LAG_SECONDS",
 }
-"""The names of a channel's counts, with the columns of ``dumpfilter.channels``."""
+"""The facts about a channel, with the columns of SHOW REPLICA STATUS and of ``dumpfilter.channels``."""
 
 
 def slave_status(login: Login) -> SlaveStatus:
@@ -53,46 +69,24 @@ def slave_status(login: Login) -> SlaveStatus:
         ],
     )
     (variables, *_), rows, counts, hits = answers
-    by_name = {text(row, "CHANNEL_NAME"): row for row in counts}
-    channels = []
-    for row in rows:
-        name = text(row, "Channel_Name")
-        its_hits = {
-            text(hit, "RULE_KIND"): number(hit, "HITS") for hit in hits if text(hit, "CHANNEL_NAME") == name
-        }
-        channels.append(_from_row(row, by_name.get(name, {}), its_hits))
+    by_name = {row["CHANNEL_NAME"]: row for row in counts}
     return SlaveStatus(
         console=f"{login.host}:{login.port}",
-        relay_dir=text(variables, "datadir"),
-        server_uuid=text(variables, "uuid"),
+        relay_dir=variables["datadir"],
+        server_uuid=variables["uuid"],
         version=version,
-        channels=channels,
+        channels=[_from_row({**by_name.get(row["Channel_Name"], {}), **row}, hits) for row in rows],
     )
 
 
-def _from_row(row: Mapping[str, Any], counts: Mapping[str, Any], hits: dict[str, int]) -> ChannelStatus:
-    seconds = counts.get("LAG_SECONDS")
-    return ChannelStatus(
-        channel=text(row, "Channel_Name"),
-        source=f"{text(row, 'Source_Host')}:{number(row, 'Source_Port')}",
-        filter_on=text(counts, "FILTER_ON"),
-        io_running=text(row, "Replica_IO_Running"),
-        sql_running=text(row, "Replica_SQL_Running"),
-        io_error=text(row, "Last_IO_Error"),
-        sql_error=text(row, "Last_SQL_Error"),
-        received_file=text(row, "Source_Log_File"),
-        received_position=number(row, "Read_Source_Log_Pos"),
-        applied_file=text(row, "Relay_Source_Log_File"),
-        applied_position=number(row, "Exec_Source_Log_Pos"),
-        relay_file=text(row, "Relay_Log_File"),
-        relay_position=number(row, "Relay_Log_Pos"),
-        retrieved_gtids=text(row, "Retrieved_Gtid_Set"),
-        executed_gtids=text(row, "Executed_Gtid_Set"),
-        lag_bytes=None if counts.get("LAG_BYTES") is None else number(counts, "LAG_BYTES"),
-        lag_seconds=None if seconds is None else float(seconds),
-        counters={name: number(counts, column) for name, column in _COUNTERS.items()},
-        hits=hits,
-    )
+def _from_row(row: Mapping[str, Any], hits: Iterable[Mapping[str, Any]]) -> ChannelStatus:
+    facts = {name: row.get(column) for name, column in _COLUMNS.items()}
+    more = {
+        "source": f"{row['Source_Host']}:{row['Source_Port']}",
+        "counters": {name: row.get(name.upper()) or 0 for name in _COUNTERS},
+        "hits": {hit["RULE_KIND"]: hit["HITS"] for hit in hits if hit["CHANNEL_NAME"] == row["Channel_Name"]},
+    }
+    return ChannelStatus.model_validate(facts | more)
 
 
 def relay_directory_status(directory: Path) -> SlaveStatus:
@@ -117,29 +111,34 @@ def relay_directory_status(directory: Path) -> SlaveStatus:
 
 
 def _channel(directory: Path, *, named: bool) -> ChannelStatus:
-    status = ChannelStatus(channel=directory.name if named else "")
+    name = directory.name if named else ""
+    facts: dict[str, Any] = {"channel": name}
     try:
         source = source_info_file(directory).load()
         if source is not None:
-            status.channel, status.source, status.filter_on = source.channel, source.address, source.filter_on
+            facts |= {"channel": source.channel, "source": source.address, "filter_on": source.filter_on}
         applied = RelayLogInfoFile(directory).load()
         received = MasterInfoFile(directory).peek()
         counted = counters_file(directory).load() or CountersInfo()
     except StateCorrupt as error:
-        status.unusable = str(error)
-        return status
-    status.received_file, status.received_position = received.source_file, received.source_position
-    status.applied_file, status.applied_position = applied.source_file, applied.source_position
-    status.relay_file, status.relay_position = applied.relay_file, applied.relay_offset
-    status.retrieved_gtids, status.executed_gtids = received.retrieved, applied.executed
+        return ChannelStatus.model_validate(facts | {"unusable": str(error)})
     lag = relay_lag(directory, applied.relay_position, received.relay_position, time.time())
-    status.lag_bytes, status.lag_seconds = lag.lag_bytes, lag.lag_seconds
     values = counted.model_dump()
-    status.counters = {name: values.get(name, counted.counts.get(name, 0)) for name in _COUNTERS}
-    status.hits = dict(counted.hits)
-    status.last_io_error, status.last_io_error_at = counted.last_io_error, counted.last_io_error_at
-    status.last_sql_error, status.last_sql_error_at = counted.last_sql_error, counted.last_sql_error_at
-    return status
+    more = {
+        "received_file": received.source_file,
+        "received_position": received.source_position,
+        "applied_file": applied.source_file,
+        "applied_position": applied.source_position,
+        "relay_file": applied.relay_file,
+        "relay_position": applied.relay_offset,
+        "retrieved_gtids": received.retrieved,
+        "executed_gtids": applied.executed,
+        "lag_bytes": lag.lag_bytes,
+        "lag_seconds": lag.lag_seconds,
+        "counters": {name: values.get(name, counted.counts.get(name, 0)) for name in _COUNTERS},
+    }
+    # Hits and the newest errors have the same names in the file.
+    return ChannelStatus.model_validate(values | facts | more)
 
 
 def _uuid(directory: Path) -> str:

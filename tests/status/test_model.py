@@ -30,7 +30,7 @@ def slave_of_master(**more: object) -> SlaveOfMaster:
         "lag_seconds": 5.0,
         "counts": {},
     }
-    return SlaveOfMaster(**(values | more))  # type: ignore[arg-type]
+    return SlaveOfMaster.model_validate(values | more)
 
 
 @pytest.mark.parametrize(
@@ -210,10 +210,10 @@ def test_health() -> None:
 
 
 def test_threads_of_a_slave() -> None:
-    good = ChannelStatus("a", io_running="Yes", sql_running="Yes", lag_bytes=10)
-    offline = ChannelStatus("b")
+    good = ChannelStatus(channel="a", io_running="Yes", sql_running="Yes", lag_bytes=10)
+    offline = ChannelStatus(channel="b")
     bad = ChannelStatus(
-        "", io_running="Connecting", sql_running="No", io_error="drained", sql_error="", unusable="x: damaged"
+        io_running="Connecting", sql_running="No", io_error="drained", sql_error="", unusable="x: damaged"
     )
     status = SlaveStatus(channels=[good, offline, bad])
     status.judge(MaxLag(nbytes=9))
@@ -235,7 +235,10 @@ def test_a_slave_that_does_not_run() -> None:
 
 
 def test_json() -> None:
-    for status in (MasterStatus(slaves=[slave_of_master()]), SlaveStatus(channels=[ChannelStatus("a")])):
+    for status in (
+        MasterStatus(slaves=[slave_of_master()]),
+        SlaveStatus(channels=[ChannelStatus(channel="a")]),
+    ):
         assert json.loads(json.dumps(status.as_dict()))["role"] in ("master", "slave")
 
 
