@@ -16,12 +16,14 @@ from pathlib import Path
 
 from bench._common import do_db, peak_rss
 from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.threads.io_thread import IoThread
-from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
+from dumpfilter.slave.threads.source import Source
 
 
 def receive(address: str, directory: Path, sync: int, names: list[str]) -> dict[str, float]:
@@ -30,8 +32,12 @@ def receive(address: str, directory: Path, sync: int, names: list[str]) -> dict[
     receiver = Receiver(
         RelayLog(directory, sync_every=sync), MasterInfoFile(directory, sync_every=sync), RelayEnd()
     )
-    options = MasterOptions(address, 901, str(uuid.uuid4()), filter=filter_to_proto(do_db(names)), once=True)
-    thread = IoThread(options, receiver)
+    host, _, port = address.rpartition(":")
+    options = SlaveOptions(directory, server_id=901, once=True)
+    info = SourceInfo(host=host, port=int(port))
+    thread = IoThread(
+        Source(info, options, str(uuid.uuid4()), filter=filter_to_proto(do_db(names))), receiver
+    )
     start = time.perf_counter()
     thread.run()
     seconds = time.perf_counter() - start

@@ -36,11 +36,11 @@ from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
 from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.targets import make_target
 from dumpfilter.slave.threads.io_thread import IoThread
-from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.progress import Progress
 from dumpfilter.slave.threads.received import Received
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
+from dumpfilter.slave.threads.source import Source
 from dumpfilter.slave.threads.sql_thread import SqlThread
 from dumpfilter.slave.threads.until import Until
 from dumpfilter.slave.threads.worker import Worker
@@ -522,32 +522,12 @@ class Channel:
         )
 
     def _new_io_thread(self, user: str | None = None, password: str | None = None) -> IoThread:
-        info, options = self.info, self.options
-        master = MasterOptions(
-            address=info.address,
-            server_id=options.server_id,
-            uuid=self._uuid,
-            secret=self._secret,
-            channel=info.channel,
-            filter=self._registered_filter(),
-            user=info.user if user is None else user,
-            password=info.password if user is None else password or "",
-            plain_password=options.plain_password,
-            tls=info.tls,
-            report_host=options.report_host,
-            report_port=options.report_port,
-            once=options.once,
-            auto_position=info.auto_position,
-            start_file=info.log_file,
-            start_position=info.log_pos if info.log_file else 4,
-            chunk_size=options.chunk_size,
-            heartbeat_period=info.heartbeat_period,
-            net_timeout=options.net_timeout,
-            connect_retry=info.connect_retry,
-            retry_count=info.retry_count,
-        )
+        info = self.info
+        if user is not None:
+            info = info.model_copy(update={"user": user, "password": password or ""})
+        source = Source(info, self.options, self._uuid, self._secret, self._registered_filter())
         return IoThread(
-            master,
+            source,
             self._receiver,
             on_chunk=self._received_chunk,
             on_connect=self._connected,

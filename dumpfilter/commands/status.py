@@ -89,7 +89,7 @@ def _question(asked: AskedOptions, source_tls: SourceTlsOptions) -> Callable[[],
         return lambda: relay_directory_status(directory)
     if asked.slave and login is not None:
         return lambda: slave_status(login)
-    master = MasterToAsk(asked.master_options(source_tls), login)
+    master = MasterToAsk(asked.source(source_tls), login)
     return lambda: master_status(master)
 
 

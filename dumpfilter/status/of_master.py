@@ -13,7 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from dumpfilter.errors import ConnectionLost
 from dumpfilter.security.guarded_client import Login
 from dumpfilter.slave.threads.connection import explain_failure, open_channel
-from dumpfilter.slave.threads.master_options import MasterOptions
+from dumpfilter.slave.threads.source import Source
 from dumpfilter.slave.tls_trial import Unreachable
 from dumpfilter.status.console import ask
 from dumpfilter.status.model import MasterStatus, NotOurs, SlaveOfMaster, StatusRefused, lag_after
@@ -37,7 +37,7 @@ _LOGIN_OR_CONSOLE = (
 class MasterToAsk:
     """The addresses of a master, with what its asker can show: a replication user, or a user of its console."""
 
-    options: MasterOptions | None = None
+    source: Source | None = None
     """The connection to the port for slaves. None: ask the console only."""
     console: Login | None = None
 
@@ -48,52 +48,54 @@ def master_status(master: MasterToAsk) -> MasterStatus:
     Raises ConnectionLost when nothing answers, TlsError when TLS is missing, and StatusRefused for a wrong password.
     """
     status = MasterStatus()
-    if master.options is not None:
-        _ask_port(status, master.options, whole=master.console is None)
+    if master.source is not None:
+        _ask_port(status, master.source, whole=master.console is None)
     if master.console is not None:
         _ask_console(status, master.console)
     return status
 
 
-def _ask_port(status: MasterStatus, options: MasterOptions, *, whole: bool) -> None:
-    status.address = options.address
+def _ask_port(status: MasterStatus, source: Source, *, whole: bool) -> None:
+    status.address = source.info.address
     try:
-        with open_channel(options, lambda: False) as channel:
-            status.health = _health(channel, options)
+        with open_channel(source, lambda: False) as channel:
+            status.health = _health(channel, source)
             if not whole:
                 return
-            if not options.user:
+            if not source.info.user:
                 status.hint = _LOGIN_OR_CONSOLE
                 return
-            request = pb.StatusRequest(user=options.user, password=options.password)
+            request = pb.StatusRequest(user=source.info.user, password=source.info.password)
             try:
                 _take(status, rpc.DumpFilterStub(channel).Status(request, timeout=SECONDS))
             except grpc.RpcError as error:
-                raise _refused(options, error) from None
+                raise _refused(source, error) from None
     except Unreachable as error:
-        raise ConnectionLost(f"master {options.address}: {error}") from None
+        raise ConnectionLost(f"master {source.info.address}: {error}") from None
 
 
-def _health(channel: grpc.Channel, options: MasterOptions) -> str:
+def _health(channel: grpc.Channel, source: Source) -> str:
     try:
         answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=SECONDS)
     except grpc.RpcError as error:
         code = error.code()
-        explain_failure(options, error, lambda: False)
+        explain_failure(source, error, lambda: False)
         if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
             raise ConnectionLost(
-                f"master {options.address} cannot be reached ({error.details()}); is it running, and is this its "
+                f"master {source.info.address} cannot be reached ({error.details()}); is it running, and is this its "
                 "address for slaves?"
             ) from None
         if code in (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.NOT_FOUND):
             raise NotOurs(
-                f"{options.address}: another gRPC server answers here, no master of dumpfilter"
+                f"{source.info.address}: another gRPC server answers here, no master of dumpfilter"
             ) from None
-        raise StatusRefused(f"master {options.address} does not tell its health: {error.details()}") from None
+        raise StatusRefused(
+            f"master {source.info.address} does not tell its health: {error.details()}"
+        ) from None
     return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
 
 
-def _refused(options: MasterOptions, error: grpc.RpcError) -> StatusRefused | ConnectionLost:
+def _refused(source: Source, error: grpc.RpcError) -> StatusRefused | ConnectionLost:
     code, details = error.code(), error.details()
     if code is grpc.StatusCode.UNAUTHENTICATED:
         cure = (
@@ -101,10 +103,10 @@ def _refused(options: MasterOptions, error: grpc.RpcError) -> StatusRefused | Co
             if "no users" in str(details)
             else "check --source-user and --source-password-file"
         )
-        return StatusRefused(f"master {options.address} refuses its status: {details}; {cure}")
+        return StatusRefused(f"master {source.info.address} refuses its status: {details}; {cure}")
     if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-        return ConnectionLost(f"master {options.address} stopped answering ({details}); try again")
-    return StatusRefused(f"master {options.address} refuses its status: {code.name}: {details}")
+        return ConnectionLost(f"master {source.info.address} stopped answering ({details}); try again")
+    return StatusRefused(f"master {source.info.address} refuses its status: {code.name}: {details}")
 
 
 def _take(status: MasterStatus, answer: pb.StatusResponse) -> None:

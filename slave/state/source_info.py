@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from dumpfilter.options.defaults import HEARTBEAT_PERIOD
+from dumpfilter.options.defaults import FIRST_EVENT, HEARTBEAT_PERIOD
 from dumpfilter.security.client_tls import TlsMode
 from dumpfilter.slave.source_tls import SourceTls
 from dumpfilter.slave.state import FORMAT
@@ -70,6 +70,11 @@ class SourceInfo(State):
         """The master's address as ``host:port``. An IPv6 address gets brackets, as in ``[::1]:3306``."""
         host = f"[{self.host}]" if ":" in self.host and not self.host.startswith("[") else self.host
         return f"{host}:{self.port}"
+
+    @property
+    def start_position(self) -> int:
+        """The offset at which the channel's first dump begins, bytes. Only with a file it is :attr:`log_pos`."""
+        return self.log_pos if self.log_file else FIRST_EVENT
 
     @property
     def verifies_host(self) -> bool:

@@ -11,7 +11,7 @@ from dumpfilter.errors import NotAMaster, OptionError, TlsError
 from dumpfilter.security.client_tls import TlsMode
 from dumpfilter.security.exposure import is_loopback
 from dumpfilter.slave.mysql_greeting import mysql_version
-from dumpfilter.slave.threads.master_options import MasterOptions
+from dumpfilter.slave.threads.source import Source
 from dumpfilter.slave.tls_trial import agree, speaks_tls
 
 log = structlog.get_logger("dumpfilter.slave")
@@ -34,76 +34,82 @@ _NEVER_CONNECTED = ("Connection refused", "DNS", "imeout", "nreachable", "No rou
 """Parts of gRPC's texts for masters that the slave has not reached at all."""
 
 
-def open_channel(options: MasterOptions, stopped: Callable[[], bool]) -> grpc.Channel:
-    """Return a gRPC channel to the master, with TLS if the options ask for TLS. The caller closes the channel.
+def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
+    """Return a gRPC channel to the master, with TLS if ``source`` asks for TLS. The caller closes the channel.
 
     ``stopped`` tells whether the slave stops, which ends a waiting TLS handshake. Raises TlsError when slave and master
     cannot agree on TLS, NotAMaster when a MySQL server answers, and Unreachable when no master answers the handshake.
     Raises OptionError when a password would travel unencrypted to another machine.
     """
-    patience = ROUND_TRIPS * options.net_timeout
+    patience = ROUND_TRIPS * source.options.net_timeout
     # gRPC calls the limit of an attempt to connect a backoff.
     settings = (*CHANNEL_OPTIONS, ("grpc.min_reconnect_backoff_ms", int(patience * 1000)))
-    if options.tls is None:
-        _refuse_plain_password(options)
-        return grpc.insecure_channel(options.address, options=settings)
-    if options.tls.mode is TlsMode.REQUIRED:
+    if source.info.tls is None:
+        _refuse_plain_password(source)
+        return grpc.insecure_channel(source.info.address, options=settings)
+    if source.info.tls.mode is TlsMode.REQUIRED:
         log.warning(
             "the connection is encrypted, but the master's certificate is not verified",
             hint="somebody in between can read and change everything; give SOURCE_SSL_CA (--source-ssl-ca)",
-            master=options.address,
-            channel=options.channel,
+            master=source.info.address,
+            channel=source.info.channel,
         )
-    host, port = _split(options.address)
+    host, port = _split(source.info.address)
     try:
-        expected = agree(options.tls, host, port, stopped, patience)
+        expected = agree(source.info.tls, host, port, stopped, patience)
     except TlsError:
-        _refuse_mysql(options)
+        _refuse_mysql(source)
         raise
     credentials = grpc.ssl_channel_credentials(expected.roots, expected.key, expected.certificate)
     name = () if expected.name is None else (("grpc.ssl_target_name_override", expected.name),)
-    return grpc.secure_channel(options.address, credentials, options=(*settings, *name))
+    return grpc.secure_channel(source.info.address, credentials, options=(*settings, *name))
 
 
-def explain_failure(options: MasterOptions, error: grpc.RpcError, stopped: Callable[[], bool]) -> None:
+def explain_failure(source: Source, error: grpc.RpcError, stopped: Callable[[], bool]) -> None:
     """Raise the error that tells why a call without TLS cannot succeed, if there is such a reason.
 
     Raises NotAMaster if a MySQL server answers, and TlsError if the master speaks TLS alone.
     """
     details = error.details() or ""
     if (
-        options.tls is not None
+        source.info.tls is not None
         or error.code() is not grpc.StatusCode.UNAVAILABLE
         or any(reason in details for reason in _NEVER_CONNECTED)
     ):
         return
-    _refuse_mysql(options)
-    if not speaks_tls(*_split(options.address), stopped):
+    _refuse_mysql(source)
+    if not speaks_tls(*_split(source.info.address), stopped):
         return
     raise TlsError(
-        f"master {options.address}: the master speaks TLS alone: set SOURCE_SSL=1 and SOURCE_SSL_CA (--source-ssl-ca)"
+        f"master {source.info.address}: the master speaks TLS alone: set SOURCE_SSL=1 and SOURCE_SSL_CA "
+        "(--source-ssl-ca)"
     ) from error
 
 
-def _refuse_mysql(options: MasterOptions) -> None:
+def _refuse_mysql(source: Source) -> None:
     """Raise NotAMaster if a MySQL or MariaDB server answers at the master's address."""
-    version = mysql_version(*_split(options.address))
+    version = mysql_version(*_split(source.info.address))
     if version is None:
         return
     family = "MariaDB" if "MariaDB" in version else "MySQL"
     raise NotAMaster(
-        f"master {options.address}: this is a {family} server ({version}), or a console or replication port of "
+        f"master {source.info.address}: this is a {family} server ({version}), or a console or replication port of "
         "dumpfilter, and not a dumpfilter master's port for slaves: give the master's --port; for a server start a "
-        f"master first (dumpfilter master mysql://USER@{options.address}/ --store DIRECTORY)"
+        f"master first (dumpfilter master mysql://USER@{source.info.address}/ --store DIRECTORY)"
     )
 
 
-def _refuse_plain_password(options: MasterOptions) -> None:
-    if not options.password or options.plain_password or is_loopback(_split(options.address)[0]):
+def _refuse_plain_password(source: Source) -> None:
+    if (
+        not source.info.password
+        or source.options.plain_password
+        or is_loopback(_split(source.info.address)[0])
+    ):
         return
     raise OptionError(
-        f"master {options.address}: the password of user {options.user!r} would travel unencrypted to another machine: "
-        "set SOURCE_SSL=1 and SOURCE_SSL_CA (--source-ssl-ca), or allow it with --source-plain-password"
+        f"master {source.info.address}: the password of user {source.info.user!r} would travel unencrypted to "
+        "another machine: set SOURCE_SSL=1 and SOURCE_SSL_CA (--source-ssl-ca), or allow it with "
+        "--source-plain-password"
     )
 
 

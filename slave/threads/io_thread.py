@@ -45,9 +45,9 @@ from dumpfilter.slave.state.counters_info import ChannelCounters
 from dumpfilter.slave.state.master_info import MasterInfo
 from dumpfilter.slave.threads.backoff import Backoff
 from dumpfilter.slave.threads.connection import ROUND_TRIPS, explain_failure, open_channel
-from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.received import Received
 from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.threads.source import Source
 from dumpfilter.slave.tls_trial import Unreachable
 from dumpfilter.stream.versions import PROTOCOL, Peer, check_versions
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -139,7 +139,7 @@ class IoThread:
 
     def __init__(
         self,
-        options: MasterOptions,
+        source: Source,
         receiver: Receiver,
         *,
         on_chunk: Callable[[pb.Chunk], None] = lambda chunk: None,
@@ -147,13 +147,13 @@ class IoThread:
         on_damage: Callable[[RelayLogDamaged], bool] = lambda damage: False,
         counters: ChannelCounters | None = None,
     ) -> None:
-        self._options = options
+        self._source = source
         self._receiver = receiver
         self._on_chunk = on_chunk
         self._on_connect = on_connect
         self._on_damage = on_damage
         self.received = Received(counters)
-        self._backoff = Backoff(options.connect_retry)
+        self._backoff = Backoff(source.info.connect_retry)
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._call: _Call | None = None
@@ -208,7 +208,7 @@ class IoThread:
             # without cancelling it the change of filter would have to wait for the call's timeout.
             self._cancel()
         with self._registering, self._cancelled_by_an_error(), self._receiver.rewinding(to):
-            self._options = replace(self._options, filter=definition)
+            self._source = replace(self._source, filter=definition)
             registration = self._registration
             if registration is None:
                 return
@@ -232,7 +232,7 @@ class IoThread:
 
     def set_filter(self, definition: pb.FilterDefinition) -> None:
         """Set the filter that the slave sends to the master when it registers. The thread must not be running."""
-        self._options = replace(self._options, filter=definition)
+        self._source = replace(self._source, filter=definition)
 
     def _change_in_dump(
         self, registration: _Registration, definition: pb.FilterDefinition, to: MasterInfo
@@ -244,12 +244,12 @@ class IoThread:
         request = pb.ChangeFilterRequest(slave_id=registration.slave_id, filter=self._with_names(definition))
         getattr(request, "from").CopyFrom(pb.BinlogPosition(file=to.source_file, position=to.source_position))
         try:
-            answer = registration.stub.ChangeFilter(request, timeout=self._options.net_timeout)
+            answer = registration.stub.ChangeFilter(request, timeout=self._source.options.net_timeout)
         except grpc.RpcError as error:
             log.warning(
                 "filter not changed in the running dump",
                 hint="the slave registers again",
-                master=self._options.address,
+                master=self._source.info.address,
                 status=error.code().name,
                 reason=error.details(),
             )
@@ -302,7 +302,7 @@ class IoThread:
                     self._damaged_in_a_row += 1
                     if self._damaged_in_a_row > _MOST_DAMAGED:
                         raise StreamError(
-                            f"master {self._options.address}: {error}, {self._damaged_in_a_row} times in a row; "
+                            f"master {self._source.info.address}: {error}, {self._damaged_in_a_row} times in a row; "
                             "check the master's binlog with dumpfilter inspect --verify, and the network"
                         ) from error
                     self._lost(str(error))
@@ -322,7 +322,7 @@ class IoThread:
         Return True when the stream has reached the end of the newest binlog, with the option ``once``.
         """
         self.state = _CONNECTING
-        with open_channel(self._options, self._stop.is_set) as channel:
+        with open_channel(self._source, self._stop.is_set) as channel:
             stub = rpc.DumpFilterStub(channel)
             with self._registering:
                 answer = self._register(stub)
@@ -344,9 +344,9 @@ class IoThread:
         """Ask the master for a stream of events (dump) from the position up to which the slave has received."""
         here = self._receiver.info
         another_master = bool(
-            self._options.auto_position and here.source_file and here.master_uuid != answer.master_uuid
+            self._source.info.auto_position and here.source_file and here.master_uuid != answer.master_uuid
         )
-        by_gtid = another_master or (self._options.auto_position and not here.source_file)
+        by_gtid = another_master or (self._source.info.auto_position and not here.source_file)
         self._receiver.begin_stream(
             master_uuid=answer.master_uuid,
             family=_FAMILIES.get(answer.family, "mysql"),
@@ -359,7 +359,7 @@ class IoThread:
         request = self._dump_request(answer, by_gtid=by_gtid)
         call: _Dump = stub.Dump(request)
         self._sign_at = 0.0
-        self._watch(call, ROUND_TRIPS * self._options.net_timeout + request.ByteSize() / _SLOWEST)
+        self._watch(call, ROUND_TRIPS * self._source.options.net_timeout + request.ByteSize() / _SLOWEST)
         self._registration = _Registration(stub, answer.slave_id, answer.master_uuid)
         self.filter_version = answer.filter_version
         return call
@@ -378,22 +378,22 @@ class IoThread:
         return named
 
     def _register(self, stub: rpc.DumpFilterStub) -> pb.RegisterResponse:
-        options = self._options
+        source = self._source
         request = pb.RegisterRequest(
-            server_id=options.server_id,
-            uuid=options.uuid,
-            host=options.report_host,
-            port=options.report_port,
-            channel=options.channel,
-            filter=self._with_names(options.filter),
-            user=options.user,
-            password=options.password,
-            secret=options.secret,
+            server_id=source.options.server_id,
+            uuid=source.uuid,
+            host=source.options.report_host,
+            port=source.options.report_port,
+            channel=source.info.channel,
+            filter=self._with_names(source.filter),
+            user=source.info.user,
+            password=source.info.password,
+            secret=source.secret,
             protocol=PROTOCOL,
             program_version=__version__,
         )
         try:
-            patience = ROUND_TRIPS * options.net_timeout + request.ByteSize() / _SLOWEST
+            patience = ROUND_TRIPS * source.options.net_timeout + request.ByteSize() / _SLOWEST
             begun = time.monotonic()
             call = stub.Register.future(request, timeout=patience)
             self._watch(call, patience)
@@ -403,9 +403,9 @@ class IoThread:
             )
         except grpc.RpcError as error:
             if error.code() in _RETRIED:
-                explain_failure(options, error, self._stop.is_set)
+                explain_failure(source, error, self._stop.is_set)
                 raise
-            text = f"master {options.address}: {error.details()}"
+            text = f"master {source.info.address}: {error.details()}"
             if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
                 raise ProtocolMismatch(text) from error
             if error.code() is grpc.StatusCode.ALREADY_EXISTS:
@@ -418,25 +418,25 @@ class IoThread:
             )
         except ProtocolMismatch as error:
             self._unregister(stub, answer.slave_id)
-            raise ProtocolMismatch(f"master {options.address}: {error}") from None
+            raise ProtocolMismatch(f"master {source.info.address}: {error}") from None
         return answer
 
     def _unregister(self, stub: rpc.DumpFilterStub, slave_id: str) -> None:
         try:
             stub.Unregister(pb.UnregisterRequest(slave_id=slave_id), timeout=1.0)
         except grpc.RpcError as error:
-            log.debug("not unregistered", master=self._options.address, status=error.code().name)
+            log.debug("not unregistered", master=self._source.info.address, status=error.code().name)
 
     def _dump_request(self, answer: pb.RegisterResponse, *, by_gtid: bool) -> pb.DumpRequest:
-        options, info = self._options, self._receiver.info
+        source, info = self._source, self._receiver.info
         request = pb.DumpRequest(
             slave_id=answer.slave_id,
             filter_version=answer.filter_version,
             other_filters_before=info.other_filters,
-            once=options.once,
-            chunk_size=options.chunk_size,
-            heartbeat_period_ms=int(options.heartbeat_period * 1000),
-            net_timeout_ms=int(options.net_timeout * 1000),
+            once=source.options.once,
+            chunk_size=source.options.chunk_size,
+            heartbeat_period_ms=int(source.info.heartbeat_period * 1000),
+            net_timeout_ms=int(source.options.net_timeout * 1000),
             line_rate=max(self._line_rate, self._stream_rate),
         )
         if by_gtid:
@@ -451,7 +451,7 @@ class IoThread:
                 request.received_gtids = info.retrieved
         else:
             getattr(request, "from").CopyFrom(
-                pb.BinlogPosition(file=options.start_file, position=options.start_position)
+                pb.BinlogPosition(file=source.info.log_file, position=source.info.start_position)
             )
         return request
 
@@ -472,7 +472,7 @@ class IoThread:
                     self._damaged_in_a_row = 0
                 self._on_chunk(chunk)
                 self._heard()
-                if chunk.end_of_log and self._options.once:
+                if chunk.end_of_log and self._source.options.once:
                     return True
             return False
         except grpc.RpcError:
@@ -491,7 +491,7 @@ class IoThread:
         Otherwise raise the error of dumpfilter that belongs to the gRPC status, such as PositionError.
         """
         code, details = error.code(), error.details() or ""
-        where = f"master {self._options.address}"
+        where = f"master {self._source.info.address}"
         if code in _RETRIED:
             return f"{code.name}: {details}"
         if code == grpc.StatusCode.UNAUTHENTICATED:
@@ -521,19 +521,23 @@ class IoThread:
             raise self._ticker_error
         if self._stop.is_set():
             return
-        options = self._options
+        source = self._source
         self.last_error, self.last_error_at = reason, time.time()
         self.received.lost(reason)
         self.state = _WAITING
         wait = self._backoff.next()
         attempts = self._backoff.attempts
-        if options.retry_count and attempts >= options.retry_count:
+        if source.info.retry_count and attempts >= source.info.retry_count:
             raise ConnectionLost(
-                f"master {options.address} cannot be reached after {attempts} attempts ({reason}); is it "
+                f"master {source.info.address} cannot be reached after {attempts} attempts ({reason}); is it "
                 "running, and is this its address?"
             )
         log.warning(
-            "connection lost", master=options.address, reason=reason, attempt=attempts, wait=round(wait, 2)
+            "connection lost",
+            master=source.info.address,
+            reason=reason,
+            attempt=attempts,
+            wait=round(wait, 2),
         )
         self._stop.wait(wait)
 
@@ -546,7 +550,7 @@ class IoThread:
             call.cancel()
 
     def _heard(self) -> None:
-        self._silent_until = time.monotonic() + self._options.net_timeout
+        self._silent_until = time.monotonic() + self._source.options.net_timeout
 
     def _cancel(self) -> None:
         with self._lock:
@@ -578,7 +582,7 @@ class IoThread:
 
         The second sign soon follows the first, since the first shows how fast the line is when it carries nothing else.
         """
-        period = self._options.net_timeout / _SIGNS
+        period = self._source.options.net_timeout / _SIGNS
         self._sign_at = now + (period if self._sign_at else min(period, _SECOND_SIGN))
         request = pb.AliveRequest(slave_id=registration.slave_id, line_rate=self._line_rate)
 

@@ -15,6 +15,7 @@ from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.source_info import SourceInfo
+from dumpfilter.slave.threads.source import Source
 
 AddressOf = Callable[[str], str]
 
@@ -55,6 +56,15 @@ class Once:
 
     def close(self) -> None:
         self.slave.close()
+
+
+def source_of(host: str, port: int, **members: Any) -> Source:
+    """Return the source of an I/O thread. ``members`` are those of Source, SlaveOptions and SourceInfo."""
+    members = {"server_id": 7, "retry_count": 0} | members
+    options = SlaveOptions(Path(), **{name: members[name] for name in members if name in _OPTIONS})
+    own = {name: members[name] for name in members if name in ("uuid", "secret", "filter")}
+    source = {name: members[name] for name in members if name not in _OPTIONS and name not in own}
+    return Source(SourceInfo(host=host, port=port, **source), options, **own)
 
 
 def start_slave(address: str, directory: Path, options: list[str], **more: Any) -> Once:

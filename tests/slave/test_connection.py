@@ -7,11 +7,12 @@ import pytest
 
 from dumpfilter.errors import OptionError
 from dumpfilter.slave.threads.connection import open_channel
-from dumpfilter.slave.threads.master_options import MasterOptions
+from dumpfilter.slave.threads.source import Source
+from tests.slave.once import source_of
 
 
-def to(host: str, **options: object) -> MasterOptions:
-    return MasterOptions(address=f"{host}:1", server_id=7, uuid="u", user="u", **options)  # type: ignore[arg-type]
+def to(host: str, **options: object) -> Source:
+    return source_of(host, 1, uuid="u", user="u", **options)
 
 
 def test_a_password_does_not_travel_in_the_clear() -> None:

@@ -24,12 +24,12 @@ from dumpfilter.errors import (
 from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.threads.io_thread import IoThread
-from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from tests.slave.driven import wait_until
+from tests.slave.once import source_of
 from tests.slave.relayed import contents
 
 SHAPE = [[(True, [20, 30, 40]), (False, [5]), (True, [1])], [(True, [50, 50])] * 5]
@@ -108,7 +108,7 @@ def make_thread(directory, port, *, on_chunk=lambda chunk: None, **options) -> I
     directory.mkdir(exist_ok=True)
     receiver = Receiver(RelayLog(directory), MasterInfoFile(directory), RelayEnd())
     options = {"once": True, "connect_retry": 0.05, "net_timeout": 5.0, **options}
-    source = MasterOptions(address=f"127.0.0.1:{port}", server_id=101, uuid="me", **options)
+    source = source_of("127.0.0.1", port, server_id=101, uuid="me", **options)
     return IoThread(source, receiver, on_chunk=on_chunk)
 
 
@@ -272,7 +272,7 @@ def test_where_a_dump_begins(served, tmp_path):
     request = first_request("a")
     assert request.WhichOneof("start") == "from"
     assert (getattr(request, "from").file, getattr(request, "from").position) == ("", 4)
-    request = first_request("a", start_file="bin.000002", start_position=300)
+    request = first_request("a", log_file="bin.000002", log_pos=300)
     assert (getattr(request, "from").file, getattr(request, "from").position) == ("bin.000002", 300)
     request = first_request("a", auto_position=True)
     assert request.WhichOneof("start") == "gtid_set"
@@ -280,7 +280,7 @@ def test_where_a_dump_begins(served, tmp_path):
     servicer = served()
     make_thread(tmp_path / "b", servicer.port).run()
     end = (servicer.master.files[1].name, servicer.master.files[1].end)
-    request = first_request("b", start_file="bin.000001", start_position=4)
+    request = first_request("b", log_file="bin.000001", log_pos=4)
     assert (getattr(request, "from").file, getattr(request, "from").position) == end
     request = first_request("b", auto_position=True)
     assert request.WhichOneof("start") == "from"

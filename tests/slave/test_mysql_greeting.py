@@ -15,7 +15,7 @@ from dumpfilter.console.script import ScriptStatement
 from dumpfilter.errors import ConnectionLost, NotAMaster
 from dumpfilter.slave.mysql_greeting import mysql_version, version_in
 from dumpfilter.slave.threads.connection import explain_failure
-from dumpfilter.slave.threads.master_options import MasterOptions
+from tests.slave.once import source_of
 
 
 def packet(body: bytes, number: int = 0) -> bytes:
@@ -102,10 +102,10 @@ def test_a_slave_at_a_mysql_server_is_told() -> None:
 
         thread = threading.Thread(target=greet)
         thread.start()
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-        options = MasterOptions(address=address, server_id=7, uuid="u")
+        source = source_of("127.0.0.1", server.getsockname()[1], uuid="u")
+        address = source.info.address
         with pytest.raises(NotAMaster, match=rf"{address}: this is a MySQL server \(8\.4\.3\), or a console"):
-            explain_failure(options, Failed(), lambda: False)
+            explain_failure(source, Failed(), lambda: False)
         thread.join()
 
 

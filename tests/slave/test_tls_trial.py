@@ -23,11 +23,11 @@ from dumpfilter.security.reloading import ReloadingTls
 from dumpfilter.security.tls import TlsFiles
 from dumpfilter.slave.source_tls import SourceTls
 from dumpfilter.slave.threads.connection import open_channel
-from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.tls_trial import Unreachable, agree, speaks_tls
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from tests.certificates import YESTERDAY, Authority, Issued
+from tests.slave.once import source_of
 from tests.support import DATA
 
 BINLOGS = DATA / "oracle" / "mysql-row"
@@ -60,7 +60,10 @@ def master(issued: Issued | None, slaves: Authority | None = None) -> Iterator[i
 
 def register(port: int, tls: SourceTls | None, host: str = "127.0.0.1", **options: object) -> None:
     """Register over a channel of the slave's."""
-    where = MasterOptions(address=f"{host}:{port}", server_id=7, uuid="u", tls=tls, **options)  # type: ignore[arg-type]
+    if tls is not None:
+        files = {"ssl_ca": tls.ca, "ssl_cert": tls.certificate, "ssl_key": tls.key}
+        options |= {"ssl": True, "ssl_verify_server_cert": tls.verify_host, **files}
+    where = source_of(host, port, uuid="u", **options)
     request = pb.RegisterRequest(
         protocol=2, server_id=7, uuid=str(uuid.uuid4()), filter=filter_to_proto(Filter())
     )

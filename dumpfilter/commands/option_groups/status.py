@@ -13,7 +13,7 @@ from dumpfilter.errors import OptionError
 
 if TYPE_CHECKING:
     from dumpfilter.security.guarded_client import Login
-    from dumpfilter.slave.threads.master_options import MasterOptions
+    from dumpfilter.slave.threads.source import Source
 
 PASSWORD_VARIABLE = "DUMPFILTER_PASSWORD"
 
@@ -56,27 +56,22 @@ class AskedOptions(Settings):
         if self.source_user and not self.master:
             raise OptionError("--source-user needs --master; the user of a console is --user")
 
-    def master_options(self, tls: SourceTlsOptions) -> MasterOptions | None:
+    def source(self, tls: SourceTlsOptions) -> Source | None:
         """Return the connection to the master's port for slaves, or None without ``--master``. Raises OptionError."""
+        from dumpfilter.slave.options import SlaveOptions
         from dumpfilter.slave.state.source_info import SourceInfo
-        from dumpfilter.slave.threads.master_options import MasterOptions
+        from dumpfilter.slave.threads.source import Source
 
         members = tls.members()
         if not self.master:
             return None
         host, port = parse_address("--master", self.master)
-        info = SourceInfo(host=host, port=port, **members)
+        password = read_password(self.source_password_file, SOURCE_VARIABLE) if self.source_user else ""
+        info = SourceInfo(host=host, port=port, user=self.source_user, password=password, **members)
         if info.tls is not None:
             info.tls.check()
-        return MasterOptions(
-            address=info.address,
-            server_id=0,
-            uuid="",
-            user=self.source_user,
-            password=read_password(self.source_password_file, SOURCE_VARIABLE) if self.source_user else "",
-            plain_password=tls.source_plain_password,
-            tls=info.tls,
-        )
+        options = SlaveOptions(Path(), server_id=0, plain_password=tls.source_plain_password)
+        return Source(info, options)
 
     def console_login(self) -> Login | None:
         """Return the login at the console of the master or slave, or None if none is asked. Raises OptionError."""
