@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import NamedTuple, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.context_events import decode_xa_prepare
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
@@ -37,7 +37,7 @@ from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import decode_statement_event, statement_of
 from dumpfilter.index.subjects import Subjects, TableSubject
-from dumpfilter.index.xa import NONE_PREPARED, ended_xid
+from dumpfilter.index.xa import NONE_PREPARED
 
 EVERYTHING = Range()
 """The selection without bounds, which takes every transaction of a binlog set."""
@@ -177,43 +177,40 @@ class _CleverPass:
         self._clever = clever
         self._also = also
         self._subjects = subjects
-        self._kept = False
-        """Whether an event of the transaction that is being read is sent. XA COMMIT later depends on this answer."""
         self._sent_parts = SentParts()
 
-    def apply(self, segment: Segment, read: ReadAt, *, inside: bool = False) -> Segment:
+    def apply(self, segment: Segment, read: ReadAt) -> Segment:
+        decided = self._decided(segment, read)
+        ends = self._sent_parts.follow(segment, _sends(decided), read)
+        for event, was_sent in ends.items():
+            if segment.role[event] & R.ROLE_MASK == R.STATEMENT:
+                verdict = Verdict.UNDECIDED if was_sent is None else _IF_SENT[was_sent]
+                decided.subject[event] = _NUMBERS[verdict]
+        prepared = {
+            xid: _NUMBERS[_IF_SENT[self._sent_parts.is_sent(xid) is not False]] for xid in segment.prepared
+        }
+        return replace(decided, prepared=prepared)
+
+    def _decided(self, segment: Segment, read: ReadAt, *, inside: bool = False) -> Segment:
+        """Return a copy of a segment with the clever filter's verdicts, without those about ends of XA transactions."""
         subject = segment.subject.copy()
         payloads = dict(segment.payloads)
-        for i, (kind, marked) in enumerate(zip(segment.type.tolist(), segment.role.tolist(), strict=True)):
-            role = marked & ~R.ENDS
-            verdict: Verdict | None = None
+        for i, role in enumerate((segment.role & R.ROLE_MASK).tolist()):
             offset = int(segment.offset[i])
             if role in (R.TABLE_MAP, R.ROWS, R.ROWS_END) and subject[i] >= 0:
-                verdict = self._table(int(subject[i]))
-            elif role in (R.STATEMENT, R.PAYLOAD) or kind == EventType.XA_PREPARE:
+                subject[i] = _NUMBERS[self._table(int(subject[i]))]
+            elif role == R.PAYLOAD or (role == R.STATEMENT and i not in segment.xa_ends):
                 event = read(offset, int(segment.size[i]))
                 if not inside:
                     self._clever.where = f"{segment.file}: at {offset}"
                 try:
                     if role == R.STATEMENT:
-                        verdict = self._statement(event, segment.format_description)
-                    elif role == R.PAYLOAD:
-                        payloads[i] = self.apply(
-                            payloads[i],
-                            _reader(open_payload(event, segment.format_description)),
-                            inside=True,
-                        )
+                        subject[i] = _NUMBERS[self._statement(event, segment.format_description)]
                     else:
-                        self._prepare(event, segment.format_description)
+                        opened = _reader(open_payload(event, segment.format_description))
+                        payloads[i] = self._decided(payloads[i], opened, inside=True)
                 except BinlogError as error:
                     raise error.located(segment.file, offset) from error
-            if verdict is not None:
-                subject[i] = _NUMBERS[verdict]
-                self._kept |= verdict.passes and role != R.TABLE_MAP
-            elif role in (R.KEEP, R.XA) or (role in (R.ROWS, R.ROWS_END)):
-                self._kept = True
-            if marked & R.ENDS:
-                self._kept = False
         decided = (segment.txn_subject >= 0) | (segment.txn_subject == R.MIXED)
         return replace(
             segment,
@@ -222,10 +219,6 @@ class _CleverPass:
             txn_set=np.zeros_like(segment.txn_set),
             set_subject=segment.set_subject[:0],
             payloads=payloads,
-            prepared={
-                xid: _NUMBERS[Verdict.IGNORE if self._sent_parts.is_sent(xid) is False else Verdict.EXECUTE]
-                for xid in segment.prepared
-            },
         )
 
     def _table(self, number: int) -> Verdict:
@@ -236,19 +229,24 @@ class _CleverPass:
 
     def _statement(self, event: bytes, fd: FormatDescription) -> Verdict:
         query = decode_statement_event(EventType(event[4]), fd.body(event), fd)
-        xid = ended_xid(query.raw)
-        if xid is not None:
-            kept = self._sent_parts.end(xid)
-            return Verdict.UNDECIDED if kept is None else Verdict.EXECUTE if kept else Verdict.IGNORE
         # The clever filter must see every statement, even a statement that the second filter drops.
         verdict = self._clever.statement(query, fd)
         also = self._also.statement(statement_of(query, fd))
         return also if verdict is Verdict.EXECUTE or also is Verdict.IGNORE else verdict
 
-    def _prepare(self, event: bytes, fd: FormatDescription) -> None:
-        prepare = decode_xa_prepare(fd.body(event))
-        if not prepare.one_phase:
-            self._sent_parts.prepare(prepare.xid, is_sent=self._kept)
+
+_IF_SENT = {True: Verdict.EXECUTE, False: Verdict.IGNORE}
+
+
+def _sends(segment: Segment) -> npt.NDArray[np.bool_]:
+    """Tell for each event of a decided segment whether the event is sent for its own sake."""
+    role = segment.role & R.ROLE_MASK
+    passes = segment.subject != _NUMBERS[Verdict.IGNORE]
+    sent: npt.NDArray[np.bool_] = np.isin(role, (R.KEEP, R.XA))
+    sent |= np.isin(role, (R.ROWS, R.ROWS_END, R.STATEMENT)) & passes
+    for event, inner in segment.payloads.items():
+        sent[event] = _sends(inner).any()
+    return sent
 
 
 def _reader(data: bytes) -> ReadAt:

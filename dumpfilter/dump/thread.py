@@ -23,14 +23,14 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.boundary import withhold
-from dumpfilter.dump.boundary_xa import DroppedParts
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, ReadAt
 from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, REPLACED
 from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
 from dumpfilter.dump.exclusion import Exclusion, SegmentOrigins
 from dumpfilter.dump.payload import FilteredPayloads, PayloadFilter
-from dumpfilter.dump.xa import XaEnds
+from dumpfilter.dump.xa import SentParts, XaEnds, without_unsent_ends
 from dumpfilter.errors import DumpfilterError, PositionError, UndecidedEvent
+from dumpfilter.filter.boundary import OnUndecided
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import Segment
@@ -82,7 +82,8 @@ class DumpThread:
         the arrays, so forks share them."""
         self._xa_ends = XaEnds(other_filters_before=other_filters_before)
         self._payloads: PayloadFilter | None = None
-        self._dropped_parts: DroppedParts | None = None
+        self._really_sent = (flags, SentParts())
+        """The filter in force, and the XA transactions that it has sent, if it drops events of unknown types."""
         self._read: ReadAt = _no_file
         self._relay_rotate: int | None = None
         self.resume = 0
@@ -110,7 +111,7 @@ class DumpThread:
         fork._xa_ends = self._xa_ends.fork()
         # A payload filter remembers nothing between two segments.
         fork._payloads = None
-        fork._dropped_parts = None if self._dropped_parts is None else self._dropped_parts.fork()
+        fork._really_sent = self._really_sent[0], self._really_sent[1].fork()
         return fork
 
     def with_chunk_size(self, chunk_size: int) -> DumpThread:
@@ -141,7 +142,7 @@ class DumpThread:
         """
         if self.in_transaction:
             return None
-        parts = self._dropped_parts
+        sent_with, parts = self._really_sent
         return (
             self._flags,
             self._origin,
@@ -151,7 +152,7 @@ class DumpThread:
             self.chunk_size,
             self._xa_ends.key,
             # Boundary filters that the slave no longer has do not decide about later segments.
-            parts.key if parts is not None and parts.flags is self._flags else None,
+            parts.key if sent_with is self._flags else None,
             self._relay_rotate,
             self.resume,
             self.position,
@@ -238,8 +239,6 @@ class DumpThread:
         role = segment.role
         undecided: list[int] = []
         if self._flags.boundary:
-            if self._dropped_parts is None or self._dropped_parts.flags is not self._flags:
-                self._dropped_parts = DroppedParts(self._flags)
             carried = () if self._carry is None else self._carry.events.tolist()
             role, txn_subject, undecided, hidden = withhold(
                 self._flags, segment, txn_subject, first, self._read, carried=carried
@@ -252,8 +251,12 @@ class DumpThread:
                 self._payloads = PayloadFilter(self._flags)
             payloads = self._payloads.apply(segment, txn_subject, first, self._read, role=role)
         payloads.undecided.extend((offset, 1) for offset in undecided)
-        if self._dropped_parts is not None and self._flags.boundary:
-            txn_subject = self._dropped_parts.decide(segment, payloads.role, txn_subject, first, self._read)
+        if self._flags.boundary and self._flags.on_undecided is OnUndecided.DROP:
+            if self._really_sent[0] is not self._flags:
+                self._really_sent = (self._flags, SentParts())
+            txn_subject = without_unsent_ends(
+                self._really_sent[1], self._flags, segment, payloads.role, txn_subject, first, self._read
+            )
         columns = columns_of(segment)._replace(
             txn_subject=txn_subject, txn_source=txn_source, dropped=dropped, hits=payloads.hit_rows(segment)
         )

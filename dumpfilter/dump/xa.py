@@ -11,7 +11,9 @@ Three places keep the rule:
   sends the end if and only if the filter sends a part of the prepared transaction.
 - :class:`XaEnds` in a dump thread remembers which prepared transactions the thread has sent. The filter may change
   between XA PREPARE and XA COMMIT. The old filter's decision about the prepared transaction then counts.
-- :class:`SentParts` stores these decisions, for :class:`XaEnds` and for the clever filter's pass.
+- :class:`SentParts` stores these decisions. It also follows the XA transactions of segments by their events, for
+  decisions that the index cannot know: those of the clever filter, and of imposed filters that drop events of unknown
+  types.
 
 docs/xa.md describes the rule for users.
 """
@@ -24,9 +26,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.context_events import decode_xa_prepare
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
+from dumpfilter.dump.chunk import ReadAt
+from dumpfilter.dump.payload import open_payload
+from dumpfilter.errors import BinlogError
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.xa import canonical
+from dumpfilter.index.statements import decode_statement_event
+from dumpfilter.index.xa import canonical, ended_xid
 
 
 class SentParts:
@@ -34,11 +44,13 @@ class SentParts:
 
     def __init__(self) -> None:
         self._is_sent: dict[Xid, bool] = {}
+        self._is_open_sent = False
+        """Whether a part of the transaction that goes on in the next segment has been sent."""
 
     def fork(self) -> SentParts:
         """Return an independent copy."""
         fork = SentParts()
-        fork._is_sent = self._is_sent.copy()
+        fork._is_sent, fork._is_open_sent = self._is_sent.copy(), self._is_open_sent
         return fork
 
     @property
@@ -66,6 +78,98 @@ class SentParts:
         Return whether a part of the transaction was sent; None if the transaction is not known.
         """
         return self._is_sent.pop(canonical(xid), None)
+
+    def follow(
+        self,
+        segment: Segment,
+        sent: npt.NDArray[np.bool_],
+        read: ReadAt,
+        wanted: npt.NDArray[np.bool_] | None = None,
+    ) -> dict[int, bool | None]:
+        """Follow the XA transactions of the next segment.
+
+        Return for each XA COMMIT and XA ROLLBACK, by the number of its event, whether a part of the prepared
+        transaction was sent; None if the transaction is not known. Raises BinlogError.
+
+        Parameters:
+            sent: for each event, whether the event is sent for its own sake, and not with other events.
+            read: reads the segment's file.
+            wanted: for each transaction, whether to follow it. Without this array, all are followed.
+        """
+        carried, self._is_open_sent = self._is_open_sent and segment.continues, False
+        if segment.open:
+            begin = int(segment.txn_event[-2])
+            self._is_open_sent = bool(sent[begin:].any()) or (carried and len(segment.txn_subject) == 1)
+        found: dict[int, bool | None] = {}
+        prepares = np.isin(segment.type, (EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD))
+        for event in sorted({*np.flatnonzero(prepares).tolist(), *segment.xa_ends}):
+            txn = segment.transaction_of(event)
+            if wanted is not None and not wanted[txn]:
+                continue
+            offset = int(segment.offset[event])
+            raw = read(offset, int(segment.size[event]))
+            try:
+                if event in segment.xa_ends:
+                    found[event] = self.end(_ended(raw, segment.format_description))
+                elif (xid := _prepared(raw, segment, event)) is not None:
+                    is_sent = bool(sent[segment.txn_event[txn] : event + 1].any())
+                    self.prepare(xid, is_sent=is_sent or (carried and txn == 0))
+            except BinlogError as error:
+                raise error.located(segment.file, offset) from error
+        return found
+
+
+def _ended(event: bytes, fd: FormatDescription) -> Xid:
+    xid = ended_xid(bytes(decode_statement_event(EventType(event[4]), fd.body(event), fd).raw))
+    assert xid is not None
+    return xid
+
+
+def _prepared(event: bytes, segment: Segment, number: int) -> Xid | None:
+    """Return the xid that an XA_prepare event, or a compressed transaction that ends with one, prepares."""
+    fd = segment.format_description
+    inner = segment.payloads.get(number)
+    if inner is not None:
+        if inner.type[-1] != EventType.XA_PREPARE or inner.role[-1] & R.ROLE_MASK != R.FRAME:
+            return None
+        event = open_payload(event, fd)[int(inner.offset[-1]) :]
+        fd = inner.format_description
+    elif segment.type[number] != EventType.XA_PREPARE or segment.role[number] & R.ROLE_MASK != R.FRAME:
+        return None
+    found = decode_xa_prepare(fd.body(event))
+    return None if found.one_phase else found.xid
+
+
+_ALWAYS_SENT = (R.KEEP, R.XA, R.PAYLOAD, R.REPLACED)
+_BY_SUBJECT = (R.ROWS, R.ROWS_END, R.STATEMENT)
+
+
+def without_unsent_ends(
+    parts: SentParts,
+    flags: TableFlags,
+    segment: Segment,
+    role: npt.NDArray[np.uint8],
+    txn_subject: npt.NDArray[np.int32],
+    first: int,
+    read: ReadAt,
+) -> npt.NDArray[np.int32]:
+    """Return ``txn_subject`` with SKIP for each end of an XA transaction of which nothing was sent.
+
+    An event of an unknown type has no table. So the index notes that every slave is sent a part of its transaction, but
+    an imposed filter may drop the event. ``parts`` remembers what was really sent. ``role`` are the events' roles after
+    imposed filters have withheld events. Transactions from number ``first`` on are decided.
+    """
+    kinds, subject = role & R.ROLE_MASK, segment.subject
+    passes = (subject >= 0) & (flags.array()[np.maximum(subject, 0)] & FILTER_BINLOG_SEND_F != 0)
+    sent = np.isin(kinds, _ALWAYS_SENT) | (np.isin(kinds, _BY_SUBJECT) & passes)
+    wanted = txn_subject != R.SKIP
+    wanted[:first] = False
+    ends = parts.follow(segment, sent, read, wanted)
+    skipped = [segment.transaction_of(event) for event, was_sent in ends.items() if was_sent is False]
+    if skipped:
+        txn_subject = txn_subject.copy()
+        txn_subject[skipped] = R.SKIP
+    return txn_subject
 
 
 class XaEnds:
