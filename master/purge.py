@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -43,47 +45,42 @@ def purge(
     index = binlogs.index
     if index is None:
         raise _prohibited("the set is served file by file, without an index")
-    try:
+    with _failures():
         binlogs.refresh()
-    except BinlogError as error:
-        raise _failed(error) from error
-    names = binlogs.names
-    if to is not None and Path(to).name not in names:
-        raise ER_UNKNOWN_TARGET_BINLOG()
+        names = binlogs.names
+        if to is not None and Path(to).name not in names:
+            raise ER_UNKNOWN_TARGET_BINLOG()
+        notes = [] if is_own else _check_unused(binlogs)
+        wanted, warnings = _wanted(binlogs, None if to is None else Path(to).name, before)
+        in_use = Counter(reading)
+        going = list(itertools.takewhile(lambda name: not in_use[name], wanted))
+        if len(going) < len(wanted):
+            name = wanted[len(going)]
+            text = (
+                f"file {name} was not purged because it was being read by {in_use[name]} thread(s), "
+                f"purged only {len(going)} out of {len(wanted)} files."
+            )
+            warnings = [Note("Warning", 1867, text)]
+        if going:
+            paths = [binlogs.path(name) for name in going]
+            _check_inside(index, paths)
+            keep_uuid(binlogs)
+            with INDEX_CHANGES:
+                take_out(index, going)
+            binlogs.refresh()
+            for path in paths:
+                gtid_index_of(path).unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
+    return going, notes + warnings
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Raise SqlError 1377 in place of an error of the system or of the binlog set."""
     try:
-        marked = [] if is_own else _check_unused(binlogs)
-        wanted, notes = _wanted(binlogs, None if to is None else Path(to).name, before)
-    except (OSError, BinlogError) as error:
-        raise _failed(error) from error
-    in_use = Counter(reading)
-    going: list[str] = []
-    for name in wanted:
-        if in_use[name]:
-            notes = [
-                _warning(
-                    1867,
-                    f"file {name} was not purged because it was being read by {in_use[name]} thread(s), "
-                    f"purged only {len(going)} out of {len(wanted)} files.",
-                )
-            ]
-            break
-        going.append(name)
-    notes = marked + notes
-    if not going:
-        return [], notes
-    paths = [binlogs.path(name) for name in going]
-    try:
-        _check_inside(index, paths)
-        keep_uuid(binlogs)
-        with INDEX_CHANGES:
-            take_out(index, going)
-        binlogs.refresh()
-        for path in paths:
-            gtid_index_of(path).unlink(missing_ok=True)
-            path.unlink(missing_ok=True)
+        yield
     except (OSError, OutputError, BinlogError) as error:
-        raise _failed(error) from error
-    return going, notes
+        raise SqlError(1377, "HY000", f"Fatal error during log purge: {error}") from error
 
 
 def _wanted(binlogs: BinlogSet, to: str | None, before: datetime | None) -> tuple[list[str], list[Note]]:
@@ -119,12 +116,8 @@ def _check_unused(binlogs: BinlogSet) -> list[Note]:
     writer = writer_of(binlogs.path(newest))
     if writer is not None:
         raise _prohibited(f"process {writer} writes this set ({newest}): purge it on that server")
-    return [
-        _warning(
-            1105,
-            f"{newest} is marked as in use, but no process that can be seen here has it open for writing",
-        )
-    ]
+    text = f"{newest} is marked as in use, but no process that can be seen here has it open for writing"
+    return [Note("Warning", 1105, text)]
 
 
 _BINLOG_NAME = re.compile(r".+\.\d+", re.DOTALL)
@@ -157,11 +150,3 @@ def _check_inside(index: Path, paths: Iterable[Path]) -> None:
 
 def _prohibited(why: str) -> SqlError:
     return SqlError(1375, "HY000", f"Server configuration does not permit binlog purge: {why}")
-
-
-def _failed(error: Exception) -> SqlError:
-    return SqlError(1377, "HY000", f"Fatal error during log purge: {error}")
-
-
-def _warning(number: int, text: str) -> Note:
-    return Note("Warning", number, text)

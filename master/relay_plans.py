@@ -57,7 +57,7 @@ class RelayPlan(PlacedPlan):
 
     def messages(self, chunk_size: int) -> Iterator[bytes]:
         """Yield the chunk's events as one message, which is empty if the chunk has neither events nor stand-ins."""
-        events = memoryview(self._bytes())[self.begin : self.stop]
+        events = memoryview(self.events() if self.plan.size else b"")[self.begin : self.stop]
         self.note_commit_time(events)
         if not self.runs:
             yield bytes(events)
@@ -68,13 +68,6 @@ class RelayPlan(PlacedPlan):
         self.bytes_gtid = made.empties.size(fd.checksum)
         self.source.check()
         yield bytes(out)
-
-    def _bytes(self) -> bytes | memoryview:
-        """Return the bytes of the whole plan's events."""
-        if not len(self.plan.ranges):
-            return b""
-        events = self.read()
-        return events if isinstance(events, bytes) else events.data
 
     def _stand_ins(self) -> StandIns:
         if self.segment.format_description.family == "mariadb":
