@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
+from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameCollation, NameRules
 from dumpfilter.binlog.gap_events import Gap, Head, is_gap_event, parse_gap_event
 from dumpfilter.binlog.gtid import Gtid, GtidSet, parse_gtid_set
@@ -66,6 +66,11 @@ def _size_of(path: Path, next_head: RelayHead) -> int:
     if next_head.origin.get("previous_file") == path.name:
         return int(next_head.origin["previous_size"])
     return path.stat().st_size
+
+
+def _widened(position: int, end_log_pos: int) -> int:
+    """Return the position from ``position`` on that has the low 32 bits ``end_log_pos``, in a file of any size."""
+    return position + ((end_log_pos - position) & 0xFFFFFFFF)
 
 
 class SqlThread:
@@ -306,6 +311,8 @@ class SqlThread:
         """Apply the events of one relay log file between two offsets. Return False when this thread has to end."""
         applier = self._applier
         assert applier is not None
+        # Another master's file may have the same name, so that the old position must not go on in another file.
+        source_position = head.source_begin if start < head.end else self._place.source_position
         for event in _events_between(path, start, end):
             gap = parse_gap_event(event.body) if is_gap_event(event.type, event.body) else None
             after = event.offset + len(event.raw)
@@ -313,7 +320,8 @@ class SqlThread:
                 # The hits belong to the transaction that goes on or follows, so they count when it is complete.
                 (applier.hits if applier.inside else self._pending).update(hits_from_numbers(gap.hits))
                 continue
-            if not applier.inside and event.offset >= head.end and self._ends_before(event, gap, path):
+            is_boundary = not applier.inside and event.offset >= head.end
+            if is_boundary and self._ends_before(event, gap, path, source_position):
                 return False
             if isinstance(gap, Gap):
                 if applier.inside:
@@ -322,12 +330,10 @@ class SqlThread:
                 source_position = gap.end
             elif gap is not None:
                 self._unsaved["master_uuid"] = gap.members.get("master_uuid", "")
-                # Another master's file may have the same name, so the old position must not go on.
-                is_first = after <= head.end
-                source_position = head.source_begin if is_first else self._source_position_now(applier)
             else:
                 applier.feed(event, file=str(path))
-                source_position = self._source_position(event, applier)
+                if event.header.end_log_pos and event.offset >= head.end and not applier.inside:
+                    source_position = _widened(source_position, event.header.end_log_pos)
             if applier.inside or after < head.end:
                 # Inside a transaction and inside the head of a file there is no position to save.
                 continue
@@ -360,14 +366,14 @@ class SqlThread:
     def _is_met(self) -> bool:
         return self._until is not None and self._until.met(self._place, self._executed)
 
-    def _ends_before(self, event: Event, gap: Gap | Head | None, path: Path) -> bool:
+    def _ends_before(self, event: Event, gap: Gap | Head | None, path: Path, source_position: int) -> bool:
         """Tell whether UNTIL ends the thread before an event, which begins a transaction or is a Gap event."""
         if self._until is None or isinstance(gap, Head):
             return False
         assert self._applier is not None
         begin = 0
         if gap is None and event.header.end_log_pos and event.type not in _FRAME_OF_A_FILE:
-            begin = self._widened(event.header.end_log_pos) - len(event.raw)
+            begin = _widened(source_position, event.header.end_log_pos) - len(event.raw)
         return self._is_passed_by(
             RelayPosition(path.name, event.offset), self._applier.source_file, begin, gap or event
         )
@@ -382,30 +388,6 @@ class SqlThread:
         elif comes is not None and (gtid := gtid_of(comes)) is not None:
             gtids.add(gtid)
         return self._until.passed_by(Ahead(at, source_file, begin, gtids))
-
-    def _source_position_now(self, applier: EventApplier) -> int:
-        """Return the offset in the master's binlog file up to which everything is applied, bytes."""
-        if self._unsaved.get("source_file", self._info.source_file) != applier.source_file:
-            return applier.source_begin
-        return int(self._unsaved.get("source_position", self._info.source_position))
-
-    def _source_position(self, event: Event, applier: EventApplier) -> int:
-        """Return the offset in the master's binlog file after an event that ends a transaction.
-
-        The artificial Rotate event at the head of a relay log holds the offset from which the slave read the
-        master's file. For other events it is ``end_log_pos``, or the previous offset if ``end_log_pos`` is 0.
-        """
-        if event.type == EventType.ROTATE and event.header.flags & LOG_EVENT_ARTIFICIAL_F:
-            return applier.source_begin
-        if not event.header.end_log_pos:
-            return self._source_position_now(applier)
-        return self._widened(event.header.end_log_pos)
-
-    def _widened(self, end_log_pos: int) -> int:
-        """Return the position of which ``end_log_pos`` has the low 32 bits, in a binlog file of any size."""
-        assert self._applier is not None
-        here = self._source_position_now(self._applier)
-        return here + ((end_log_pos - here) & 0xFFFFFFFF)
 
     def _report_hits(self) -> None:
         if self._applier is not None and self._applier.hits:

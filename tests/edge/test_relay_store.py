@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from dumpfilter.edge.relay_store import ReceivedEnd, RelaySet, RelayStore, RelayWentBack
+from dumpfilter.edge.served_channel import ServedChannel
+from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import RelayPosition
 from tests.master.test_relay_plans import receive
 
@@ -54,3 +60,21 @@ def test_a_closed_relay_log_cannot_be_read(relay_dir: Path) -> None:
         with pytest.raises(RelayWentBack):
             attempt()
     store.close()
+
+
+def test_who_publishes_wakes_who_waits(relay_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slave in this process has just written the relay log, so nobody looks at the files."""
+    monkeypatch.setattr(RelaySet, "growth", lambda self: ())
+    info = SimpleNamespace(auto_position=True)
+    slave = SimpleNamespace(uuid="u", channels_now=[SimpleNamespace(name="", info=info, directory=relay_dir)])
+    loop = asyncio.new_event_loop()
+    served = ServedChannel("", loop)
+    served.note(RelayPosition("relay-bin.000001", 700))
+    watcher = served.service(cast("Slave", slave)).store.watcher
+    woken = threading.Event()
+    watcher.listener = woken.set
+    watcher.watch(True)
+    served.note(RelayPosition("relay-bin.000002", 300))
+    assert woken.wait(30)
+    served.close()
+    loop.close()
