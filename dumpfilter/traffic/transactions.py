@@ -11,8 +11,8 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,13 +42,7 @@ MILLION = 1_000_000
 _WORD = 64
 """The number of filters whose bits share a word."""
 
-_Item = TypeVar("_Item", bound=np.generic)
-
 _SECOND = int(MICROSECONDS)
-_UNKNOWN = -2
-"""The number in place of a pattern that nobody has looked up."""
-_NO_FILTER = -1
-"""The number in place of a pattern for events that no filter is sent."""
 
 # The layout of MySQL's GTID events, without the events' headers.
 _CLOCK_TYPE_AT = 1 + 16 + 8
@@ -151,6 +145,9 @@ class TransactionTraffic:
         return Sums(transaction[first[places]], *np.add.reduceat(sums, places, axis=1))
 
 
+_COLUMNS = tuple(one.name for one in fields(TransactionTraffic) if one.name not in ("patterns", "before"))
+
+
 class Verdicts:
     """The filters that send each table and statement, as rows of words with one bit for each filter.
 
@@ -217,16 +214,24 @@ class TransactionTally:
     ) -> None:
         with_flags = [(TableFlags(one, subjects), origin) for one, origin in filters]
         self._tally = Tally(subjects, sources, filters=with_flags)
-        verdicts = verdicts or Verdicts([one for one, _ in filters])
-        origins = [origin for _, origin in filters]
-        self._patterns = _Patterns(self._tally, subjects, verdicts, origins, schemas_of, keep_all=keep_all)
+        self._subjects = subjects
+        self._verdicts = verdicts or Verdicts([one for one, _ in filters])
+        self._wanted = [origin for _, origin in filters]
+        self._schemas_of = schemas_of or (lambda subject: ())
+        self._keep_all = keep_all
+        self._words = np.zeros((0, self._verdicts.width), np.uint64)
+        """The filters that send each subject."""
+        self._schemas: list[tuple[str, ...]] = []
+        """The schemas of each subject."""
+        self._of_condition: dict[int, int] = {}
+        """The number in ``_sets`` of the schemas of each condition."""
+        self._sets: dict[tuple[str, ...], int] = {}
+        self._told = 0
         self._start()
 
     def _start(self) -> None:
         self._count = 0
         self._columns: list[_Columns] = []
-        self._entries: list[Ints] = []
-        self._before = np.zeros(3, np.int64)
 
     def add(self, segment: Segment, data: npt.NDArray[np.uint8], data_offset: int, read: ReadAt) -> None:
         """Count the transactions of the next segment.
@@ -240,52 +245,50 @@ class TransactionTally:
             starts[0] = False
         keys = np.cumsum(starts, dtype=np.int64) + (self._count - 1)
         self._tally.add(segment, read, keys=keys)
-        first = self._count - 1
         self._count += int(np.count_nonzero(starts))
-        dense, entries = self._count_units(first)
-        self._entries.append(entries)
         times, is_exact = _times(segment, data, data_offset, read)
         ends = np.append(segment.offset[segment.txn_event[1:-1]], segment.end)
         if len(starts) and is_real[0] and not starts[0]:
             # The transaction began in an earlier segment, whose GTID event told the time if it told any.
             self._columns[-1].finish(int(ends[0]), int(times[0]))
-        if self._columns:
-            self._columns[-1].dense[-1] += dense[0]
-        else:
-            self._before += dense[0]
         if starts.any():
-            self._columns.append(_Columns(ends[starts], times[starts], is_exact[starts], dense[1:]))
-
-    def _count_units(self, first: int) -> tuple[Ints, Ints]:
-        """Return the sums of a segment by transaction for a slave without a filter, and those by pattern.
-
-        ``first`` is the key of the first transaction. The columns of the first result are bytes, events and bytes of
-        stand-ins. Those of the second are the key, the pattern, bytes, events and the number of transactions.
-        """
-        units = dict(zip(COLUMNS, self._tally.take_units().T, strict=True))
-        key, wanted = units["bucket"] - first, self._count - first
-        patterns = self._patterns.of_units(units["origin"], units["condition"])
-        everything = self._patterns.for_everything[units["condition"]]
-        dense = np.stack(
-            [
-                _sums(key[everything], units["bytes"][everything], wanted),
-                _sums(key[everything], units["events"][everything], wanted),
-                _sums(key, units["stand_in_bytes"], wanted),
-            ],
-            axis=1,
-        )
-        kept = patterns >= 0
-        pairs, which = np.unique(key[kept] << 32 | patterns[kept], return_inverse=True)
-        counts = [_sums(which, units[name][kept], len(pairs)) for name in ("bytes", "events", "transactions")]
-        return dense, np.stack([(pairs >> 32) + first, pairs & 0xFFFFFFFF, *counts], axis=1)
+            self._columns.append(_Columns(ends[starts], times[starts], is_exact[starts]))
 
     def take(self, file: int = 0) -> TransactionTraffic:
         """Return the traffic since the last call of this method, and start again from 0.
 
         Call it between two transactions. ``file`` is the number of the file in the set.
         """
-        before = self._before.tolist()[:2]
-        found = _traffic(self._columns, self._entries, self._patterns.found, file, (before[0], before[1]))
+        units = dict(zip(COLUMNS, self._tally.take_units().T, strict=True))
+        used, which = np.unique(units["condition"], return_inverse=True)
+        conditions = self._tally.conditions().chosen(used)
+        everything = conditions.for_everything[which]
+        # The number 0 is for events before the first transaction.
+        key, length = units["bucket"] + 1, self._count + 1
+        nbytes, events = (
+            _sums(key[everything], units[name][everything], length) for name in ("bytes", "events")
+        )
+        patterns, number = self._patterns(used, conditions, units["origin"], which)
+        kept = np.flatnonzero(number >= 0)
+        pairs, entry = np.unique(key[kept] << 32 | number[kept], return_inverse=True)
+        sums = [_sums(entry, units[name][kept], len(pairs)) for name in ("bytes", "events", "transactions")]
+        columns, self._columns = self._columns, []
+        found = TransactionTraffic(
+            file=np.full(self._count, file, np.int32),
+            end=np.concatenate([np.zeros(0, np.int64), *(each.end for each in columns)]),
+            time=np.concatenate([np.zeros(0, np.int64), *(each.time for each in columns)]),
+            is_exact=np.concatenate([np.zeros(0, np.bool_), *(each.is_exact for each in columns)]),
+            bytes=nbytes[1:],
+            events=events[1:].astype(np.int32),
+            stand_in=_sums(key, units["stand_in_bytes"], length)[1:].astype(np.int32),
+            patterns=patterns,
+            transaction=(pairs >> 32) - 1,
+            pattern=(pairs & 0xFFFFFFFF).astype(np.int32),
+            entry_bytes=sums[0],
+            entry_events=sums[1].astype(np.int32),
+            is_frame=sums[2] > 0,
+            before=(int(nbytes[0]), int(events[0])),
+        )
         self._start()
         return found
 
@@ -294,7 +297,85 @@ class TransactionTally:
 
         Origins that a slave ignores do not matter. Equal results are returned once.
         """
-        return self._patterns.new_subjects()
+        self._know_subjects()
+        first, self._told = self._told, len(self._words)
+        words = self._words[first:] | (self._verdicts.every & ~self._verdicts.rules)
+        return frozenset(map(Pattern, map(np.ndarray.tobytes, words), self._schemas[first:]))
+
+    def _patterns(
+        self, used: Ints, conditions: Conditions, origin: Ints, which: Ints
+    ) -> tuple[tuple[Pattern, ...], Ints]:
+        """Return the patterns of units, and for each unit the number of its pattern; -1: no filter is sent the events.
+
+        Parameters:
+            used, conditions: the conditions of the units, and their numbers.
+            origin, which: for each unit, the number of its origin, and the place of its condition in ``conditions``.
+        """
+        self._know_subjects()
+        verdicts = self._verdicts
+        words = conditions.words(self._words, verdicts.every, verdicts.rules)
+        wanted = [
+            verdicts.bits(number for number, one in enumerate(self._wanted) if wants(one, found))
+            for found in self._tally.found_origins
+        ]
+        pairs, pair = np.unique(origin * len(used) + which, return_inverse=True)
+        where, c = np.divmod(pairs, max(len(used), 1))
+        words = words[c] & np.stack(wanted)[where]
+        sets = self._schema_sets(used, conditions)
+        kept = np.flatnonzero(words.any(axis=1) | self._keep_all)
+        rows = np.ascontiguousarray(np.column_stack([words, sets[c].astype(np.uint64)])[kept])
+        different, number = np.unique(rows.view(f"V{8 * rows.shape[1]}").reshape(-1), return_inverse=True)
+        numbers = np.full(len(pairs), -1, np.int64)
+        numbers[kept] = number
+        schemas = list(self._sets)
+        patterns = (
+            Pattern(row[:-8], schemas[int.from_bytes(row[-8:], "little")]) for row in different.tolist()
+        )
+        return tuple(patterns), numbers[pair]
+
+    def _schema_sets(self, used: Ints, conditions: Conditions) -> Ints:
+        """Return for each condition the number of the set of schemas to which its events belong."""
+        for place, number in enumerate(used.tolist()):
+            if number not in self._of_condition:
+                schemas = self._schemas_of_condition(conditions, place)
+                self._of_condition[number] = self._sets.setdefault(schemas, len(self._sets))
+        return np.array([self._of_condition[number] for number in used.tolist()], np.int64)
+
+    def _schemas_of_condition(self, conditions: Conditions, number: int) -> tuple[str, ...]:
+        members = [] if conditions.kind[number] == EXACTLY else conditions.members(number).tolist()
+        required = int(conditions.required[number])
+        if self._keep_all:
+            found = set(itertools.chain.from_iterable(self._schemas[member] for member in members))
+            return tuple(sorted(found if required < 0 else found.intersection(self._schemas[required])))
+        # A compression ratio is known for single schemas only.
+        different = {self._schemas[member] for member in (members if required < 0 else [required])}
+        only = different.pop() if len(different) == 1 else ()
+        return only if len(only) == 1 else ()
+
+    def _know_subjects(self) -> None:
+        """Ask the filters about new subjects."""
+        rows = list(self._words)
+        for number in range(len(rows), len(self._subjects)):
+            members = self._subjects.members(number)
+            if members is None:
+                subject = self._subjects[number]
+                rows.append(self._verdicts.of(subject))
+                self._schemas.append(tuple(self._schemas_of(subject)))
+            else:
+                # A filter that sends a member of a set sends the set. A member has a smaller number than its set.
+                rows.append(
+                    np.bitwise_or.reduce([self._verdicts.bits(()), *(rows[member] for member in members)])
+                )
+                inner = (self._schemas[member] for member in members)
+                self._schemas.append(tuple(sorted(set(itertools.chain.from_iterable(inner)))))
+        if len(rows) > len(self._words):
+            self._words = np.stack(rows)
+
+
+def _sums(numbers: Ints, values: Ints, length: int) -> Ints:
+    """Return the sum of the values with each number from 0 to ``length``."""
+    # The function bincount adds floats, which represent every byte count up to 2**53 exactly.
+    return np.bincount(numbers, weights=values, minlength=length).astype(np.int64)
 
 
 @dataclass
@@ -304,7 +385,6 @@ class _Columns:
     end: Ints
     time: Ints
     is_exact: npt.NDArray[np.bool_]
-    dense: Ints
 
     def finish(self, end: int, time: int) -> None:
         """Note the end of the last transaction, which continued in a later segment, and its time if not yet known."""
@@ -313,79 +393,34 @@ class _Columns:
             self.time[-1] = time
 
 
-def _traffic(
-    columns: Sequence[_Columns],
-    entries_of: Sequence[Ints],
-    patterns: Sequence[Pattern],
-    file: int,
-    before: tuple[int, int],
-) -> TransactionTraffic:
-    entries = np.concatenate([np.zeros((0, 5), np.int64), *entries_of])
-    dense = np.concatenate([np.zeros((0, 3), np.int64), *(each.dense for each in columns)])
-    end = np.concatenate([np.zeros(0, np.int64), *(each.end for each in columns)])
-    used, pattern = np.unique(entries[:, 1], return_inverse=True)
-    return TransactionTraffic(
-        file=np.full(len(end), file, np.int32),
-        end=end,
-        time=np.concatenate([np.zeros(0, np.int64), *(each.time for each in columns)]),
-        is_exact=np.concatenate([np.zeros(0, np.bool_), *(each.is_exact for each in columns)]),
-        bytes=np.ascontiguousarray(dense[:, 0]),
-        events=dense[:, 1].astype(np.int32),
-        stand_in=dense[:, 2].astype(np.int32),
-        patterns=tuple(patterns[k] for k in used.tolist()),
-        transaction=np.ascontiguousarray(entries[:, 0]),
-        pattern=pattern.astype(np.int32),
-        entry_bytes=np.ascontiguousarray(entries[:, 2]),
-        entry_events=entries[:, 3].astype(np.int32),
-        is_frame=entries[:, 4] > 0,
-        before=before,
-    )
-
-
 def join(parts: Sequence[TransactionTraffic]) -> TransactionTraffic:
     """Return the traffic of consecutive parts of a binlog set as one.
 
-    All parts must have been counted for the same filters.
+    All parts must have been counted for the same filters, and there must be one.
     """
     numbers: dict[Pattern, int] = {}
-    transaction, pattern = [], []
-    before = [0, 0]
-    dense_bytes = [part.bytes.copy() for part in parts]
-    dense_events = [part.events.copy() for part in parts]
-    count = 0
-    last: int | None = None
-    for k, part in enumerate(parts):
+    columns: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in _COLUMNS}
+    count, before = 0, np.zeros(2, np.int64)
+    for part in parts:
         renumbered = [numbers.setdefault(each, len(numbers)) for each in part.patterns]
-        pattern.append(np.array(renumbered, np.int32)[part.pattern])
-        transaction.append(part.transaction + count)
-        if last is None:
-            before = [a + b for a, b in zip(before, part.before, strict=True)]
+        found = {name: getattr(part, name) for name in _COLUMNS}
+        found["pattern"] = np.array(renumbered, np.int32)[part.pattern]
+        found["transaction"] = part.transaction + count
+        if count:
+            last = next(k for k in reversed(range(len(columns["end"]))) if len(columns["end"][k]))
+            for name, more in zip(("bytes", "events"), part.before, strict=True):
+                columns[name][last] = columns[name][last].copy()
+                columns[name][last][-1] += more
         else:
-            dense_bytes[last][-1] += part.before[0]
-            dense_events[last][-1] += part.before[1]
-        last = k if len(part) else last
+            before += part.before
+        for name, column in found.items():
+            columns[name].append(column)
         count += len(part)
     return TransactionTraffic(
-        file=_joined([part.file for part in parts], np.int32),
-        end=_joined([part.end for part in parts], np.int64),
-        time=_joined([part.time for part in parts], np.int64),
-        is_exact=_joined([part.is_exact for part in parts], np.bool_),
-        bytes=_joined(dense_bytes, np.int64),
-        events=_joined(dense_events, np.int32),
-        stand_in=_joined([part.stand_in for part in parts], np.int32),
         patterns=tuple(numbers),
-        transaction=_joined(transaction, np.int64),
-        pattern=_joined(pattern, np.int32),
-        entry_bytes=_joined([part.entry_bytes for part in parts], np.int64),
-        entry_events=_joined([part.entry_events for part in parts], np.int32),
-        is_frame=_joined([part.is_frame for part in parts], np.bool_),
-        before=(before[0], before[1]),
+        before=(int(before[0]), int(before[1])),
+        **{name: np.concatenate(each) for name, each in columns.items()},
     )
-
-
-def _joined(columns: Iterable[npt.NDArray[_Item]], dtype: type[_Item]) -> npt.NDArray[_Item]:
-    found: npt.NDArray[_Item] = np.concatenate([np.zeros(0, dtype), *columns])
-    return found
 
 
 def _times(
@@ -413,156 +448,6 @@ def _times(
     seconds = np.where(last >= first, segment.time[last].astype(np.int64), 0)
     is_exact = exact > 0
     return np.where(is_exact, exact, seconds * _SECOND), is_exact
-
-
-def _sums(numbers: Ints, values: Ints, length: int) -> Ints:
-    """Return the sum of the values with each number from 0 to ``length``."""
-    # The function bincount adds floats, which represent every byte count up to 2**53 exactly.
-    return np.bincount(numbers, weights=values, minlength=length).astype(np.int64)
-
-
-class _Patterns:
-    """The patterns of a tally's conditions. A pattern is the set of filters that are sent the same events."""
-
-    def __init__(
-        self,
-        tally: Tally,
-        subjects: Subjects,
-        verdicts: Verdicts,
-        wanted: Sequence[OriginFilter | None],
-        schemas_of: SchemasOf | None,
-        *,
-        keep_all: bool,
-    ) -> None:
-        self._tally = tally
-        self._subjects = subjects
-        self._of_subject = verdicts
-        self._wanted = wanted
-        self._schemas_of = schemas_of or (lambda subject: ())
-        self._keep_all = keep_all
-        self._verdicts = np.zeros((0, verdicts.width), np.uint64)
-        """The words of each subject."""
-        self._words = np.zeros((0, verdicts.width), np.uint64)
-        """The words of each condition."""
-        self._wants = np.zeros((0, verdicts.width), np.uint64)
-        """The words of each origin."""
-        self.for_everything = np.zeros(0, np.bool_)
-        """For each condition, whether a slave without a filter is sent the events."""
-        self._of_condition = np.zeros((0, 0), np.int32)
-        """For each origin and condition, the number of the pattern in ``found``, or a negative constant."""
-        self.found: list[Pattern] = []
-        self._numbers: dict[Pattern, int] = {}
-        self._sets: list[tuple[str, ...]] = [()]
-        """The sets of schemas, by number."""
-        self._set_numbers: dict[tuple[str, ...], int] = {(): 0}
-        self._set_of_subject: list[int] = []
-        """For each subject, the number of the set of its schemas."""
-        self._told = 0
-
-    def new_subjects(self) -> frozenset[Pattern]:
-        """Return the patterns of the tables and statements that have appeared since the last call."""
-        self._add_subjects()
-        first, self._told = self._told, len(self._verdicts)
-        words = self._verdicts[first:] | (self._of_subject.every & ~self._of_subject.rules)
-        schemas = [self._sets[number] for number in self._set_of_subject[first:]]
-        return frozenset(map(Pattern, map(np.ndarray.tobytes, words), schemas))
-
-    def of_units(self, origin: Ints, condition: Ints) -> npt.NDArray[np.int32]:
-        """Return the number of each unit's pattern, or a negative constant."""
-        self._add_subjects()
-        self._add_conditions()
-        unknown = self._of_condition[origin, condition] == _UNKNOWN
-        if unknown.any():
-            width = self._of_condition.shape[1]
-            where, c = np.divmod(np.unique(origin[unknown] * width + condition[unknown]), width)
-            self._of_condition[where, c] = self._look_up(self._words[c] & self._wants[where], c)
-        return self._of_condition[origin, condition]
-
-    def _look_up(self, words: Words, conditions: Ints) -> npt.NDArray[np.int32]:
-        """Return the numbers of the patterns of conditions, which the filters of ``words`` meet."""
-        sets = self._schema_sets(self._tally.conditions().chosen(conditions))
-        numbers = np.full(len(words), _NO_FILTER, np.int32)
-        kept = np.flatnonzero(words.any(axis=1) | self._keep_all)
-        rows = np.ascontiguousarray(np.column_stack([words, sets.astype(np.uint64)])[kept])
-        different, which = np.unique(rows.view(f"V{8 * rows.shape[1]}").reshape(-1), return_inverse=True)
-        found = []
-        for row in different.tolist():
-            pattern = Pattern(row[:-8], self._sets[int.from_bytes(row[-8:], "little")])
-            found.append(self._numbers.setdefault(pattern, len(self._numbers)))
-        numbers[kept] = np.array(found, np.int32)[which]
-        self.found += list(self._numbers)[len(self.found) :]
-        return numbers
-
-    def _schema_sets(self, conditions: Conditions) -> Ints:
-        """Return the numbers in ``_sets`` of the schemas to which the events of each condition belong.
-
-        A compression ratio is known for single schemas only, so that several schemas matter for a split alone.
-        """
-        set_of = np.array(self._set_of_subject, np.int64)
-        has_required, names = conditions.required >= 0, conditions.names_subjects
-        if not self._keep_all:
-            set_of[[len(self._sets[number]) != 1 for number in self._set_of_subject]] = 0
-            found = np.zeros(len(conditions), np.int64)
-            filled = np.flatnonzero((conditions.lengths > 0) & (conditions.kind != EXACTLY))
-            of_member = set_of[np.where(names, conditions.member, 0)]
-            if len(filled):
-                first = np.minimum.reduceat(of_member, conditions.start[filled])
-                is_one = first == np.maximum.reduceat(of_member, conditions.start[filled])
-                found[filled] = np.where(is_one, first, 0)
-            found[has_required] = set_of[conditions.required[has_required]]
-            return found
-        made = []
-        for c in range(len(conditions)):
-            members = [] if conditions.kind[c] == EXACTLY else conditions.members(c).tolist()
-            schemas = set(itertools.chain.from_iterable(self._sets[set_of[member]] for member in members))
-            if has_required[c]:
-                schemas.intersection_update(self._sets[set_of[conditions.required[c]]])
-            made.append(self._set_number(schemas))
-        return np.array(made, np.int64)
-
-    def _set_number(self, schemas: Iterable[str]) -> int:
-        found = tuple(sorted(schemas))
-        number = self._set_numbers.setdefault(found, len(self._sets))
-        if number == len(self._sets):
-            self._sets.append(found)
-        return number
-
-    def _add_conditions(self) -> None:
-        origins, known = self._tally.found_origins, len(self._words)
-        if len(origins) == len(self._wants) and self._tally.conditions_count == known:
-            return
-        new = self._tally.conditions(known)
-        of_subject = self._of_subject
-        words = new.words(self._verdicts, of_subject.every, of_subject.rules)
-        self._words = np.concatenate([self._words, words])
-        self.for_everything = np.concatenate([self.for_everything, new.for_everything])
-        more = [
-            of_subject.bits(n for n, wanted in enumerate(self._wanted) if wants(wanted, origin))[np.newaxis]
-            for origin in origins[len(self._wants) :]
-        ]
-        self._wants = np.concatenate([self._wants, *more])
-        larger = np.full((len(origins), len(self._words)), _UNKNOWN, np.int32)
-        larger[: len(self._of_condition), :known] = self._of_condition
-        self._of_condition = larger
-
-    def _add_subjects(self) -> None:
-        if len(self._subjects) == len(self._verdicts):
-            return
-        rows = list(self._verdicts)
-        for number in range(len(rows), len(self._subjects)):
-            members = self._subjects.members(number)
-            if members is None:
-                subject = self._subjects[number]
-                rows.append(self._of_subject.of(subject))
-                schemas = set(self._schemas_of(subject))
-            else:
-                # A filter that sends a member of a set sends the set. A member has a smaller number than its set.
-                none = self._of_subject.bits(())
-                rows.append(np.bitwise_or.reduce([none, *(rows[member] for member in members)]))
-                inner = (self._sets[self._set_of_subject[member]] for member in members)
-                schemas = set(itertools.chain.from_iterable(inner))
-            self._set_of_subject.append(self._set_number(schemas))
-        self._verdicts = np.stack(rows)
 
 
 def ratios_of(traffic: TransactionTraffic, by_schema: Mapping[str, int], whole: int) -> Ints:

@@ -71,7 +71,11 @@ class CountRanges:
                         samples.take(block, state.subjects, encoded_schemas, wanted.number)
                         first = False
             parts.append(state.tally.take(wanted.file))
-        return Counted(join(parts), samples, state.tally.new_subjects() if self.split else frozenset())
+        return Counted(
+            join(parts or [state.tally.take()]),
+            samples,
+            state.tally.new_subjects() if self.split else frozenset(),
+        )
 
 
 @dataclass(frozen=True)
