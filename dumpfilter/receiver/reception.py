@@ -147,8 +147,8 @@ class Reception:
                     return
             else:
                 self._events(item)
-            if self._store.policy is Sync.TRANSACTION:
-                self._sync()
+            if self._store.policy is Sync.TRANSACTION and self._store.file is not None:
+                self._store.file.sync()
 
     def _tell_progress(self) -> None:
         """Call ``on_progress`` if something was written since the last call."""
@@ -164,11 +164,16 @@ class Reception:
         if not has_more or time.monotonic() - self._told_at > _TELL_SECONDS:
             self._tell_progress()
         file = self._store.file
-        if self._store.policy is not Sync.INTERVAL or file is None or file.is_synced:
+        if self._store.policy is not Sync.INTERVAL or file is None:
             return
-        left = self._synced_at + _SYNC_SECONDS - time.monotonic()
-        if left <= 0 or not (has_more or readable.poll(left * 1000)):
-            self._sync()
+        while not file.is_synced:
+            left = self._synced_at + _SYNC_SECONDS - time.monotonic()
+            if left > 0 and (has_more or readable.poll(left * 1000)):
+                return
+            file.sync_later(self._store.syncing)
+            self._synced_at = time.monotonic()
+            if has_more:
+                return
 
     def _where(self) -> tuple[str, int]:
         """Return the file and the position of the next event of the stream."""
@@ -219,11 +224,6 @@ class Reception:
             f"{name}: the source does not have this file, the newest of the store; {have}: it is another server, or "
             "its binlogs began anew (RESET MASTER); fetch into another directory"
         )
-
-    def _sync(self) -> None:
-        if self._store.file is not None:
-            self._store.file.sync()
-        self._synced_at = time.monotonic()
 
     def _events(self, item: Events | LargeEvent) -> None:
         """Store ordinary events."""

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import structlog
@@ -51,7 +52,7 @@ class Sync(enum.StrEnum):
     TRANSACTION = "transaction"
     """After all events that have arrived, before more are read."""
     INTERVAL = "interval"
-    """Once a second, and at the end of each file."""
+    """Once a second, while more is read, and at the end of each file."""
     NONE = "none"
     """Never. A power failure may cost events, which the next start fetches again."""
 
@@ -141,6 +142,8 @@ class BinlogDirectory:
         self.policy = sync
         self.file: OpenFile | None = None
         """The file that is being written."""
+        self.syncing = ThreadPoolExecutor(1, "store-sync")
+        """The thread that waits for the disk while the receiver goes on."""
         self._lock = DirectoryLock(
             directory / _LOCK_FILE,
             f"{directory}: another process fetches binlogs into this directory; stop it, or name another directory",
@@ -257,6 +260,7 @@ class BinlogDirectory:
         try:
             self.close_file()
         finally:
+            self.syncing.shutdown()
             self._lock.release()
 
 
