@@ -277,7 +277,8 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked], with_end
                         done.carry[carry:carry_until].copy(),
                         bool(is_kept),
                         bool(rows_kept),
-                        _hit_rows(result[K.HITS :]),
+                        # The open transaction is number 0 in the next segment.
+                        hit_rows([(0, kind, n) for kind, n in enumerate(result[K.HITS :]) if n]),
                     )
                     if columns.is_open
                     else None,
@@ -288,7 +289,6 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked], with_end
     return found
 
 
-def _hit_rows(counts: Sequence[int]) -> Integers:
-    """Return the hits of the open transaction, which is number 0 in the next segment."""
-    rows = [(0, kind, count) for kind, count in enumerate(counts) if count]
+def hit_rows(rows: Sequence[tuple[int, int, int]]) -> Integers:
+    """Return an array of hits, with the columns ``HIT_...`` of :mod:`dumpfilter.dump.cut`."""
     return np.array(rows, np.int64) if rows else NO_HITS

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.writer import with_body
 from dumpfilter.dump.boundary import withhold
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, holds, render
-from dumpfilter.dump.decision import NO_HITS, Asked, columns_of, decide
+from dumpfilter.dump.decision import Asked, columns_of, decide
 from dumpfilter.errors import BinlogUnsupported, UndecidedEvent
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.hits import COLUMN, Hits
@@ -78,143 +79,117 @@ class FilteredPayloads:
     """The new bytes of Transaction_payload events that are sent in part, by the file offset of the original event."""
     undecided: list[tuple[int, int]] = field(default_factory=list)
     """For each compressed transaction that is sent with undecided inner events: its file offset, and their number."""
-    hits: dict[int, Hits] = field(default_factory=dict)
-    """The number of times that dropped inner events would have used each filter rule, by the number of the
-    Transaction_payload event."""
-
-    def hit_rows(self, segment: Segment) -> npt.NDArray[np.int64]:
-        """Return the hits as rows with the columns ``HIT_...`` of :mod:`dumpfilter.dump.cut`."""
-        rows = [
-            (segment.transaction_of(event), COLUMN[kind], count)
-            for event, hits in sorted(self.hits.items())
-            for kind, count in hits.items()
-        ]
-        return np.array(rows, np.int64) if rows else NO_HITS
+    hits: list[tuple[int, int, int]] = field(default_factory=list)
+    """The number of times that dropped inner events would have used each filter rule, with the columns ``HIT_...`` of
+    :mod:`dumpfilter.dump.cut`."""
 
 
-class PayloadFilter:
-    """Decides with one filter which events inside of compressed transactions are sent. The filter must have rules."""
+def filter_payloads(
+    flags: TableFlags,
+    segment: Segment,
+    role: npt.NDArray[np.uint8],
+    txn_subject: npt.NDArray[np.int32],
+    first: int,
+    read: ReadAt,
+) -> FilteredPayloads:
+    """Decide the compressed transactions of a segment, from transaction ``first`` on, with a filter that has rules.
 
-    def __init__(self, flags: TableFlags) -> None:
-        self.flags = flags
+    Transactions that are marked ``SKIP`` in ``txn_subject`` are not opened, because the slave does not need them.
+    ``read`` reads the segment's file. ``role`` are the roles after imposed filters have withheld events. Raises
+    BinlogCorrupt for a compressed transaction that cannot be opened, and UndecidedEvent where an imposed filter stops
+    the dump.
+    """
+    found = FilteredPayloads(role.copy(), segment.size.copy())
+    for number in sorted(segment.payloads):
+        txn = segment.transaction_of(number)
+        if txn < first or txn_subject[txn] == R.SKIP:
+            continue
+        kept = filter_payload(flags, segment, number, read)
+        offset = int(segment.offset[number])
+        ends = role[number] & R.ENDS
+        found.hits += [(txn, COLUMN[kind], count) for kind, count in kept.hits.items()]
+        if kept.undecided:
+            found.undecided.append((offset, kept.undecided))
+        if not kept.size:
+            # The filter drops every inner event. With the role FRAME the event is sent only with other events of its
+            # transaction, and there are none.
+            found.role[number] = R.FRAME | ends
+        elif kept.replaced is not None:
+            found.replaced[offset] = kept.replaced
+            found.size[number] = kept.size
+            found.role[number] = R.REPLACED | ends
+    return found
 
-    def apply(
-        self,
-        segment: Segment,
-        txn_subject: npt.NDArray[np.int32],
-        first: int,
-        read: ReadAt,
-        *,
-        role: npt.NDArray[np.uint8] | None = None,
-    ) -> FilteredPayloads:
-        """Decide the compressed transactions of a segment, from transaction ``first`` on.
 
-        Transactions that are marked ``SKIP`` in ``txn_subject`` are not opened, because the slave does not need them.
-        ``read`` reads the segment's file. ``role`` replaces the segment's column if imposed filters have withheld
-        events. Raises BinlogCorrupt for a compressed transaction that cannot be opened, and UndecidedEvent where an
-        imposed filter stops the dump.
-        """
-        found = FilteredPayloads((segment.role if role is None else role).copy(), segment.size.copy())
-        for number in segment.payloads:
-            if number < segment.txn_event[first] or txn_subject[segment.transaction_of(number)] == R.SKIP:
-                continue
-            kept = self.decide(segment, number, read)
-            offset = int(segment.offset[number])
-            ends = found.role[number] & R.ENDS
-            if kept.hits:
-                found.hits[number] = kept.hits
-            if kept.undecided:
-                found.undecided.append((offset, kept.undecided))
-            if not kept.size:
-                # The filter drops every inner event. With the role FRAME the event is sent only with other events of
-                # its transaction, and there are none.
-                found.role[number] = R.FRAME | ends
-                continue
-            if kept.replaced is not None:
-                found.replaced[offset] = kept.replaced
-                found.size[number] = kept.size
-                found.role[number] = R.REPLACED | ends
-        return found
+def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadAt) -> KeptPayload:
+    """Return the part that a filter with rules sends of one compressed transaction.
 
-    def decide(self, segment: Segment, number: int, read: ReadAt) -> KeptPayload:
-        """Return the part that the filter sends of one compressed transaction.
+    ``number`` is the number of the Transaction_payload event in the segment, a key of ``segment.payloads``. ``read``
+    reads the segment's file. Raises BinlogCorrupt for an event that cannot be opened.
+    """
+    inner = segment.payloads[number]
+    size = int(segment.size[number])
+    fd = segment.format_description
 
-        ``number`` is the number of the Transaction_payload event in the segment, a key of ``segment.payloads``.
-        ``read`` reads the segment's file. Raises BinlogCorrupt for an event that cannot be opened.
-        """
-        inner = segment.payloads[number]
-        size = int(segment.size[number])
-        fd = segment.format_description
-        event = b""
+    @cache
+    def source() -> bytes:
+        return read(int(segment.offset[number]), size)
 
-        def opened() -> bytes:
-            nonlocal event
-            event = event or read(int(segment.offset[number]), size)
-            return open_payload(event, fd)
+    @cache
+    def opened() -> bytes:
+        return open_payload(source(), fd)
 
-        role, withheld = self._at_boundary(segment, number, opened)
-        plan = self._plan(inner, role)
-        undecided = plan.counts.events_undecided + withheld
-        hits = plan.hits
-        if not plan.size:
-            return KeptPayload(0, undecided, hits=hits)
-        if plan.size == inner.end:
-            return KeptPayload(size, undecided, hits=hits)
-        with _turn(inner.end):
-            kept = render(plan, opened(), 0, _no_file, inner.format_description)
-            closed = close_payload(kept, event, fd)
-        if closed is None and not self.flags.boundary:
-            # No smaller form of the event was found. The slave's own filter drops the inner events, so the slave gets
-            # the whole transaction. Each event that the slave must drop is counted.
-            return KeptPayload(size, undecided + plan.counts.events_dropped)
-        if closed is None:
-            # The slave must not see what an imposed filter drops, even if the rest needs more bytes.
-            closed = smallest_payload(kept, event, fd)
-        return KeptPayload(len(closed), undecided, closed, hits)
-
-    def sent_inside(self, segment: Segment, number: int) -> npt.NDArray[np.bool_]:
-        """Tell for each event inside a compressed transaction whether the filter keeps the event.
-
-        ``number`` is the number of the Transaction_payload event in the segment. The transaction is one that
-        :meth:`decide` sends in part. No filter may be imposed.
-        """
-        assert not self.flags.boundary
-        inner = segment.payloads[number]
-        return holds(self._plan(inner, inner.role).ranges, inner.offset)
-
-    def _plan(self, inner: Segment, role: npt.NDArray[np.uint8]) -> ChunkPlan:
-        """Return the plan of the events inside of a compressed transaction, decided with some roles."""
-        columns = columns_of(inner)
-        if role is not inner.role:
-            # Events with other roles are decided one by one.
-            mixed = np.full_like(inner.txn_subject, R.MIXED)
-            columns = columns._replace(role=role, txn_subject=mixed, txn_set=np.zeros_like(inner.txn_set))
-        (decided,) = decide(inner.file, columns, [Asked(self.flags, 0, WHOLE_SEGMENT, inner.start, 0)])
-        (plan,) = decided.plans
-        return plan
-
-    def _at_boundary(
-        self, segment: Segment, number: int, opened: Callable[[], bytes]
-    ) -> tuple[npt.NDArray[np.uint8], int]:
-        """Return the roles of a compressed transaction's events, and the number of undecided events among those that
-        imposed filters withhold."""
-        inner = segment.payloads[number]
-        if not self.flags.boundary:
-            return inner.role, 0
-        data = b""
-
-        def read_inside(offset: int, length: int) -> bytes:
-            nonlocal data
-            data = data or opened()
-            return data[offset : offset + length]
-
+    role, withheld = inner.role, 0
+    if flags.boundary:
         try:
-            withheld = withhold(self.flags, inner, inner.txn_subject, 0, read_inside, inside=True)
+            found = withhold(
+                flags, inner, inner.txn_subject, 0, lambda at, n: opened()[at : at + n], inside=True
+            )
         except UndecidedEvent as error:
             outside = UndecidedEvent(error.what, file=segment.file, position=int(segment.offset[number]))
             outside.transaction = segment.transaction_of(number)
             raise outside from None
-        return withheld.role, len(withheld.undecided)
+        role, withheld = found.role, len(found.undecided)
+    plan = _plan(flags, inner, role)
+    undecided = plan.counts.events_undecided + withheld
+    if not plan.size:
+        return KeptPayload(0, undecided, hits=plan.hits)
+    if plan.size == inner.end:
+        return KeptPayload(size, undecided, hits=plan.hits)
+    with _turn(inner.end):
+        kept = render(plan, opened(), 0, _no_file, inner.format_description)
+        closed = close_payload(kept, source(), fd)
+    if closed is None and not flags.boundary:
+        # No smaller form of the event was found. The slave's own filter drops the inner events, so the slave gets the
+        # whole transaction. Each event that the slave must drop is counted.
+        return KeptPayload(size, undecided + plan.counts.events_dropped)
+    if closed is None:
+        # The slave must not see what an imposed filter drops, even if the rest needs more bytes.
+        closed = smallest_payload(kept, source(), fd)
+    return KeptPayload(len(closed), undecided, closed, plan.hits)
+
+
+def sent_inside(flags: TableFlags, segment: Segment, number: int) -> npt.NDArray[np.bool_]:
+    """Tell for each event inside a compressed transaction whether a filter keeps the event.
+
+    ``number`` is the number of the Transaction_payload event in the segment. The transaction is one that
+    :func:`filter_payload` sends in part. No filter may be imposed.
+    """
+    assert not flags.boundary
+    inner = segment.payloads[number]
+    return holds(_plan(flags, inner, inner.role).ranges, inner.offset)
+
+
+def _plan(flags: TableFlags, inner: Segment, role: npt.NDArray[np.uint8]) -> ChunkPlan:
+    """Return the plan of the events inside of a compressed transaction, decided with some roles."""
+    columns = columns_of(inner)
+    if role is not inner.role:
+        # Events with other roles are decided one by one.
+        mixed = np.full_like(inner.txn_subject, R.MIXED)
+        columns = columns._replace(role=role, txn_subject=mixed, txn_set=np.zeros_like(inner.txn_set))
+    (decided,) = decide(inner.file, columns, [Asked(flags, 0, WHOLE_SEGMENT, inner.start, 0)])
+    (plan,) = decided.plans
+    return plan
 
 
 def _turn(size: int) -> AbstractContextManager[object]:

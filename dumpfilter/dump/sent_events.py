@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.dump.chunk import holds
-from dumpfilter.dump.payload import PayloadFilter
+from dumpfilter.dump.payload import sent_inside
 from dumpfilter.dump.thread import DumpThread, plan_many
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.index.segment import Segment
@@ -30,7 +30,6 @@ class SentEvents:
 
     def __init__(self, threads: Sequence[DumpThread]) -> None:
         self._threads = threads
-        self._payloads = [PayloadFilter(thread.flags) for thread in threads]
         self._ranges: list[list[Int64]] = [[np.empty((0, 3), np.int64)] for _ in threads]
         self._inside: list[dict[int, Bools]] = [{} for _ in threads]
         """For each thread, the compressed transactions of which it sends a part: one boolean for each inner event, by
@@ -39,15 +38,15 @@ class SentEvents:
     def add(self, segment: Segment) -> None:
         """Decide the next segment. Raises BinlogError for a compressed transaction that cannot be opened."""
         number_of = {int(segment.offset[number]): number for number in segment.payloads}
-        for plans, payloads, ranges, inside in zip(
-            plan_many(self._threads, segment), self._payloads, self._ranges, self._inside, strict=True
+        for thread, plans, ranges, inside in zip(
+            self._threads, plan_many(self._threads, segment), self._ranges, self._inside, strict=True
         ):
             if isinstance(plans, DumpfilterError):
                 raise plans
             for plan in plans:
                 ranges.append(plan.ranges)
                 for offset in plan.replaced:
-                    inside[offset] = payloads.sent_inside(segment, number_of[offset])
+                    inside[offset] = sent_inside(thread.flags, segment, number_of[offset])
 
     def of(self, k: int, offset: Int64) -> Bools:
         """Tell for each event of the file, by its file offset, whether thread number ``k`` sends the event.

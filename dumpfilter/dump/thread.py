@@ -25,9 +25,9 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.boundary import withhold
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, ReadAt
 from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, REPLACED
-from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
+from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, hit_rows, with_carry
 from dumpfilter.dump.exclusion import Exclusion, SegmentOrigins
-from dumpfilter.dump.payload import FilteredPayloads, PayloadFilter
+from dumpfilter.dump.payload import FilteredPayloads, filter_payloads
 from dumpfilter.dump.xa import SentParts, XaEnds, without_unsent_ends
 from dumpfilter.errors import DumpfilterError, PositionError, UndecidedEvent
 from dumpfilter.filter.boundary import OnUndecided
@@ -81,7 +81,6 @@ class DumpThread:
         """The state of the transaction that goes on in the next segment; None between two transactions. Nobody changes
         the arrays, so forks share them."""
         self._xa_ends = XaEnds(other_filters_before=other_filters_before)
-        self._payloads: PayloadFilter | None = None
         self._really_sent = (flags, SentParts())
         """The filter in force, and the XA transactions that it has sent, if it drops events of unknown types."""
         self._read: ReadAt = _no_file
@@ -109,8 +108,6 @@ class DumpThread:
         fork = DumpThread.__new__(DumpThread)
         fork.__dict__.update(self.__dict__)
         fork._xa_ends = self._xa_ends.fork()
-        # A payload filter remembers nothing between two segments.
-        fork._payloads = None
         fork._really_sent = self._really_sent[0], self._really_sent[1].fork()
         return fork
 
@@ -247,9 +244,7 @@ class DumpThread:
                 self._carry = self._carry.hiding(hidden)
         payloads = FilteredPayloads(role, segment.size)
         if segment.payloads and self._flags.is_on:
-            if self._payloads is None or self._payloads.flags is not self._flags:
-                self._payloads = PayloadFilter(self._flags)
-            payloads = self._payloads.apply(segment, txn_subject, first, self._read, role=role)
+            payloads = filter_payloads(self._flags, segment, role, txn_subject, first, self._read)
         payloads.undecided.extend((offset, 1) for offset in undecided)
         if self._flags.boundary and self._flags.on_undecided is OnUndecided.DROP:
             if self._really_sent[0] is not self._flags:
@@ -258,7 +253,7 @@ class DumpThread:
                 self._really_sent[1], self._flags, segment, payloads.role, txn_subject, first, self._read
             )
         columns = columns_of(segment)._replace(
-            txn_subject=txn_subject, txn_source=txn_source, dropped=dropped, hits=payloads.hit_rows(segment)
+            txn_subject=txn_subject, txn_source=txn_source, dropped=dropped, hits=hit_rows(payloads.hits)
         )
         if has is not None:
             columns = columns._replace(has=has)

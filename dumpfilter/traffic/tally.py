@@ -21,7 +21,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import atoms as A
 from dumpfilter.dump.chunk import ReadAt
-from dumpfilter.dump.payload import KeptPayload, PayloadFilter
+from dumpfilter.dump.payload import KeptPayload, filter_payload
 from dumpfilter.dump.stand_ins import StandInSizes
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
@@ -464,7 +464,6 @@ class _Filters:
         on = [(number, flags) for number, flags in enumerate(filters) if flags.is_on]
         self.numbers = np.array([number for number, _ in on], np.int32)
         self._flags = [flags for _, flags in on]
-        self._payloads = [PayloadFilter(flags) for flags in self._flags]
         self._subjects = subjects
         self._answers = np.zeros((0, len(on)), np.uint32)
         self._groups: dict[bytes, list[_Group]] = {}
@@ -495,7 +494,7 @@ class _Filters:
 
         All filters of a group have the same verdicts, so only the first one is asked.
         """
-        return self._payloads[int(np.argmax(group.filters))].decide(segment, event, read)
+        return filter_payload(self._flags[int(np.argmax(group.filters))], segment, event, read)
 
     def _of(self, subjects: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
         """Return the filters' verdicts as uint32 bits, with a row for each subject and a column for each filter."""

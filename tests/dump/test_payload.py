@@ -12,7 +12,7 @@ from dumpfilter.binlog.events import EventHeader
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump import payload
-from dumpfilter.dump.payload import PayloadFilter, close_payload, open_payload
+from dumpfilter.dump.payload import close_payload, filter_payload, open_payload
 from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.boundary import BoundaryFilter
 from dumpfilter.filter.flags import TableFlags
@@ -208,8 +208,8 @@ def test_a_forbidden_part_never_goes_whole() -> None:
     with pytest.MonkeyPatch.context() as patch:
         # No form of the part is smaller than the original event.
         patch.setattr(payload, "close_payload", lambda *args: None)
-        whole = PayloadFilter(own).decide(segment, number, file.read)
-        part = PayloadFilter(imposed).decide(segment, number, file.read)
+        whole = filter_payload(own, segment, number, file.read)
+        part = filter_payload(imposed, segment, number, file.read)
     assert (whole.size, whole.replaced, whole.undecided) == (int(segment.size[number]), None, 2)
     assert part.replaced is not None
     opened = open_payload(part.replaced, file.format_description)
