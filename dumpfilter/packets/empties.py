@@ -293,26 +293,28 @@ def _mysql(gaps: Gaps, found: _Transactions, gtid_source: Callable[[int], Source
 def _mariadb(gaps: Gaps, found: _Transactions, gtid_source: Callable[[int], SourceKey]) -> Empties:
     transaction, place = found.dropped(gaps)
     head = found.head(transaction)
-    source = found.segment.txn_source[transaction].tolist()
-    keys = {number: gtid_source(number) for number in set(source)}
-    domains = [keys[number][0] for number in source]
-    last = last_of_domains(place.tolist(), domains)
+    sources, of_transaction = np.unique(found.segment.txn_source[transaction], return_inverse=True)
+    keys = np.array([gtid_source(number) for number in sources.tolist()], np.int64)[of_transaction]
+    last = last_of_domains(place, keys[:, 0])
     timestamp = found.segment.time[found.first_event[transaction]].astype(np.int64)
     if head is not None:
         timestamp[0] = head.timestamp
     return Empties(
         place[last],
         found.end[transaction[last]],
-        domain=np.array(domains, np.int64)[last],
-        server=np.array([keys[number][1] for number in source], np.int64)[last],
+        domain=keys[last, 0],
+        server=keys[last, 1],
         number=found.segment.txn_number[transaction[last]],
         timestamp=timestamp[last],
     )
 
 
-def last_of_domains(places: Sequence[int], domains: Sequence[object]) -> list[int]:
+def last_of_domains(place: Integers, domain: Integers) -> Integers:
     """Return the numbers of the dropped transactions that no other one of their domain follows at the same place."""
-    return sorted({key: number for number, key in enumerate(zip(places, domains, strict=True))}.values())
+    order = np.lexsort((domain, place))
+    places, domains = place[order], domain[order]
+    is_last = np.append((places[1:] != places[:-1]) | (domains[1:] != domains[:-1]), True)
+    return np.sort(order[is_last])
 
 
 def with_empties(

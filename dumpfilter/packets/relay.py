@@ -224,15 +224,14 @@ def mysql_stand_ins(runs: list[DroppedRun], segment: Segment, gtid_of: Callable[
     return StandIns(Empties(place, end, gtid_offset=offset, gtid_size=size), b"".join(parts))
 
 
-def mariadb_stand_ins(dropped: list[DroppedRun], segment: Segment) -> StandIns:
-    """Return the stand-ins for a MariaDB replica, which needs the last GTID of each domain at each place.
+def mariadb_stand_ins(runs: list[DroppedRun], segment: Segment) -> StandIns:
+    """Return the stand-ins for a MariaDB replica, which needs the last GTID of each domain (:func:`domain_ends`).
 
     A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end
     one after another, and the last of them ends at the position that the Gap event tells.
     """
-    if not dropped:
+    if not runs:
         return StandIns()
-    runs = domain_ends(dropped)
     around = _Around(segment)
     stand_in = MARIADB_GTID_LENGTH + XID_LENGTH + 2 * segment.format_description.checksum_length
     transaction = np.array([run.transaction for run in runs])
@@ -253,7 +252,9 @@ def mariadb_stand_ins(dropped: list[DroppedRun], segment: Segment) -> StandIns:
 
 def domain_ends(runs: list[DroppedRun]) -> list[DroppedRun]:
     """Return the last GTID of each domain (MariaDB) among the transactions dropped at one place of the chunk."""
-    last = last_of_domains([run.place for run in runs], [run.key[0] for run in runs])
+    places = np.array([run.place for run in runs], np.int64)
+    domains = np.array([run.key[0] for run in runs], np.int64)
+    last = last_of_domains(places, domains).tolist() if runs else []
     return [runs[number].after(runs[number].length - 1) for number in last]
 
 

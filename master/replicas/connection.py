@@ -31,7 +31,7 @@ from dumpfilter.master.replicas import failures
 from dumpfilter.master.replicas.answers import Handshake, SessionState
 from dumpfilter.master.replicas.filters import ChosenFilter, ReplicaFilters, ReplicaPeer
 from dumpfilter.master.replicas.known_events import KnownEvents
-from dumpfilter.master.replicas.positions import ReadPosition, SummedPosition
+from dumpfilter.master.replicas.positions import KnownPosition
 from dumpfilter.master.replicas.requests import (
     FATAL,
     DumpRequest,
@@ -255,9 +255,7 @@ class ReplicaConnection(Connection):
         stream = self._replica_stream = ReplicaStream(
             self._stream,
             dump,
-            SummedPosition(source_id, corrects=gtids is not None, v2=v2)
-            if is_mysql
-            else ReadPosition(source_id),
+            KnownPosition(source_id, sums=is_mysql, corrects=not is_mysql or gtids is not None, v2=v2),
             StreamOptions(
                 source_id,
                 start.told,

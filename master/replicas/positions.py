@@ -7,8 +7,6 @@ missing.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.packets.control import LARGEST_V1_POSITION, gtid_list, heartbeat
@@ -18,14 +16,21 @@ _NAME_AT = 8
 _ROTATE = int(EventType.ROTATE)
 
 
-class KnownPosition(ABC):
+class KnownPosition:
     """The binlog file and the position in it that one replica knows.
 
-    ``server_id`` is the id of the server that wrote the binlog.
+    Parameters:
+        server_id: the id of the server that wrote the binlog.
+        sums: whether the replica adds the lengths of events (MySQL). Otherwise the last event has told its position.
+        corrects: whether an event can correct the position. A MySQL replica must name GTIDs for that.
+        v2: whether a MySQL replica knows heartbeats of version 2. Version 1 cannot tell a position of 4 GiB and more.
     """
 
-    def __init__(self, server_id: int) -> None:
+    def __init__(self, server_id: int, *, sums: bool, corrects: bool = True, v2: bool = False) -> None:
         self._server_id = server_id
+        self._sums = sums
+        self._corrects = corrects
+        self._v2 = v2
         self._file = ""
         self._at = 0
 
@@ -46,73 +51,31 @@ class KnownPosition(ABC):
                 body[_NAME_AT:].decode("utf-8", "surrogateescape"), int.from_bytes(body[:_NAME_AT], "little")
             )
         else:
-            self._count(len(events), told)
-
-    @abstractmethod
-    def _count(self, length: int, told: int) -> None:
-        """Note that the replica receives events with this length, of which the last tells this position or 0."""
+            self._at = self._at + len(events) if self._sums else told or self._at
 
     def is_wrong_at(self, file: str, position: int) -> bool:
         """Tell whether the replica knows another position in the file than ``position``, and can be corrected."""
-        return file == self._file and self._is_wrong_at(position)
+        if file != self._file or not self._corrects:
+            return False
+        if not self._sums:
+            return self._at != position & LARGEST_V1_POSITION
+        return self._at != position and (self._v2 or position <= LARGEST_V1_POSITION)
 
-    @abstractmethod
-    def _is_wrong_at(self, position: int) -> bool: ...
-
-    @abstractmethod
     def correction(self, position: int, *, checksum: bool) -> bytes:
         """Return the event that corrects the position, and note that the replica receives the event."""
+        if self._sums:
+            self._at = position
+            return heartbeat(self._file, position, self._server_id, checksum, v2=self._v2)
+        self._at = position & LARGEST_V1_POSITION
+        return gtid_list(position, self._server_id, checksum)
 
     def heartbeat(self, position: int, *, checksum: bool, v2: bool) -> bytes:
         """Return a heartbeat that changes nothing for the replica while the dump stands at ``position``.
 
         A replica ends its connection at a heartbeat with another file or a smaller position than its own.
         """
-        return heartbeat(self._file, self._known(position), self._server_id, checksum, v2=v2)
-
-    @abstractmethod
-    def _known(self, position: int) -> int: ...
-
-
-class SummedPosition(KnownPosition):
-    """The position of a MySQL replica, the sum of the lengths of events.
-
-    ``corrects`` says that the replica names GTIDs, so that a heartbeat corrects its position. ``v2`` says that the
-    replica knows heartbeats of version 2. A heartbeat of version 1 cannot tell a position of 4 GiB and more.
-    """
-
-    def __init__(self, server_id: int, *, corrects: bool, v2: bool) -> None:
-        super().__init__(server_id)
-        self._corrects = corrects
-        self._v2 = v2
-
-    def _count(self, length: int, told: int) -> None:
-        self._at += length
-
-    def _is_wrong_at(self, position: int) -> bool:
-        return self._corrects and self._at != position and (self._v2 or position <= LARGEST_V1_POSITION)
-
-    def correction(self, position: int, *, checksum: bool) -> bytes:
-        self._at = position
-        return heartbeat(self._file, position, self._server_id, checksum, v2=self._v2)
-
-    def _known(self, position: int) -> int:
-        return self._at
-
-
-class ReadPosition(KnownPosition):
-    """The position of a MariaDB replica, which the last event has told."""
-
-    def _count(self, length: int, told: int) -> None:
-        self._at = told or self._at
-
-    def _is_wrong_at(self, position: int) -> bool:
-        return self._at != position & LARGEST_V1_POSITION
-
-    def correction(self, position: int, *, checksum: bool) -> bytes:
-        self._at = position & LARGEST_V1_POSITION
-        return gtid_list(position, self._server_id, checksum)
-
-    def _known(self, position: int) -> int:
+        known = self._at
         # The position of a file that has ended is not one of the file to which the Rotate event has led.
-        return max(self._at, position) if self._at > FIRST_EVENT else self._at
+        if not self._sums and known > FIRST_EVENT:
+            known = max(known, position)
+        return heartbeat(self._file, known, self._server_id, checksum, v2=v2)

@@ -28,6 +28,7 @@ from dumpfilter.packets.empties import with_empties
 from dumpfilter.packets.relay import (
     DroppedRun,
     GtidSynthesis,
+    domain_ends,
     dropped_runs,
     mariadb_stand_ins,
     mysql_stand_ins,
@@ -81,7 +82,7 @@ def through_relay(
         for plan in thread.plan(segment):
             runs = dropped_runs(plan, segment, key_of)  # type: ignore[arg-type]
             if fd.family == "mariadb":
-                made = mariadb_stand_ins(runs, segment)
+                made = mariadb_stand_ins(domain_ends(runs), segment)
             else:
                 begins = [resume if segment.continues else starts[0], *starts[1:]]
                 made = mysql_stand_ins(runs, segment, event_at(file.file, begins))

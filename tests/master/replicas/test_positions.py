@@ -6,14 +6,14 @@ import pytest
 
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.master.replicas.positions import KnownPosition, ReadPosition, SummedPosition
+from dumpfilter.master.replicas.positions import KnownPosition
 
 _4_GIB = 1 << 32
 FILE = "bin.000001"
 
 
 def test_mysql_sums_lengths_and_believes_heartbeats() -> None:
-    position = SummedPosition(11, corrects=True, v2=False)
+    position = KnownPosition(11, sums=True, corrects=True, v2=False)
     assert not position.is_wrong_at(FILE, 100)
     position.begin(FILE, 100)
     assert not position.is_wrong_at(FILE, 100)
@@ -31,7 +31,7 @@ def test_mysql_sums_lengths_and_believes_heartbeats() -> None:
 
 def test_only_version_2_tells_a_large_position() -> None:
     for v2 in (False, True):
-        position = SummedPosition(11, corrects=True, v2=v2)
+        position = KnownPosition(11, sums=True, corrects=True, v2=v2)
         position.begin(FILE, 100)
         assert position.is_wrong_at(FILE, _4_GIB) == v2
     header = EventHeader.unpack(position.correction(_4_GIB, checksum=True))
@@ -39,13 +39,13 @@ def test_only_version_2_tells_a_large_position() -> None:
 
 
 def test_nothing_corrects_mysqls_file_and_position() -> None:
-    position = SummedPosition(11, corrects=False, v2=True)
+    position = KnownPosition(11, sums=True, corrects=False, v2=True)
     position.begin(FILE, 100)
     assert not position.is_wrong_at(FILE, 500)
 
 
 def test_mariadb_reads_the_position() -> None:
-    position = ReadPosition(11)
+    position = KnownPosition(11, sums=False)
     position.begin(FILE, 100)
     events = make_event(EventType.QUERY, bytes(20), end_log_pos=500) + make_event(EventType.QUERY, bytes(20))
     position.count(events, checksum=True)
@@ -59,7 +59,7 @@ def test_mariadb_reads_the_position() -> None:
 
 @pytest.mark.parametrize(
     "position",
-    [SummedPosition(11, corrects=True, v2=False), ReadPosition(11)],
+    [KnownPosition(11, sums=True, corrects=True, v2=False), KnownPosition(11, sums=False)],
     ids=["mysql", "mariadb"],
 )
 def test_a_rotate_event_leads_to_the_next_file(position: KnownPosition) -> None:
