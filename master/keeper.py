@@ -11,7 +11,6 @@ import structlog
 from dumpfilter.errors import OutputError
 from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.drain import Drains
-from dumpfilter.master.replicas.changes import FilterChanges
 from dumpfilter.master.state_directory import StateDirectory
 
 if TYPE_CHECKING:
@@ -55,8 +54,13 @@ class Keeper:
 
         A change that the console has answered holds after a crash.
         """
-        filters.restore(self._directory.load_replica_filters())
-        filters.changes.on_change.append(lambda: self._save_filters(filters.changes))
+        saved, changes = self._directory.filters, filters.changes
+        filters.restore(saved.load())
+
+        def save() -> None:
+            self._try(lambda: saved.save(changes.all()))
+
+        changes.on_change.append(save)
 
     def close(self) -> None:
         """Save what has changed since the last time, end the thread, and give up the directory."""
@@ -70,17 +74,13 @@ class Keeper:
             self._save_counters()
 
     def _save_counters(self) -> None:
-        generation = self._counters.generation
-        if generation != self._saved and self._try(
-            lambda: self._directory.save_counters(self._counters.records())
-        ):
+        generation, saved = self._counters.generation, self._directory.counters
+        if generation != self._saved and self._try(lambda: saved.save(self._counters.records())):
             self._saved = generation
 
     def _save_drains(self) -> None:
-        self._try(lambda: self._directory.save_drains(self._drains.all()))
-
-    def _save_filters(self, changes: FilterChanges) -> None:
-        self._try(lambda: self._directory.save_replica_filters(changes.all()))
+        kept = [drain for drain in self._drains.all() if not drain.ends_with_master]
+        self._try(lambda: self._directory.drains.save(kept))
 
     def _try(self, save: Callable[[], None]) -> bool:
         with self._saving:

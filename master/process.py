@@ -243,8 +243,8 @@ def _keeper(options: MasterOptions, server: MasterServer) -> Keeper | None:
             "another one"
         )
     directory = StateDirectory(options.state_dir)
-    service.register.counters = CounterBook(directory.load_counters())
-    service.drains.restore(directory.load_drains())
+    service.register.counters = CounterBook(directory.counters.load())
+    service.drains.restore(directory.drains.load())
     return Keeper(directory, service.register.counters, service.drains)
 
 

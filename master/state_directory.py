@@ -7,7 +7,7 @@ files. A file that cannot be used costs the counts in it, and never the service.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import structlog
 from pydantic import Field
@@ -30,25 +30,40 @@ FORMAT = Format(2, "state directory", "to start afresh, remove the file")
 """The format of the state files that this release writes and reads."""
 
 
-class Counters(State):
-    """The content of ``slave-counters.json``."""
-
-    slaves: list[SlaveCounts] = Field(default_factory=list)
+T = TypeVar("T")
 
 
-class SavedDrains(State):
-    """The content of ``drains.json``."""
+class Saved(State, Generic[T]):
+    """The content of a state file."""
 
-    drains: list[Drain] = Field(default_factory=list)
-
-
-class SavedFilters(State):
-    """The content of ``replica-filters.json``."""
-
-    filters: list[ChangedFilter] = Field(default_factory=list)
+    entries: list[T] = Field(default_factory=list)
 
 
-S = TypeVar("S", bound=State)
+class Kept(Generic[T]):
+    """One state file of a master, a list that the master loads at its start and replaces when it has changed."""
+
+    def __init__(self, path: Path, model: type[Saved[T]], most: int | None = None) -> None:
+        self._file = StateFile(path, model, FORMAT)
+        self._model = model
+        self._most = most
+
+    def load(self) -> list[T]:
+        """Return the saved entries, at most so many as the master may have. Without a usable file there are none."""
+        found = self._file.load_or_set_aside(self._warn) or self._model()
+        return found.entries[: self._most]
+
+    def save(self, entries: list[T]) -> None:
+        """Replace the saved entries. Raises OutputError."""
+        self._file.save(self._model(entries=entries))
+
+    def _warn(self, reason: str, aside: str) -> None:
+        log.warning(
+            "state file cannot be used",
+            file=str(self._file.path),
+            reason=printable(reason),
+            hint=f"the master begins without the state in it; the file is kept as {aside}, and a copy of a whole file "
+            "can be put back while the master is stopped",
+        )
 
 
 class StateDirectory:
@@ -59,6 +74,10 @@ class StateDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.counters = Kept(path / COUNTERS, Saved[SlaveCounts], MOST_REMEMBERED)
+        self.drains = Kept(path / DRAINS, Saved[Drain], MOST_DRAINS)
+        self.filters = Kept(path / REPLICA_FILTERS, Saved[ChangedFilter])
+        """The filters of real replicas that operators changed on the console."""
         try:
             path.mkdir(mode=0o750, parents=True, exist_ok=True)
             self._lock = DirectoryLock(
@@ -76,45 +95,3 @@ class StateDirectory:
     def close(self) -> None:
         """Give up the lock on the directory."""
         self._lock.release()
-
-    def load_counters(self) -> list[SlaveCounts]:
-        """Return the saved counts of the slaves. Without a usable file there are none."""
-        return self._load(COUNTERS, Counters).slaves[:MOST_REMEMBERED]
-
-    def save_counters(self, records: list[SlaveCounts]) -> None:
-        """Replace the saved counts of the slaves. Raises OutputError."""
-        self._file(COUNTERS, Counters).save(Counters(slaves=records))
-
-    def load_drains(self) -> list[Drain]:
-        """Return the saved drains. Without a usable file there are none."""
-        return self._load(DRAINS, SavedDrains).drains[:MOST_DRAINS]
-
-    def save_drains(self, drains: list[Drain]) -> None:
-        """Replace the saved drains, without the drain of a master that ends. Raises OutputError."""
-        kept = [drain for drain in drains if not drain.ends_with_master]
-        self._file(DRAINS, SavedDrains).save(SavedDrains(drains=kept))
-
-    def load_replica_filters(self) -> list[ChangedFilter]:
-        """Return the saved filters of real replicas that were changed on the console. Without a usable file: none."""
-        return self._load(REPLICA_FILTERS, SavedFilters).filters
-
-    def save_replica_filters(self, changed: list[ChangedFilter]) -> None:
-        """Replace the saved filters of real replicas that were changed on the console. Raises OutputError."""
-        self._file(REPLICA_FILTERS, SavedFilters).save(SavedFilters(filters=changed))
-
-    def _file(self, name: str, model: type[S]) -> StateFile[S]:
-        return StateFile(self.path / name, model, FORMAT)
-
-    def _load(self, name: str, model: type[S]) -> S:
-        file = self._file(name, model)
-
-        def warn(reason: str, aside: str) -> None:
-            log.warning(
-                "state file cannot be used",
-                file=str(file.path),
-                reason=printable(reason),
-                hint=f"the master begins without the state in it; the file is kept as {aside}, and a copy of a "
-                "whole file can be put back while the master is stopped",
-            )
-
-        return file.load_or_set_aside(warn) or model()

@@ -314,7 +314,7 @@ def test_the_alert_fires_for_a_slave_that_does_not_come_back_after_a_restart(tmp
     def started() -> tuple[MasterServer, Keeper]:
         server = MasterServer(BinlogStore(RECORDING))
         directory = StateDirectory(tmp_path / "state")
-        server.service.register.counters = CounterBook(directory.load_counters())
+        server.service.register.counters = CounterBook(directory.counters.load())
         server.start()
         return server, Keeper(directory, server.service.register.counters, server.service.drains)
 

@@ -63,18 +63,18 @@ SAVED_DRAINS = [
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     directory = StateDirectory(tmp_path / "state")
-    directory.save_counters(RECORDS)
-    directory.save_drains(SAVED_DRAINS)
-    directory.save_replica_filters(SAVED_FILTERS)
+    directory.counters.save(RECORDS)
+    directory.drains.save(SAVED_DRAINS)
+    directory.filters.save(SAVED_FILTERS)
     directory.close()
     return tmp_path / "state"
 
 
 def test_what_is_saved_is_loaded(saved: Path) -> None:
     directory = StateDirectory(saved)
-    assert directory.load_counters() == RECORDS
-    assert directory.load_drains() == SAVED_DRAINS
-    assert directory.load_replica_filters() == SAVED_FILTERS
+    assert directory.counters.load() == RECORDS
+    assert directory.drains.load() == SAVED_DRAINS
+    assert directory.filters.load() == SAVED_FILTERS
     assert oct((saved / COUNTERS).stat().st_mode & 0o777) == "0o640"
     directory.close()
 
@@ -82,20 +82,20 @@ def test_what_is_saved_is_loaded(saved: Path) -> None:
 def test_an_empty_directory_has_nothing(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path / "a" / "b")
     with capture_logs() as logs:
-        assert not directory.load_counters()
-        assert not directory.load_drains()
-        assert not directory.load_replica_filters()
+        assert not directory.counters.load()
+        assert not directory.drains.load()
+        assert not directory.filters.load()
     assert not logs
     directory.close()
 
 
 def test_the_drain_of_a_master_that_ends_is_not_saved(tmp_path: Path) -> None:
-    directory = StateDirectory(tmp_path)
-    drains = Drains()
+    directory, drains = StateDirectory(tmp_path), Drains()
+    keeper = Keeper(directory, CounterBook(), drains)
+    drains.drain(Who.of("server_id", 7))
     drains.drain_all()
-    directory.save_drains(drains.all())
-    assert not directory.load_drains()
-    directory.close()
+    assert [drain.who for drain in directory.drains.load()] == [Who.of("server_id", 7)]
+    keeper.close()
 
 
 def edited(change: Callable[[dict[str, object]], object]) -> Callable[[bytes], bytes]:
@@ -119,8 +119,8 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "deep": (lambda data: b"[" * 200_000, "no JSON"),
     "bytes": (lambda data: bytes(range(256)), "no JSON"),
     "newer": (edited(lambda document: document.update(format=3)), "has format 3"),
-    "negative": (edited(lambda document: document["slaves"][0].update(dumps=-1)), "slaves.0.dumps"),  # type: ignore[index]
-    "wrong type": (edited(lambda document: document.update(slaves={})), "slaves"),
+    "negative": (edited(lambda document: document["entries"][0].update(dumps=-1)), "entries.0.dumps"),  # type: ignore[index]
+    "wrong type": (edited(lambda document: document.update(entries={})), "entries"),
     "unknown member": (edited(lambda document: document.update(more=1)), "more"),
 }
 
@@ -133,7 +133,7 @@ def test_a_damaged_file_costs_its_content_only(saved: Path, name: str) -> None:
     path.write_bytes(bad)
     directory = StateDirectory(saved)
     with capture_logs() as logs:
-        assert directory.load_counters() == []
+        assert directory.counters.load() == []
     (line,) = logs
     assert (line["event"], line["log_level"], line["file"]) == (
         "state file cannot be used",
@@ -142,9 +142,9 @@ def test_a_damaged_file_costs_its_content_only(saved: Path, name: str) -> None:
     )
     assert reason in line["reason"]
     assert (saved / f"{COUNTERS}.unusable").read_bytes() == bad
-    assert directory.load_drains() == SAVED_DRAINS
-    directory.save_counters(RECORDS)
-    assert directory.load_counters() == RECORDS
+    assert directory.drains.load() == SAVED_DRAINS
+    directory.counters.save(RECORDS)
+    assert directory.counters.load() == RECORDS
     directory.close()
 
 
@@ -154,8 +154,8 @@ def test_a_file_that_is_a_directory_or_too_large(saved: Path, monkeypatch: pytes
     (saved / DRAINS).mkdir()
     directory = StateDirectory(saved)
     with capture_logs() as logs:
-        assert not directory.load_counters()
-        assert not directory.load_drains()
+        assert not directory.counters.load()
+        assert not directory.drains.load()
     assert [line["reason"] for line in logs] == ["is larger than 0 MiB", "cannot be read: Is a directory"]
     directory.close()
 
@@ -198,7 +198,7 @@ def test_a_keeper_saves_changes_and_at_the_end(
     counted(book)
     wait_for((tmp_path / COUNTERS).exists)
     drains.drain(Who.of("server_id", 7))
-    assert [drain.who.by[1] for drain in directory.load_drains()] == ["7"]
+    assert [drain.who.by[1] for drain in directory.drains.load()] == ["7"]
     keeper.close()
     directory = StateDirectory(tmp_path)
     counted(book)
@@ -206,7 +206,7 @@ def test_a_keeper_saves_changes_and_at_the_end(
     counted(book)
     keeper.close()
     directory = StateDirectory(tmp_path)
-    assert directory.load_counters()[0].counts.events_read == 3
+    assert directory.counters.load()[0].counts.events_read == 3
     before = (tmp_path / COUNTERS).stat().st_mtime_ns
     Keeper(directory, book, drains).close()
     assert (tmp_path / COUNTERS).stat().st_mtime_ns == before
