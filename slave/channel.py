@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TypeVar
 from urllib.parse import quote
 
 import structlog
@@ -50,6 +51,8 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
 log = structlog.get_logger("dumpfilter.slave")
 
+T = TypeVar("T")
+
 CHANNELS = "channels"
 """The subdirectory of the relay directory in which each named channel has its own directory.
 
@@ -66,13 +69,6 @@ _LONGEST_NAME = 120
 
 A longer name is cut, and a hash of the channel's name is appended, so that names stay different.
 """
-
-
-class ChannelState(NamedTuple):
-    """The places of a channel's threads at one moment."""
-
-    applied: RelayLogInfo
-    received: MasterInfo
 
 
 class Channel:
@@ -166,11 +162,9 @@ class Channel:
         except RelayLogDamaged as damage:
             to = applied_place(file.load(), self._applied_file.load())
             self._warn_of_damage(damage, to)
-        try:
-            return Receiver(relay_log, file, self._relay_end, info=to, measured=self.measured)
-        except RelayLogDamaged:
-            info = self._without_relay_log(to)
-            return Receiver(relay_log, file, self._relay_end, info=info, measured=self.measured)
+        return self._cut_or_empty(
+            to, lambda info: Receiver(relay_log, file, self._relay_end, info=info, measured=self.measured)
+        )
 
     def _warn_of_damage(self, damage: RelayLogDamaged, to: MasterInfo) -> None:
         log.warning(
@@ -237,11 +231,6 @@ class Channel:
     def relay_log_info(self) -> RelayLogInfo:
         """The applier's state: its position in the relay log and in the master's binlog, and the executed GTID set."""
         return self._sql.info
-
-    def now(self) -> ChannelState:
-        """Return the places of both threads at one moment, at which everything applied has also been received."""
-        applied = self.relay_log_info
-        return ChannelState(applied, self.master_info)
 
     @property
     def until(self) -> Until | None:
@@ -419,10 +408,14 @@ class Channel:
 
     def _receive_again(self, definition: pb.FilterDefinition, to: MasterInfo) -> None:
         """Discard the relay log after ``to``, and have the master send that part, selected by ``definition``."""
+        self._cut_or_empty(to, lambda place: self.io.change_filter(definition, place))
+
+    def _cut_or_empty(self, to: MasterInfo, cut: Callable[[MasterInfo], T]) -> T:
+        """Call ``cut``, which truncates the relay log to ``to``, or empties it if not even that part is whole."""
         try:
-            self.io.change_filter(definition, to)
+            return cut(to)
         except RelayLogDamaged:
-            self.io.change_filter(definition, self._without_relay_log(to))
+            return cut(self._without_relay_log(to))
 
     def _without_relay_log(self, to: MasterInfo) -> MasterInfo:
         """Return ``to`` with an empty relay log, in which the applier goes on, and note that in ``relay-log.info``.

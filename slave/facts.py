@@ -83,7 +83,8 @@ class ChannelView:
         self.channel = channel
         self.name = channel.name
         self.info = channel.info
-        self.applied, self.received = channel.now()
+        # The applier's place is read first, so that everything applied has also been received.
+        self.applied, self.received = channel.relay_log_info, channel.master_info
         self.counted = channel.counters.info
         """The channel's counts since its first start."""
 

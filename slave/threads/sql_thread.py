@@ -118,10 +118,9 @@ class SqlThread:
         self._clock = clock
         self._file = RelayLogInfoFile(directory)
         self._stop = threading.Event()
-        self._info = self._file.load()
+        self._info = self._saved = self._file.load()
+        """The applier's position now and at the newest write. GTIDs and target are always those of the write."""
         self._saved_at = clock()
-        # This dictionary holds the members of RelayLogInfo that have changed since the last write of relay-log.info.
-        self._unsaved: dict[str, str | int] = {}
         self._completed: list[Gtid] = []
         """The GTIDs that the applier has completed and that :attr:`info` does not show yet."""
         self._showing = threading.Lock()
@@ -154,24 +153,14 @@ class SqlThread:
         The member ``target`` is that of the newest write of ``relay-log.info``.
         """
         with self._showing:
-            if not self._unsaved:
+            if self._info is self._saved:
                 return self._info
-            return self._info.model_copy(update={**self._unsaved, "executed": str(self._executed)})
+            return self._info.model_copy(update={"executed": str(self._executed)})
 
     @property
     def until(self) -> Until | None:
         """The condition of START REPLICA UNTIL, also after the thread has ended."""
         return self._until
-
-    @property
-    def _place(self) -> RelayLogInfo:
-        """The applier's position. GTIDs and target are those of the newest write of ``relay-log.info``."""
-        return self._info.model_copy(update=self._unsaved) if self._unsaved else self._info
-
-    @property
-    def saved(self) -> RelayLogInfo:
-        """The applier's position, GTIDs and target at the newest write of ``relay-log.info``."""
-        return self._info
 
     @property
     def stopping(self) -> bool:
@@ -214,7 +203,7 @@ class SqlThread:
                         # The next SQL thread meets the damage again.
                         return
                     raise
-                self._info = self._file.load()
+                self._info = self._saved = self._file.load()
             except BaseException:
                 self._go_back()
                 raise
@@ -224,7 +213,7 @@ class SqlThread:
         while not self._stop.is_set() and not self._is_met():
             if self._damage is not None:
                 raise self._damage
-            here = self._place.relay_position
+            here = self._info.relay_position
             end, is_last = self._relay_end.wait(here, SAVE_PERIOD / 4)
             if end is not None and place_order(here) < place_order(end):
                 before = self._measured.applied.transactions
@@ -246,7 +235,7 @@ class SqlThread:
         """Restore the target to its state at the saved position, from which the next SQL thread begins."""
         self._report_hits()
         with self._showing:
-            self._unsaved = {}
+            self._info = self._saved
         self._completed.clear()
         self._applier = None
         self._pending.clear()
@@ -312,7 +301,7 @@ class SqlThread:
         applier = self._applier
         assert applier is not None
         # Another master's file may have the same name, so that the old position must not go on in another file.
-        source_position = head.source_begin if start < head.end else self._place.source_position
+        source_position = head.source_begin if start < head.end else self._info.source_position
         for event in _events_between(path, start, end):
             gap = parse_gap_event(event.body) if is_gap_event(event.type, event.body) else None
             after = event.offset + len(event.raw)
@@ -329,7 +318,7 @@ class SqlThread:
                 self._on_hits(hits_from_numbers(gap.hits))
                 source_position = gap.end
             elif gap is not None:
-                self._unsaved["master_uuid"] = gap.members.get("master_uuid", "")
+                self._move(master_uuid=gap.members.get("master_uuid", ""))
             else:
                 applier.feed(event, file=str(path))
                 if event.header.end_log_pos and event.offset >= head.end and not applier.inside:
@@ -341,20 +330,18 @@ class SqlThread:
                 applier.hits.update(self._pending)
                 self._pending.clear()
             self._report_hits()
-            # The thread collects the changes in a plain dictionary. Thousands of transactions pass between two saves,
-            # and making an object RelayLogInfo for each of them would cost time.
             with self._showing:
                 if isinstance(gap, Gap):
                     gap.add_to(self._executed)
                 for gtid in self._completed:
                     self._executed.add(gtid)
                 self._completed.clear()
-                self._unsaved |= {
-                    "relay_file": path.name,
-                    "relay_offset": after,
-                    "source_file": applier.source_file,
-                    "source_position": source_position,
-                }
+                self._move(
+                    relay_file=path.name,
+                    relay_offset=after,
+                    source_file=applier.source_file,
+                    source_position=source_position,
+                )
             self._progress.told()
             self._save_if_due()
             if self._stop.is_set() or self._is_met():
@@ -364,7 +351,7 @@ class SqlThread:
         return True
 
     def _is_met(self) -> bool:
-        return self._until is not None and self._until.met(self._place, self._executed)
+        return self._until is not None and self._until.met(self._info, self._executed)
 
     def _ends_before(self, event: Event, gap: Gap | Head | None, path: Path, source_position: int) -> bool:
         """Tell whether UNTIL ends the thread before an event, which begins a transaction or is a Gap event."""
@@ -389,12 +376,15 @@ class SqlThread:
             gtids.add(gtid)
         return self._until.passed_by(Ahead(at, source_file, begin, gtids))
 
+    def _move(self, **members: str | int) -> None:
+        self._info = self._info.model_copy(update=members)
+
     def _report_hits(self) -> None:
         if self._applier is not None and self._applier.hits:
             self._on_hits(self._applier.take_hits())
 
     def _save_if_due(self) -> None:
-        if self._unsaved and self._clock() - self._saved_at >= SAVE_PERIOD:
+        if self._info is not self._saved and self._clock() - self._saved_at >= SAVE_PERIOD:
             self._save()
 
     def _save(self) -> None:
@@ -403,12 +393,11 @@ class SqlThread:
         The thread calls this method between two transactions only, because a target's state is that after a commit.
         """
         self._report_hits()
-        if not self._unsaved:
+        if self._info is self._saved:
             return
-        more = {"executed": str(self._executed), "target": self._target.state()}
-        info = self._info.model_copy(update={**self._unsaved, **more})
+        info = self._info.model_copy(update={"executed": str(self._executed), "target": self._target.state()})
         # After a failed write the thread goes back to the state that the file holds.
         self._file.save(info)
         with self._showing:
-            self._info, self._unsaved = info, {}
+            self._info = self._saved = info
         self._saved_at = self._clock()
