@@ -90,8 +90,7 @@ def _boundaries(binlogs: BinlogSet, name: str, position: int) -> tuple[int, int 
         # damage.
         reader = SegmentReader(file, Subjects(), SourceNumbers(), verify=False, statements=False)
         while (segment := reader.next()) is not None:
-            begins = segment.offset[segment.txn_event[:-1]][int(segment.continues) :]
-            places = begins if segment.open else np.append(begins, segment.end)
+            places = segment.boundaries
             at = int(np.searchsorted(places, position, "right"))
             before = int(places[at - 1]) if at else before
             if at < len(places):

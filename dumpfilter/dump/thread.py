@@ -351,20 +351,12 @@ def check_start(segment: Segment, position: int) -> int:
     """
     found = segment.transaction_at(position)
     if found is None:
+        boundaries = segment.boundaries
+        at = int(np.searchsorted(boundaries, position))
+        nearest = boundaries[max(at - 1, 0) : at + 1].tolist()
         raise PositionError(
-            "no transaction begins here; the nearest places are " + _nearest(segment, position),
+            "no transaction begins here; the nearest places are " + " and ".join(map(str, nearest)),
             file=segment.file,
             position=position,
         )
     return found
-
-
-def _nearest(segment: Segment, position: int) -> str:
-    starts = segment.offset[segment.txn_event[:-1]]
-    if segment.continues:
-        starts = starts[1:]
-    at = int(np.searchsorted(starts, position))
-    nearest = [str(int(s)) for s in starts[max(at - 1, 0) : at + 1]]
-    if not segment.open and at == len(starts):
-        nearest.append(str(segment.end))
-    return " and ".join(nearest)

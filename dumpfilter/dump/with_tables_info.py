@@ -9,7 +9,7 @@ docs/tables-info.md describes the format. :mod:`dumpfilter.binlog.query` has the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -114,53 +114,34 @@ def query_tables_info(query: QueryEvent, fd: FormatDescription) -> tuple[TableNa
 
 
 def with_tables_info(
-    binlogs: BinlogSet,
-    output_dir: Path,
-    base: str,
-    *,
-    verify: bool = True,
-    overwrite: bool = False,
-    progress: Callable[[int], None] = lambda read: None,
+    binlogs: BinlogSet, output_dir: Path, base: str, *, overwrite: bool = False
 ) -> Converted:
     """Write a copy of a binlog set in which every Query event names its statement's tables (tables info, WL#40).
 
     The new files are ``<base>.000001`` … and ``<base>.index``, one for each file that was read. Files that have tables
     info already keep it. Events get new end_log_pos and checksums, and Rotate events name the new files. MySQL's GTID
-    events keep their transaction lengths. ``progress`` is called for each segment with the number of bytes read.
+    events keep their transaction lengths.
 
     Raises BinlogError if the set is damaged, and OutputError if the new set cannot be written. After an error no file
     of the new set is left.
     """
-    return _convert(binlogs, output_dir, base, True, verify, overwrite, progress)
+    return _convert(binlogs, output_dir, base, overwrite, extended=True)
 
 
 def without_tables_info(
-    binlogs: BinlogSet,
-    output_dir: Path,
-    base: str,
-    *,
-    verify: bool = True,
-    overwrite: bool = False,
-    progress: Callable[[int], None] = lambda read: None,
+    binlogs: BinlogSet, output_dir: Path, base: str, *, overwrite: bool = False
 ) -> Converted:
     """Write a copy of a binlog set without the tables' names (tables info) in Query events, so that every server reads
     it.
 
-    The new files are ``<base>.000001`` … and ``<base>.index`` in ``output_dir``. ``verify`` says whether to verify
-    checksums, and ``progress`` is called for each segment with the number of bytes read. Raises BinlogError if the set
-    is damaged, and OutputError if the new set cannot be written.
+    The new files are ``<base>.000001`` … and ``<base>.index`` in ``output_dir``. Raises BinlogError if the set is
+    damaged, and OutputError if the new set cannot be written.
     """
-    return _convert(binlogs, output_dir, base, False, verify, overwrite, progress)
+    return _convert(binlogs, output_dir, base, overwrite, extended=False)
 
 
 def _convert(
-    binlogs: BinlogSet,
-    output_dir: Path,
-    base: str,
-    extended: bool,
-    verify: bool,
-    overwrite: bool,
-    progress: Callable[[int], None],
+    binlogs: BinlogSet, output_dir: Path, base: str, overwrite: bool, *, extended: bool
 ) -> Converted:
     subjects, sources = Subjects(), SourceNumbers()
     counts = Converted()
@@ -168,7 +149,7 @@ def _convert(
     with BinlogSetWriter(output_dir, base, overwrite=overwrite) as writer:
         for name in names:
             with binlogs.file(name) as file:
-                reader = SegmentReader(file, subjects, sources, verify=verify, statements=False)
+                reader = SegmentReader(file, subjects, sources, statements=False)
                 converter = _Converter(file.format_description, extended, counts)
                 writer.begin(converter.new)
                 rotate: bytes | None = None
@@ -185,7 +166,6 @@ def _convert(
                             rotate = data[-int(segment.size[-1]) :]
                         last = len(segment.type) - (rotate is not None)
                         writer.append(b"".join(converter.segment(segment, data, last)))
-                    progress(segment.end - segment.start)
                 writer.append(converter.release())
                 reader.check_end(last=name == names[-1])
                 if rotate is None:

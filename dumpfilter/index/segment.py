@@ -257,6 +257,12 @@ class Segment:
             writer=self.writer and self.writer._replace(position=self.writer.position[: events + 1]),
         )
 
+    @property
+    def boundaries(self) -> npt.NDArray[np.int64]:
+        """The file offsets between two transactions, ascending."""
+        begins: npt.NDArray[np.int64] = self.offset[self.txn_event[int(self.continues) : -1]]
+        return begins if self.open else np.append(begins, self.end)
+
     def transaction_of(self, event: int) -> int:
         """Return the number, within the segment, of the transaction to which event number ``event`` belongs."""
         return int(np.searchsorted(self.txn_event, event, "right")) - 1
