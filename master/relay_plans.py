@@ -70,9 +70,10 @@ class RelayPlan(PlacedPlan):
         yield bytes(out)
 
     def _stand_ins(self) -> StandIns:
-        if self.segment.format_description.family == "mariadb":
-            return mariadb_stand_ins(self.runs, self.segment)
-        return mysql_stand_ins(self.runs, self.segment, self._gtid_event)
+        fd = self.segment.format_description
+        if fd.family == "mariadb":
+            return mariadb_stand_ins(self.runs, fd)
+        return mysql_stand_ins(self.runs, fd, self._gtid_event)
 
     def _gtid_event(self, transaction: int) -> bytes:
         """Return the Gtid event of a transaction that the slave's own filter drops."""

@@ -16,7 +16,6 @@ The Gtid event of such a stand-in (:mod:`dumpfilter.packets.empties`) is synthes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -68,8 +67,14 @@ class DroppedRun(NamedTuple):
     last: int
     transaction: int
     """The number of the segment's transaction, or of the Gap event, which tells the GTIDs."""
-    before: int | None
-    """The number of GTIDs that the Gap event tells before these. None for a transaction that the relay log has."""
+    begin: int
+    """The writer's position before the transaction or Gap event."""
+    end: int
+    """The writer's position after the transaction or Gap event."""
+    time: int
+    """The time of the transaction, or of the newest event before the Gap event, Unix seconds."""
+    sequence: int | None
+    """The first ``sequence_number`` of a run that a Gap event tells. None for a transaction that the relay log has."""
 
     @property
     def length(self) -> int:
@@ -78,8 +83,8 @@ class DroppedRun(NamedTuple):
 
     def after(self, skipped: int) -> DroppedRun:
         """Return the GTIDs after the first ``skipped`` ones. Only a run that a Gap event tells has several."""
-        before = None if self.before is None else self.before + skipped
-        return self._replace(first=self.first + skipped, before=before)
+        sequence = None if self.sequence is None else self.sequence + skipped
+        return self._replace(first=self.first + skipped, sequence=sequence)
 
 
 def dropped_runs(plan: ChunkPlan, segment: Segment, key_of: Callable[[int], SourceKey]) -> list[DroppedRun]:
@@ -87,29 +92,37 @@ def dropped_runs(plan: ChunkPlan, segment: Segment, key_of: Callable[[int], Sour
 
     Raises BinlogCorrupt when the segment does not have the transactions.
     """
-    gaps, told = plan.gaps, segment.dropped
+    gaps, told, writer = plan.gaps, segment.dropped, segment.writer
     if not len(gaps.runs):
         return []
+    assert writer is not None, "the segment is not one of a relay log"
     # The transactions with a GTID of their own, and the runs of the Gap events, in the order of the file.
     (own,) = np.nonzero(segment.txn_source >= 0)
-    gap_of_run = np.repeat(told.transaction, np.diff(told.until, prepend=0))
-    transaction = np.concatenate((own, gap_of_run))
+    transaction = np.concatenate((own, np.repeat(told.transaction, np.diff(told.until, prepend=0))))
     order = np.argsort(transaction, kind="stable")
     transaction = transaction[order]
     columns = np.concatenate((_runs_of(segment, own), told.runs))[order]
     source, firsts, lasts = columns.T.tolist()
     begun = np.append(0, np.cumsum(columns[:, 2] - columns[:, 1] + 1))
-    until = np.searchsorted(transaction, np.searchsorted(segment.txn_start, gaps.end))
-    is_gap = np.isin(transaction, told.transaction)
+    gap = np.searchsorted(told.transaction, transaction)
+    # The number of GTIDs that the same Gap event tells before.
     before = begun[:-1] - begun[np.searchsorted(transaction, transaction)]
+    sequence = np.append(writer.sequence, 0)[gap] + before + 1
+    is_gap = np.isin(transaction, told.transaction)
+    times = segment.time[segment.txn_event[transaction]].astype(np.int64)
+    time = np.where(is_gap, np.append(writer.time, 0)[gap], times)
+    position = writer.position[segment.txn_event]
+    until = np.searchsorted(transaction, np.searchsorted(segment.txn_start, gaps.end))
     keys: dict[int, SourceKey] = {}
     out = []
     try:
         for place, entry, first, last in find_dropped(gaps, until, source, firsts, lasts):
             if (key := keys.get(source[entry])) is None:
                 key = keys[source[entry]] = key_of(source[entry])
-            passed = int(before[entry]) + first - firsts[entry] if is_gap[entry] else None
-            out.append(DroppedRun(place, key, first, last, int(transaction[entry]), passed))
+            at = int(transaction[entry])
+            begin, end = int(position[at]), int(position[at + 1])
+            number = int(sequence[entry]) + first - firsts[entry] if is_gap[entry] else None
+            out.append(DroppedRun(place, key, first, last, at, begin, end, int(time[entry]), number))
     except LookupError:
         raise BinlogCorrupt(
             "the relay log lacks transactions whose GTIDs a replica needs; check the file, or start the slave afresh",
@@ -143,111 +156,70 @@ def pages(runs: list[DroppedRun], most: int) -> Iterator[list[DroppedRun]]:
         yield page
 
 
-@dataclass
-class StandIns:
+class StandIns(NamedTuple):
     """The stand-ins of one chunk's dropped transactions, with the bytes of their Gtid events."""
 
-    empties: Empties = NO_EMPTIES
-    gtids: bytes | memoryview = field(default=b"", repr=False)
+    empties: Empties
+    gtids: bytes = b""
 
     def read(self, offset: int, length: int) -> bytes:
         """Return bytes of the Gtid events, as a binlog file would be read."""
-        return bytes(self.gtids[offset : offset + length])
+        return self.gtids[offset : offset + length]
 
 
-class _Around:
-    """The writer's positions around the transactions of a segment of a relay log."""
-
-    def __init__(self, segment: Segment) -> None:
-        assert segment.writer is not None, "the segment is not one of a relay log"
-        at = segment.writer.position[segment.txn_event]
-        self.before, self.after = at[:-1], at[1:]
-        self._segment, self._writer = segment, segment.writer
-
-    def _gap(self, transaction: int) -> int:
-        """Return the number of a Gap event in the segment."""
-        return int(np.searchsorted(self._segment.dropped.transaction, transaction))
-
-    def sequence(self, transaction: int) -> int:
-        """Return the ``sequence_number`` before a Gap event."""
-        return int(self._writer.sequence[self._gap(transaction)])
-
-    def time(self, run: DroppedRun) -> int:
-        """Return the time of a dropped transaction; for a Gap event that of the newest event before."""
-        segment = self._segment
-        if run.before is None:
-            return int(segment.time[segment.txn_event[run.transaction]])
-        return int(self._writer.time[self._gap(run.transaction)])
-
-
-def mysql_stand_ins(runs: list[DroppedRun], segment: Segment, gtid_of: Callable[[int], bytes]) -> StandIns:
+def mysql_stand_ins(
+    runs: list[DroppedRun], fd: FormatDescription, gtid_of: Callable[[int], bytes]
+) -> StandIns:
     """Return the stand-ins of dropped transactions for a MySQL replica, which needs each GTID.
 
     ``gtid_of`` returns the Gtid event of a transaction that the relay log has, by the transaction's number in the
     segment.
     """
     if not runs:
-        return StandIns()
-    n = sum(run.length for run in runs)
-    place, end = np.empty(n, np.int64), np.empty(n, np.int64)
-    size = np.empty(n, np.int64)
-    around, synthesis = _Around(segment), GtidSynthesis(segment.format_description)
+        return StandIns(NO_EMPTIES)
+    synthesis = GtidSynthesis(fd)
     parts: list[bytes | memoryview] = []
-    at = 0
-    totals: dict[int, int] = {}
-    for run in runs:
-        if run.before is not None:
-            totals[run.transaction] = run.before + run.length
-    for run in runs:
-        transaction, until = run.transaction, at + run.length
-        place[at:until] = run.place
-        if run.before is None:
-            parts.append(gtid_of(transaction))
-            size[at], end[at] = len(parts[-1]), around.after[transaction]
+    sizes, ends = [], []
+    for run, following in zip(runs, [*runs[1:], None], strict=True):
+        if run.sequence is None:
+            events: bytes | memoryview = gtid_of(run.transaction)
+            lengths: int | Integers = len(events)
         else:
             events, lengths = synthesis.gtids(
-                run.key,
-                run.first,
-                run.length,
-                around.sequence(transaction) + run.before + 1,
-                around.time(run),
-                int(around.before[transaction]),
+                run.key, run.first, run.length, run.sequence, run.time, run.begin
             )
-            parts.append(events)
-            size[at:until] = lengths
-            # Only after the last of its transactions a Gap event tells a position.
-            end[at:until] = around.before[transaction]
-            if run.before + run.length == totals[transaction]:
-                end[until - 1] = around.after[transaction]
-        at = until
-    offset = np.cumsum(size) - size
-    return StandIns(Empties(place, end, gtid_offset=offset, gtid_size=size), b"".join(parts))
+        parts.append(events)
+        sizes.append(np.full(run.length, lengths))
+        # Only after the last of its transactions a Gap event tells a position.
+        ends.append(np.full(run.length, run.begin))
+        if following is None or following.transaction != run.transaction:
+            ends[-1][-1] = run.end
+    place = np.repeat([run.place for run in runs], [run.length for run in runs])
+    size = np.concatenate(sizes)
+    empties = Empties(place, np.concatenate(ends), gtid_offset=np.cumsum(size) - size, gtid_size=size)
+    return StandIns(empties, b"".join(parts))
 
 
-def mariadb_stand_ins(runs: list[DroppedRun], segment: Segment) -> StandIns:
+def mariadb_stand_ins(runs: list[DroppedRun], fd: FormatDescription) -> StandIns:
     """Return the stand-ins for a MariaDB replica, which needs the last GTID of each domain (:func:`domain_ends`).
 
     A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end
     one after another, and the last of them ends at the position that the Gap event tells.
     """
     if not runs:
-        return StandIns()
-    around = _Around(segment)
-    stand_in = MARIADB_GTID_LENGTH + XID_LENGTH + 2 * segment.format_description.checksum_length
-    transaction = np.array([run.transaction for run in runs])
+        return StandIns(NO_EMPTIES)
+    stand_in = MARIADB_GTID_LENGTH + XID_LENGTH + 2 * fd.checksum_length
+    number = np.arange(len(runs))
+    transaction, place, end, last, time = np.array(
+        [(run.transaction, run.place, run.end, run.last, run.time) for run in runs]
+    ).T
+    keys = np.array([run.key for run in runs], np.int64)
     # The number of stand-ins of the same Gap event that follow directly.
-    last = np.append(np.flatnonzero(np.diff(transaction)), len(runs) - 1)
-    later = last[np.searchsorted(last, np.arange(len(runs)))] - np.arange(len(runs))
-    return StandIns(
-        Empties(
-            np.array([run.place for run in runs]),
-            around.after[transaction] - later * stand_in,
-            domain=np.array([run.key[0] for run in runs], np.int64),
-            server=np.array([run.key[1] for run in runs], np.int64),
-            number=np.array([run.last for run in runs]),
-            timestamp=np.array([around.time(run) for run in runs]),
-        )
-    )
+    last_of_gap = np.append(np.flatnonzero(np.diff(transaction)), len(runs) - 1)
+    later = last_of_gap[np.searchsorted(last_of_gap, number)] - number
+    columns = (place, end - later * stand_in, keys[:, 0], keys[:, 1], last, time)
+    place, end, domain, server, last, time = map(np.ascontiguousarray, columns)
+    return StandIns(Empties(place, end, domain=domain, server=server, number=last, timestamp=time))
 
 
 def domain_ends(runs: list[DroppedRun]) -> list[DroppedRun]:

@@ -13,6 +13,9 @@ from dumpfilter.errors import StreamDamaged
 
 _LARGEST_EVENT = 0x7FFFFFFF
 
+_SOUND = 0x2144DF1C
+"""The CRC32 of any bytes that their own CRC32 follows, in little-endian order."""
+
 
 class EventProof:
     """The check of a stream's events, piece by piece. A piece may end inside an event, even inside its header.
@@ -28,8 +31,7 @@ class EventProof:
         self._left = 0
         """The bytes that are still missing from an event whose header is complete."""
         self._crc = 0
-        self._held = b""
-        """The last bytes of an incomplete event, at most 4, which may be a part of its checksum."""
+        """The CRC32 of the incomplete event's bytes so far."""
 
     @property
     def inside(self) -> bool:
@@ -61,24 +63,15 @@ class EventProof:
             size = int.from_bytes(self._header[9:13], "little")
             if not self._smallest <= size <= _LARGEST_EVENT:
                 raise _impossible_length()
-            self._left, self._crc, self._held = size, 0, b""
-            self._take(self._header)
+            self._left, self._crc = size - HEADER_LENGTH, zlib.crc32(self._header)
             self._header = b""
-            if not self._left:
-                return at
         rest = piece[at : at + self._left]
-        self._take(rest)
+        self._left -= len(rest)
+        if self._checksum:
+            self._crc = zlib.crc32(rest, self._crc)
+            if not self._left and self._crc != _SOUND:
+                raise _wrong_checksum()
         return at + len(rest)
-
-    def _take(self, piece: bytes) -> None:
-        self._left -= len(piece)
-        if not self._checksum:
-            return
-        data = self._held + piece
-        self._crc = zlib.crc32(data[:-CHECKSUM_LENGTH], self._crc)
-        self._held = data[-CHECKSUM_LENGTH:]
-        if not self._left and int.from_bytes(self._held, "little") != self._crc:
-            raise _wrong_checksum()
 
 
 def _impossible_length() -> StreamDamaged:

@@ -82,10 +82,10 @@ def through_relay(
         for plan in thread.plan(segment):
             runs = dropped_runs(plan, segment, key_of)  # type: ignore[arg-type]
             if fd.family == "mariadb":
-                made = mariadb_stand_ins(domain_ends(runs), segment)
+                made = mariadb_stand_ins(domain_ends(runs), fd)
             else:
                 begins = [resume if segment.continues else starts[0], *starts[1:]]
-                made = mysql_stand_ins(runs, segment, event_at(file.file, begins))
+                made = mysql_stand_ins(runs, fd, event_at(file.file, begins))
             chunk = render(plan, b"", 0, file.file.read, fd)
             out.append(bytes(with_empties(chunk, made.empties, made.read, fd)))
     return b"".join(out), position
@@ -282,7 +282,7 @@ def _empty() -> bytes:
 @given(st.lists(st.integers(1, 10_000_000), max_size=20), st.integers(1, 1_000_000))
 def test_pages_have_all_gtids(counts: list[int], most: int) -> None:
     """A Gap event that tells millions of GTIDs does not make one message."""
-    runs = [DroppedRun(k, (b"", ""), 1, count, k, 5) for k, count in enumerate(counts)]
+    runs = [DroppedRun(k, (b"", ""), 1, count, k, 0, 0, 0, 5) for k, count in enumerate(counts)]
     if sum(counts) // most > 1000:
         most = sum(counts) // 1000 + 1
     seen: dict[int, int] = {}
@@ -290,7 +290,7 @@ def test_pages_have_all_gtids(counts: list[int], most: int) -> None:
         assert 0 < sum(run.length for run in page) <= most
         for run in page:
             assert run.first == seen.get(run.place, 0) + 1
-            assert run.before == 5 + run.first - 1
+            assert run.sequence == 5 + run.first - 1
             seen[run.place] = run.last
     assert seen == dict(enumerate(counts))
 
