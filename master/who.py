@@ -90,7 +90,7 @@ class Who:
             and (not self.server_ids or peer.server_id in self.server_ids)
             and (not self.users or peer.user in self.users)
             and (not self.uuids or peer.uuid in self.uuids)
-            and (not self.hosts or not self.hosts.isdisjoint((str(address), _host(peer.host))))
+            and (not self.hosts or not self.hosts.isdisjoint(_hosts(peer)))
             and (
                 not self.networks
                 or (unknown_address if address is None else any(address in one for one in self.networks))
@@ -156,6 +156,12 @@ def peer_address(peer: str) -> Address | None:
         return None
     mapped = getattr(address, "ipv4_mapped", None)
     return address if mapped is None else mapped
+
+
+def _hosts(peer: Peer) -> list[str]:
+    """Return the names by which a condition on hosts selects a slave."""
+    names = [] if peer.address is None else [str(peer.address)]
+    return [*names, _host(peer.host)] if peer.host else names
 
 
 def _host(host: str) -> str:

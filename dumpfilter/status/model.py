@@ -132,7 +132,7 @@ class SlaveOfMaster(Record):
     filter_warnings: list[str] = Field(default_factory=list)
     """Warnings about rules of the slave's filter that do not do what they seem to do. They are no problems."""
     state: str = ""
-    """``connected``, ``gone``, ``never seen``, ``finished`` or ``registered``; empty if the master does not tell."""
+    """``connected``, ``gone``, ``refused``, ``drained``, ``never seen``, ``finished`` or ``registered``."""
     gone_since: str = ""
     """The time of the last sign of life of a slave that is gone, ISO 8601 in UTC. Empty for any other slave."""
     drained: bool = False

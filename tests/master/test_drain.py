@@ -82,6 +82,10 @@ def test_an_ipv6_host_has_many_spellings() -> None:
         drains.check(slave(peer="ipv6:%5B2001:db8::1%5D:40000"))
 
 
+def test_a_host_without_a_name_selects_nobody() -> None:
+    assert not Who.of("host", "").fits(slave(host="", peer="strange"))
+
+
 def test_a_second_drain_changes_the_reason_and_keeps_the_time() -> None:
     drains = Drains()
     first = drains.drain(Who(), "a")
