@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
-from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mysql_gtid
+from dumpfilter.binlog.gtid_events import decode_any_mysql_gtid
 from dumpfilter.errors import BinlogError
 
 MICROSECONDS = 1e6
@@ -69,9 +69,7 @@ def told_time(kind: int, body: bytes | memoryview) -> int | None:
     ``body`` is the event without header and checksum.
     """
     try:
-        if kind == EventType.GTID_TAGGED:
-            return decode_gtid_tagged(body).immediate_commit_timestamp
-        return decode_mysql_gtid(body, anonymous=kind == EventType.ANONYMOUS_GTID).immediate_commit_timestamp
+        return decode_any_mysql_gtid(kind, body).immediate_commit_timestamp
     except BinlogError:
         # The dump and the applier report a malformed event. A measurement must not.
         return None

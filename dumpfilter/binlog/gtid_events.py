@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.gtid import (
     GNO_MAX,
     MariadbGtid,
@@ -371,6 +372,20 @@ def decode_mariadb_gtid(body: bytes | memoryview, server_id: int) -> MariadbGtid
             thread_id = number(4)
     gtid = MariadbGtid(domain_id, server_id, seq_no)
     return MariadbGtidEvent(gtid, flags, commit_id, xid, flags_extra, engines, start_alter, thread_id)
+
+
+def decode_any_mysql_gtid(kind: int, body: bytes | memoryview) -> MysqlGtidEvent:
+    """Read the body of a GTID, ANONYMOUS_GTID or GTID_TAGGED event of MySQL. ``kind`` is the event's type."""
+    if kind == EventType.GTID_TAGGED:
+        return decode_gtid_tagged(body)
+    return decode_mysql_gtid(body, anonymous=kind == EventType.ANONYMOUS_GTID)
+
+
+def decode_gtid(header: EventHeader, body: bytes | memoryview) -> MysqlGtidEvent | MariadbGtidEvent:
+    """Read the body of an event that begins a transaction with or without a GTID, of either family of servers."""
+    if header.type == EventType.MARIADB_GTID:
+        return decode_mariadb_gtid(body, header.server_id)
+    return decode_any_mysql_gtid(header.type, body)
 
 
 def checked_xid(format_id: int, gtrid: bytes, bqual: bytes) -> Xid:

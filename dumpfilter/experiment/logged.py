@@ -12,7 +12,7 @@ import numpy as np
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_RELAY_LOG_F, EventType
 from dumpfilter.binlog.gap_events import is_gap_event
-from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
+from dumpfilter.binlog.gtid_events import decode_gtid
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.errors import BinlogTruncated
 from dumpfilter.experiment.growth import Growth
@@ -145,11 +145,5 @@ def _whole_events(file: object, path: Path) -> Iterator[Event]:
 
 
 def _gtid(event: Event) -> str | None:
-    match event.type:
-        case EventType.MARIADB_GTID:
-            return str(decode_mariadb_gtid(event.body, event.header.server_id).gtid)
-        case EventType.GTID_TAGGED:
-            found = decode_gtid_tagged(event.body).gtid
-        case _:
-            found = decode_mysql_gtid(event.body, anonymous=event.type == EventType.ANONYMOUS_GTID).gtid
+    found = decode_gtid(event.header, event.body).gtid
     return None if found is None else str(found)

@@ -29,11 +29,9 @@ from dumpfilter.binlog.gap_events import decode_ignorable
 from dumpfilter.binlog.gtid import decode_gtid_list, decode_previous_gtids
 from dumpfilter.binlog.gtid_events import (
     FL_PREPARED_XA,
-    MysqlGtidEvent,
     Xid,
-    decode_gtid_tagged,
+    decode_any_mysql_gtid,
     decode_mariadb_gtid,
-    decode_mysql_gtid,
 )
 from dumpfilter.binlog.query import ExecuteLoadQueryEvent, QueryEvent
 from dumpfilter.binlog.rows import decode_rows_header, decode_table_map, encode_table_map
@@ -580,11 +578,7 @@ class TextPrinter:
             self._gtid_set = False
 
     def _mysql_gtid(self, kind: int, body: bytes | memoryview) -> None:
-        event: MysqlGtidEvent
-        if kind == T.GTID_TAGGED:
-            event = decode_gtid_tagged(body)
-        else:
-            event = decode_mysql_gtid(body, anonymous=kind == T.ANONYMOUS_GTID)
+        event = decode_any_mysql_gtid(kind, body)
         gtid = "ANONYMOUS" if event.gtid is None else str(event.gtid)
         self._tail(f"{gtid}\tlast_committed={event.last_committed}\tsequence_number={event.sequence_number}")
         if not self._skip_gtids:

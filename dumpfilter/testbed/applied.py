@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from dumpfilter.binlog.events import GTIDS, OF_FILES, EventType
+from dumpfilter.binlog.events import GTIDS, OF_FILES
 from dumpfilter.binlog.gtid.base import GtidSet
 from dumpfilter.binlog.gtid.parse import parse_gtid_set
-from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
+from dumpfilter.binlog.gtid_events import decode_gtid
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.errors import BinlogError, BinlogTruncated, GtidError
 from dumpfilter.testbed.binlogs import Files
@@ -78,12 +78,5 @@ def _first_missing(
 
 def _has(applied: GtidSet, event: Event) -> bool:
     """Tell whether a GTID event begins a transaction that is applied. Nobody can tell for one without a GTID."""
-    gtid: object
-    match event.type:
-        case EventType.MARIADB_GTID:
-            gtid = decode_mariadb_gtid(event.body, event.header.server_id).gtid
-        case EventType.GTID_TAGGED:
-            gtid = decode_gtid_tagged(event.body).gtid
-        case _:
-            gtid = decode_mysql_gtid(event.body, anonymous=event.type == EventType.ANONYMOUS_GTID).gtid
+    gtid: object = decode_gtid(event.header, event.body).gtid
     return bool(applied) and gtid is not None and gtid in applied

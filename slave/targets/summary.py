@@ -13,10 +13,10 @@ can save after any transaction and restore.
 from __future__ import annotations
 
 import struct
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
 from hashlib import blake2b
 from io import StringIO
-from typing import Any, TypeVar
+from typing import Any
 
 from rich.console import Console, Group
 from rich.markup import escape
@@ -26,8 +26,6 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.row_image import ColumnPlan, row_images
 from dumpfilter.binlog.rows import RowsHeader, TableMap
 from dumpfilter.printable import escape_invalid_utf8
-
-_T = TypeVar("_T")
 
 DIGEST_BYTES = 16
 _START = bytes(DIGEST_BYTES).hex()
@@ -49,22 +47,18 @@ _DIGEST_SHOWN = 12
 """The number of hex digits of a digest that are printed for people. 12 of the 32 digits suffice to compare."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableSummary:
-    """Counts of rows inserted, updated and deleted in one table, and a hash over all these changes in order (hex)."""
+Summary = dict[str, Any]
+"""The summary of one table or database: counts, and a hash over all its changes in order (hex).
 
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-    digest: str = _START
+A table counts the rows ``inserted``, ``updated`` and ``deleted``. A database counts the ``statements`` that had the
+database as their default, and the hash is over their texts.
+"""
 
-
-@dataclass(frozen=True, slots=True)
-class DatabaseSummary:
-    """The number of statements with one default database, and a hash over their texts in order (hex)."""
-
-    statements: int = 0
-    digest: str = _START
+_NEW: dict[str, Summary] = {
+    "tables": {"inserted": 0, "updated": 0, "deleted": 0, "digest": _START},
+    "databases": {"statements": 0, "digest": _START},
+}
+"""The summaries before the first change. The keys are the members of a target's state."""
 
 
 def qualified_name(database: str, table: str) -> str:
@@ -90,25 +84,25 @@ class SummaryTarget:
     """
 
     def __init__(self) -> None:
-        self._tables: dict[str, TableSummary] = {}
-        self._databases: dict[str, DatabaseSummary] = {}
+        self._summaries: dict[str, dict[str, Summary]] = {kind: {} for kind in _NEW}
         # Summaries before the open transaction changed them, for undoing the transaction. None stands for a table or
         # database that had no summary before.
-        self._tables_before: dict[str, TableSummary | None] = {}
-        self._databases_before: dict[str, DatabaseSummary | None] = {}
+        self._before: dict[str, dict[str, Summary | None]] = {kind: {} for kind in _NEW}
         self._open = False
         self._plans: dict[tuple[bytes, bytes], ColumnPlan] = {}
 
     def begin(self, gtid: str | None) -> None:
         """Begin a transaction. Undo the changes of an earlier transaction that was not committed."""
-        self._undo()
+        for kind, before in self._before.items():
+            self._summaries[kind] = _known({**self._summaries[kind], **before})
+        self.commit()
         self._open = True
 
     def commit(self) -> None:
         """Commit the open transaction, so that :meth:`state` shows its changes."""
         self._open = False
-        self._tables_before.clear()
-        self._databases_before.clear()
+        for before in self._before.values():
+            before.clear()
 
     def rows(
         self,
@@ -126,10 +120,7 @@ class SummaryTarget:
         if len(images) == 0:
             return
         name = qualified_name(database, table)
-        have = self._tables.get(name)
-        if self._open:
-            self._tables_before.setdefault(name, have)
-        have = have or TableSummary()
+        have = self._begin_change("tables", name)
         partial = header.type == EventType.PARTIAL_UPDATE_ROWS
         head = b"".join(
             (
@@ -139,7 +130,7 @@ class SummaryTarget:
                 header.columns_after or b"",
             )
         )
-        digest = bytes.fromhex(have.digest)
+        digest = bytes.fromhex(have["digest"])
         content = memoryview(data)
         at = 0
         nothing = [0] * len(images)
@@ -153,13 +144,9 @@ class SummaryTarget:
             link.update(content[at:end])
             digest = link.digest()
             at = end
-        rows = len(images)
-        self._tables[name] = TableSummary(
-            have.inserted + rows * (header.kind == "insert"),
-            have.updated + rows * (header.kind == "update"),
-            have.deleted + rows * (header.kind == "delete"),
-            digest.hex(),
-        )
+        count = {"insert": "inserted", "update": "updated", "delete": "deleted"}[header.kind]
+        changed = {count: have[count] + len(images), "digest": digest.hex()}
+        self._summaries["tables"][name] = have | changed
 
     def statement(self, database: str | None, text: bytes) -> None:
         """Add a statement to the count and the hash of its default database.
@@ -167,14 +154,21 @@ class SummaryTarget:
         Statements without a default database are counted under the empty name.
         """
         name = escape_invalid_utf8(database or "")
-        have = self._databases.get(name)
-        if self._open:
-            self._databases_before.setdefault(name, have)
-        have = have or DatabaseSummary()
-        link = blake2b(bytes.fromhex(have.digest), digest_size=DIGEST_BYTES)
+        have = self._begin_change("databases", name)
+        link = blake2b(bytes.fromhex(have["digest"]), digest_size=DIGEST_BYTES)
         link.update(len(text).to_bytes(8, "little"))
         link.update(text)
-        self._databases[name] = replace(have, statements=have.statements + 1, digest=link.hexdigest())
+        self._summaries["databases"][name] = {
+            "statements": have["statements"] + 1,
+            "digest": link.hexdigest(),
+        }
+
+    def _begin_change(self, kind: str, name: str) -> Summary:
+        """Return the summary of a table or database, and remember it until the open transaction commits."""
+        have = self._summaries[kind].get(name)
+        if self._open:
+            self._before[kind].setdefault(name, have)
+        return have or _NEW[kind]
 
     def state(self) -> dict[str, Any]:
         """Return the counts and hashes after the last commit.
@@ -185,11 +179,9 @@ class SummaryTarget:
         >>> SummaryTarget().state()
         {'tables': {}, 'databases': {}}
         """
-        tables = {**self._tables, **self._tables_before}
-        databases = {**self._databases, **self._databases_before}
         return {
-            "tables": {k: asdict(v) for k, v in sorted(tables.items()) if v is not None},
-            "databases": {k: asdict(v) for k, v in sorted(databases.items()) if v is not None},
+            kind: dict(sorted(_known({**now, **self._before[kind]}).items()))
+            for kind, now in self._summaries.items()
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -197,13 +189,15 @@ class SummaryTarget:
 
         Raises ValueError or TypeError when ``state`` is no state of a summary.
         """
-        tables = {k: TableSummary(**v) for k, v in state.get("tables", {}).items()}
-        databases = {k: DatabaseSummary(**v) for k, v in state.get("databases", {}).items()}
-        for digest in (s.digest for group in (tables, databases) for s in group.values()):
-            if len(bytes.fromhex(digest)) != DIGEST_BYTES:
-                raise ValueError(f"not a digest: {digest!r}")
+        found = {kind: dict(state.get(kind, {})) for kind in _NEW}
+        for kind, summaries in found.items():
+            for name, summary in summaries.items():
+                if not isinstance(summary, dict) or summary.keys() != _NEW[kind].keys():
+                    raise ValueError(f"not a summary: {name!r}")
+                if len(bytes.fromhex(summary["digest"])) != DIGEST_BYTES:
+                    raise ValueError(f"not a digest: {summary['digest']!r}")
         self.commit()
-        self._tables, self._databases = tables, databases
+        self._summaries = found
 
     def text(self) -> str:
         """Return the counts and hashes after the last commit as tables for people.
@@ -216,11 +210,6 @@ class SummaryTarget:
         out = StringIO()
         Console(file=out, width=_TEXT_WIDTH, color_system=None, force_terminal=False).print(_tables_of(state))
         return out.getvalue().rstrip("\n")
-
-    def _undo(self) -> None:
-        _put_back(self._tables, self._tables_before)
-        _put_back(self._databases, self._databases_before)
-        self.commit()
 
     def _plan(self, table_map: TableMap) -> ColumnPlan:
         key = (table_map.column_types, table_map.metadata)
@@ -249,9 +238,5 @@ def _right(name: str) -> Column:
     return Column(name, justify="right")
 
 
-def _put_back(now: dict[str, _T], before: dict[str, _T | None]) -> None:
-    for name, summary in before.items():
-        if summary is None:
-            now.pop(name, None)
-        else:
-            now[name] = summary
+def _known(summaries: Mapping[str, Summary | None]) -> dict[str, Summary]:
+    return {name: summary for name, summary in summaries.items() if summary is not None}

@@ -20,7 +20,7 @@ from dumpfilter.binlog.event_time import MICROSECONDS
 from dumpfilter.binlog.events import GTIDS, LOG_EVENT_ARTIFICIAL_F, ROWS, STATEMENTS, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import Gtid, MariadbGtid
-from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
+from dumpfilter.binlog.gtid_events import MysqlGtidEvent, decode_gtid
 from dumpfilter.binlog.query import QUERY_HEADER_LENGTH
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
@@ -163,20 +163,11 @@ class EventApplier:
     def _begin(self, header: EventHeader, body: bytes | memoryview) -> None:
         if self._groups.inside:
             raise BinlogCorrupt("a transaction begins inside another one")
-        flags = 0
-        committed_at = None
-        if header.type == EventType.MARIADB_GTID:
-            event = decode_mariadb_gtid(body, header.server_id)
-            self._gtid, flags = event.gtid, event.flags
-        elif header.type == EventType.GTID_TAGGED:
-            tagged = decode_gtid_tagged(body)
-            self._gtid, committed_at = tagged.gtid, tagged.immediate_commit_timestamp
-        else:
-            anonymous = header.type == EventType.ANONYMOUS_GTID
-            plain = decode_mysql_gtid(body, anonymous=anonymous)
-            self._gtid, committed_at = plain.gtid, plain.immediate_commit_timestamp
+        event = decode_gtid(header, body)
+        self._gtid = event.gtid
+        committed_at = event.immediate_commit_timestamp if isinstance(event, MysqlGtidEvent) else None
         self._applied.committed_at = committed_at / MICROSECONDS if committed_at else header.timestamp or None
-        self._groups.enter(header.type, mariadb_flags=flags)
+        self._groups.enter(header.type, mariadb_flags=event.flags)
 
     def _complete(self) -> None:
         if self._begun:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.events import GTIDS
 from dumpfilter.binlog.gtid import Gtid, GtidSet, MariadbGtidSet
-from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
+from dumpfilter.binlog.gtid_events import decode_gtid
 from dumpfilter.binlog.gtid_sources import SourceKey, add_run
 from dumpfilter.binlog.reader import Event
 from dumpfilter.errors import StreamDamaged
@@ -52,11 +52,4 @@ def add_runs(gtids: GtidSet, runs: pb.GtidRunsSet) -> None:
 
 def gtid_of(event: Event) -> Gtid | None:
     """Return the GTID in a GTID event of MySQL or MariaDB, or None for any other event."""
-    kind = event.header.type
-    if kind == EventType.MARIADB_GTID:
-        return decode_mariadb_gtid(event.body, event.header.server_id).gtid
-    if kind == EventType.GTID_TAGGED:
-        return decode_gtid_tagged(event.body).gtid
-    if kind == EventType.GTID:
-        return decode_mysql_gtid(event.body).gtid
-    return None
+    return decode_gtid(event.header, event.body).gtid if event.type in GTIDS else None

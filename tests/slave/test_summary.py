@@ -198,7 +198,7 @@ def test_memory_does_not_grow_with_the_transaction():
     target.begin("gtid")
     for _ in range(1000):
         target.rows("shop", "orders", TABLE, header(30), row(2, b"two"))
-    assert len(target._tables_before) == len(target._tables) == len(target._plans) == 1
+    assert len(target._before["tables"]) == len(target._summaries["tables"]) == len(target._plans) == 1
 
 
 def test_rows_that_cannot_be_taken_apart_do_not_count():
