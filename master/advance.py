@@ -31,16 +31,11 @@ class DumpPlace:
     thread: DumpThread
     """The filter's dump thread at this place. Only copies of it go on (:meth:`~dumpfilter.dump.DumpThread.fork`)."""
     end: int
-    """The position at which the last chunk ended, bytes."""
+    """The writer's position up to which chunks have told the binlog, bytes. It may lie inside a Gap event."""
     resume: int
-    """The last position between two transactions that a chunk has told. A new dump can begin there."""
+    """The writer's last position between two transactions that a chunk has told. A new dump can begin there."""
     encoding: Encoding
     """The form in which the slave gets the chunks."""
-    told: int | None = None
-    """The writer's position that the slave named, if the position lies inside a Gap event of a relay log.
-
-    The slave must be told this position, although the dump begins before the Gap event. None at every other place.
-    """
 
     @property
     def file(self) -> str:
@@ -54,24 +49,20 @@ class DumpPlace:
         assert position is not None
         return position
 
-    def told_at(self, offset: int) -> tuple[str, int]:
-        """Return the file and position that a slave is told for an offset of the file. Raises BinlogError."""
-        position = self.source.position_of(offset) if self.told is None else self.told
-        return self.source.file.begin.file, position
+    @property
+    def told(self) -> tuple[str, int]:
+        """The writer's file and position, as slaves know the place."""
+        return self.source.file.begin.file, self.end
 
     def positions(self, segment: Segment, plans: Sequence[ChunkPlan]) -> list[ToldPositions]:
-        """Return the positions around each of the plans, which were made from this place. Raises BinlogError."""
-        file, end = self.told_at(self.end)
-        _, resume = self.told_at(self.resume)
+        """Return the positions around each of the plans, which were made from this place."""
+        file, end, resume, last = self.source.file.begin.file, self.end, self.resume, self.thread.resume
         out = []
-        last = self.resume
         for plan in plans:
             before, end = end, segment.position_of(plan.end)
-            resume_before, resume = (
-                resume,
-                resume if plan.resume == last else segment.position_of(plan.resume),
-            )
-            last = plan.resume
+            resume_before = resume
+            if plan.resume != last:
+                last, resume = plan.resume, segment.position_of(plan.resume)
             out.append(ToldPositions(file, before, resume_before, end, resume))
         return out
 
@@ -81,7 +72,7 @@ class DumpPlace:
         thread = self.thread.key
         if thread is None:
             return None
-        return thread, self.source.number, self.end, self.resume, self.encoding, self.told
+        return thread, self.source.number, self.end, self.resume, self.encoding
 
 
 class Encoding(Protocol):
@@ -100,9 +91,6 @@ class Encoding(Protocol):
 
     def end_of_file(self, place: DumpPlace) -> Sequence[bytes]:
         """Return the messages which tell a slave that the binlog file ends at this place."""
-
-    def told(self, place: DumpPlace) -> tuple[str, int]:
-        """Return the file and the position of a place, as slaves know them."""
 
     def heartbeat(self, place: DumpPlace) -> bytes:
         """Return the message that tells a slave at this place that the master is alive."""
@@ -221,7 +209,7 @@ def _placed(store: BinlogStore, place: DumpPlace, first: First, plans: Sequence[
     outcome = plans[0].outcome if len(plans) == 1 else None
     key = None
     if outcome is not None:
-        key = (outcome, position, place.end, place.resume, version, place.encoding, place.told)
+        key = (outcome, position, place.end, place.resume, version, place.encoding)
     pieces = None if key is None else shared.pieces.get(key)
     if pieces is None:
         pieces = place.encoding.pieces(place, segment, plans, version)
@@ -231,7 +219,8 @@ def _placed(store: BinlogStore, place: DumpPlace, first: First, plans: Sequence[
     if reach is None:
         reach = shared.reaches[position] = Reach()
         reach.add(segment, position)
-    after = DumpPlace(place.source, thread, plans[-1].end, plans[-1].resume, place.encoding)
+    told = pieces[-1].positions
+    after = DumpPlace(place.source, thread, told.end, told.resume, place.encoding)
     return Step(pieces, after, reach, place)
 
 
@@ -247,7 +236,7 @@ def place_after(store: BinlogStore, step: Step, piece: PlacedPlan) -> DumpPlace 
         return None
     thread = place.thread.fork()
     thread.plan(segment.before(number))
-    return replace(place, thread=thread, end=plan.end, resume=plan.resume, told=None)
+    return replace(place, thread=thread, end=piece.positions.end, resume=piece.positions.resume)
 
 
 def step_to_file(place: DumpPlace, source: IndexedFile) -> Step:
@@ -274,4 +263,5 @@ def place_in(
     relay_rotate = file.first_event if file.is_relay_log else None
     position = file.first_event if position is None else position
     thread.start_file(position, source.read, relay_rotate=relay_rotate)
-    return DumpPlace(source, thread, position, position, encoding, told)
+    told = source.position_of(position) if told is None else told
+    return DumpPlace(source, thread, told, told, encoding)

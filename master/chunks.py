@@ -29,8 +29,6 @@ _EVENTS_KEY = bytes([pb.Chunk.EVENTS_FIELD_NUMBER << 3 | 2])
 
 def position_chunk(
     place: DumpPlace,
-    end: int,
-    resume: int,
     *,
     previous: IndexedFile | None = None,
     announce: bool = False,
@@ -41,18 +39,18 @@ def position_chunk(
     """Return a chunk without events, which tells the slave the position that the dump has reached.
 
     Parameters:
-        end, resume: where the chunk before ended, and where a new dump may begin, bytes of the file of ``place``.
         previous: the file of the chunk before, if the chunk is the first of another file.
         announce: whether to add the file's format description event and the position where the dump begins in the
             file. The first chunk of a dump and of a file always has both.
         end_of_file, end_of_log, heartbeat: why the chunk is sent.
     """
-    file, position = place.told_at(place.position)
+    file, position = place.told
     chunk = pb.Chunk(
         file=file,
-        begin_position=place.told_at(end)[1],
+        begin_position=position,
         end_position=position,
-        resume_position=place.told_at(resume)[1],
+        # Inside a transaction a new dump can only begin before the transaction.
+        resume_position=place.resume if place.thread.in_transaction else position,
         filter_version=place.thread.filter_version,
         end_of_file=end_of_file,
         end_of_log=end_of_log,
@@ -142,26 +140,16 @@ class GrpcEncoding:
 
     def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
         is_other_file = previous is not None and previous.name != place.file
-        return position_chunk(
-            place, place.position, place.position, announce=True, previous=previous if is_other_file else None
-        )
+        return position_chunk(place, announce=True, previous=previous if is_other_file else None)
 
     def end_of_file(self, place: DumpPlace) -> list[bytes]:
-        return [position_chunk(place, place.end, place.position, end_of_file=True)]
-
-    def told(self, place: DumpPlace) -> tuple[str, int]:
-        return place.told_at(place.position)
+        return [position_chunk(place, end_of_file=True)]
 
     def heartbeat(self, place: DumpPlace) -> bytes:
-        return position_chunk(place, place.end, self._resume(place), heartbeat=True)
+        return position_chunk(place, heartbeat=True)
 
     def end_of_log(self, place: DumpPlace) -> bytes:
-        return position_chunk(place, place.end, self._resume(place), end_of_log=True)
-
-    @staticmethod
-    def _resume(place: DumpPlace) -> int:
-        # Inside a transaction a new dump can only begin before the transaction.
-        return place.resume if place.thread.in_transaction else place.position
+        return position_chunk(place, end_of_log=True)
 
 
 def _with_events(chunk: pb.Chunk, events: bytes | memoryview) -> bytes:

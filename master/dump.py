@@ -335,7 +335,7 @@ class Dump:
     def _announce(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
         self._register.progress(self._slave, place.file, place.position, None)
         self._sent_at = time.monotonic()
-        self.reached = Reached(*self._encoding.told(place), is_boundary=True, is_beginning=True)
+        self.reached = Reached(*place.told, is_boundary=True, is_beginning=True)
         return self._encoding.announcement(place, previous)
 
     async def _step(self) -> Step | None:
@@ -449,8 +449,7 @@ class Dump:
         first = 0 if kept is None else kept.number
         for number, piece in enumerate(step.pieces[first:], first + 1):
             if isinstance(piece, bytes):
-                told = self._encoding.told(step.after)
-                self.reached = Reached(*told, is_boundary=True, is_beginning=True)
+                self.reached = Reached(*step.after.told, is_boundary=True, is_beginning=True)
                 yield piece
                 continue
             if kept is not None and piece is kept.piece:

@@ -97,7 +97,7 @@ def relay_pieces(
         runs = dropped_runs(plan, segment, source.gtid_source)
         if segment.format_description.family == "mariadb":
             runs = domain_ends(runs)
-        pieces += _parts(RelayPlan(plan, source, told, filter_version, segment, place.resume, runs))
+        pieces += _parts(RelayPlan(plan, source, told, filter_version, segment, place.thread.resume, runs))
     return pieces
 
 

@@ -100,7 +100,7 @@ class ReplicaEncoding:
             return relay_pieces(place, segment, plans, positions, filter_version)
         if self.by_gtid:
             empties = find_empties(
-                plans, segment, place.position, place.resume, source.read, source.gtid_source
+                plans, segment, place.position, place.thread.resume, source.read, source.gtid_source
             )
         return [
             ReplicaPlan(plan, source, told, filter_version, of_plan)
@@ -116,7 +116,7 @@ class ReplicaEncoding:
         file = place.source.file
         fd = file.format_description
         is_whole_file = place.position == file.first_event and file.is_whole
-        name, position = self.told(place)
+        name, position = place.told
         return b"".join(
             (
                 rotate(
@@ -138,10 +138,6 @@ class ReplicaEncoding:
     def end_of_file(self, place: DumpPlace) -> list[bytes]:
         """Return no message. The artificial Rotate event of the next file says that a file has ended."""
         return []
-
-    def told(self, place: DumpPlace) -> tuple[str, int]:
-        """Return the writer's file and position of a place."""
-        return place.source.file.begin.file, place.source.position_of(place.position)
 
     def heartbeat(self, place: DumpPlace) -> bytes:
         """Return an empty message. The connection writes heartbeats, because it knows the replica's position."""
