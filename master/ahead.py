@@ -75,18 +75,22 @@ class Wanted:
     """Whether a MariaDB replica may have received GTIDs by another way (``gtid_ignore_duplicates``)."""
 
 
-def check_gtids(wanted: Wanted, logged: Logged, server_uuid: str) -> None:
-    """Raise ReplicaAhead for GTIDs that a server with these logged transactions refuses.
+def ahead_of(wanted: Wanted, logged: Logged, server_uuid: str) -> ReplicaAhead | None:
+    """Return the error for a place that a server with these logged transactions refuses.
 
     ``server_uuid`` is the UUID of the MySQL server that wrote the binlog.
     """
-    if isinstance(wanted.gtids, MysqlGtidSet):
-        _check_mysql(wanted.gtids, logged, server_uuid)
-    elif isinstance(wanted.gtids, MariadbGtidSet):
-        _check_mariadb(wanted.gtids, logged, ignores_duplicates=wanted.ignores_duplicates)
+    match wanted.gtids:
+        case MysqlGtidSet() as have:
+            return _mysql_ahead(have, logged, server_uuid)
+        case MariadbGtidSet() as have:
+            return _mariadb_ahead(have, logged, ignores_duplicates=wanted.ignores_duplicates)
+    if logged.end is None or not _is_later((wanted.file, wanted.position), logged.end):
+        return None
+    return ReplicaAhead("the place is after the end of the binlog")
 
 
-def _check_mysql(have: MysqlGtidSet, logged: Logged, server_uuid: str) -> None:
+def _mysql_ahead(have: MysqlGtidSet, logged: Logged, server_uuid: str) -> ReplicaAhead | None:
     own = uuids.UUID(server_uuid).bytes
     lowest: dict[object, int] = {}
     for key, first, _ in logged.gtids:
@@ -96,18 +100,18 @@ def _check_mysql(have: MysqlGtidSet, logged: Logged, server_uuid: str) -> None:
         # No binlog file has to hold GTIDs before the first logged one, because SET gtid_purged can name them.
         if key[0] == own and last >= lowest.get(key, 0):
             ahead.add_range(key, first, last)
-    if ahead:
-        raise ReplicaAhead(_MYSQL, gtids=str(ahead))
+    return ReplicaAhead(_MYSQL, gtids=str(ahead)) if ahead else None
 
 
-def _check_mariadb(have: MariadbGtidSet, logged: Logged, *, ignores_duplicates: bool) -> None:
+def _mariadb_ahead(have: MariadbGtidSet, logged: Logged, *, ignores_duplicates: bool) -> ReplicaAhead | None:
     for gtid in have.gtids():
         newest = logged.newest(gtid.domain_id)
         if newest is None or logged.has(gtid) or (ignores_duplicates and newest < gtid.seq_no):
             continue
         is_diverged = newest >= gtid.seq_no
         text = _MARIADB.format(gtid) + (_DIVERGED if is_diverged else "")
-        raise ReplicaAhead(text, is_diverged=is_diverged)
+        return ReplicaAhead(text, is_diverged=is_diverged)
+    return None
 
 
 def unknown_domains(have: GtidSet, store: BinlogStore) -> frozenset[int]:
@@ -135,19 +139,21 @@ async def check_place(wanted: Wanted, reader: Reader, server_uuid: str) -> None:
         return
     upstream = store.upstream
     if upstream is None or (store.is_relay_log and ahead.is_diverged):
-        _refuse(wanted, ahead)
+        if wanted.gtids is not None:
+            raise ahead
         return
     until = time.monotonic() + LONGEST_WAIT
     source: Logged | None = None
     reason = "its source has more"
     try:
         source = await asyncio.to_thread(upstream)
-        ahead = await reader.serve(functools.partial(_ahead_of, wanted, source, server_uuid))
+        ahead = await reader.serve(functools.partial(ahead_of, wanted, source, server_uuid))
     except DumpfilterError as error:
         reason = f"its source cannot be asked: {error}"
     else:
         if ahead is not None:
-            _refuse(wanted, ahead)
+            if wanted.gtids is not None:
+                raise ahead
             return
     while time.monotonic() < until:
         if await reader.serve(lambda: _ahead(wanted, store, server_uuid, source)) is None:
@@ -156,11 +162,6 @@ async def check_place(wanted: Wanted, reader: Reader, server_uuid: str) -> None:
     raise BinlogUnreadable(
         f"the binlogs here do not reach the replica's place yet, and {reason}; connect again", momentary=True
     )
-
-
-def _refuse(wanted: Wanted, ahead: ReplicaAhead) -> None:
-    if wanted.gtids is not None:
-        raise ahead
 
 
 def _ahead(
@@ -179,23 +180,11 @@ def _ahead(
             logged = replace(logged, slave_position=source.slave_position)
     if logged is None:
         return None
-    ahead = _ahead_of(wanted, logged, server_uuid)
+    ahead = ahead_of(wanted, logged, server_uuid)
     if ahead is not None and isinstance(wanted.gtids, MariadbGtidSet) and not store.is_relay_log:
         position = logged.slave_position | _before_first(wanted.gtids, store)
-        ahead = _ahead_of(wanted, replace(logged, slave_position=position), server_uuid)
+        ahead = ahead_of(wanted, replace(logged, slave_position=position), server_uuid)
     return ahead
-
-
-def _ahead_of(wanted: Wanted, logged: Logged, server_uuid: str) -> ReplicaAhead | None:
-    if wanted.gtids is None:
-        if logged.end is None or not _is_later((wanted.file, wanted.position), logged.end):
-            return None
-        return ReplicaAhead("the place is after the end of the binlog")
-    try:
-        check_gtids(wanted, logged, server_uuid)
-    except ReplicaAhead as ahead:
-        return ahead
-    return None
 
 
 def _before_first(have: MariadbGtidSet, store: BinlogStore) -> frozenset[MariadbGtid]:

@@ -24,7 +24,7 @@ from dumpfilter.master.advance import (
     place_in,
     step_from,
 )
-from dumpfilter.master.ahead import Wanted, check_gtids
+from dumpfilter.master.ahead import Wanted, ahead_of
 from dumpfilter.master.chunks import GrpcEncoding, GrpcPlan, kept_chunk
 from dumpfilter.master.drain import Drains
 from dumpfilter.master.dump_start import DumpStart
@@ -437,7 +437,9 @@ class Dump:
         if domains & self._unknown_domains:
             self._unknown_domains -= domains
             wanted = Wanted(gtids)
-            await self._reader.call(lambda: check_gtids(wanted, self._store.logged() or Logged(), ""))
+            ahead = await self._reader.call(lambda: ahead_of(wanted, self._store.logged() or Logged(), ""))
+            if ahead is not None:
+                raise ahead
 
     async def _of_step(self, step: Step, kept: _KeptUntil | None) -> AsyncIterator[bytes]:
         """Yield the messages of a step, up to a change of filter with which the dump goes back.
