@@ -25,7 +25,13 @@ from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import Prepared
-from dumpfilter.master.segment_cache import SegmentCache
+from dumpfilter.master.recent_cache import RecentCache
+
+SegmentCache = RecentCache[tuple[int, int], Segment]
+"""Scanned segments by the number of their file, and the position at which they begin.
+
+The number belongs to one file on the disk. A file that replaces another file under the same name has another number.
+"""
 
 _MERGE_BELOW = 256 << 10
 """The size below which a last segment of a growing file may be scanned again together with new transactions, bytes.

@@ -1,4 +1,4 @@
-"""A cache that keeps what was used a short while ago, with a limit on the size of all entries together."""
+"""A cache that keeps what was used last, with a limit on the size of all entries together."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from dumpfilter.master.measurements import CacheState
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -29,9 +31,9 @@ class _Entry(Generic[V]):
 class RecentCache(Generic[K, V]):
     """A cache whose entries have sizes. Thread-safe.
 
-    When the sizes together exceed ``limit``, the cache removes the least recently used entries. With each new entry it
-    also removes those that were not used for ``KEPT_SECONDS``. An entry larger than ``largest`` is not kept at all,
-    because it would push too many others out.
+    When the sizes together exceed ``limit``, the cache removes the least recently used entries, but not the newest.
+    With each new entry it also removes those that were not used for ``kept_seconds``. An entry larger than ``largest``
+    is not kept at all, because it would push too many others out.
     """
 
     def __init__(
@@ -39,11 +41,13 @@ class RecentCache(Generic[K, V]):
         limit: int,
         size_of: Callable[[V], int],
         *,
-        largest: int | None = None,
+        largest: float | None = None,
+        kept_seconds: float = KEPT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limit = limit
         self._largest = limit if largest is None else largest
+        self._kept_seconds = kept_seconds
         self._size_of = size_of
         self._clock = clock
         self._entries: OrderedDict[K, _Entry[V]] = OrderedDict()
@@ -81,11 +85,21 @@ class RecentCache(Generic[K, V]):
                 return
             self._entries[key] = _Entry(value, size, now)
             self.size += size
-            while self._entries:
+            while len(self._entries) > 1:
                 oldest = next(iter(self._entries))
-                if self.size <= self.limit and self._entries[oldest].used_at >= now - KEPT_SECONDS:
+                if self.size <= self.limit and self._entries[oldest].used_at >= now - self._kept_seconds:
                     return
                 self._remove(oldest)
+
+    def remove(self, key: K) -> None:
+        """Remove an entry, if the cache has it."""
+        with self._lock:
+            self._remove(key)
+
+    def state(self) -> CacheState:
+        """Return the cache's size, and how often a look-up found its entry."""
+        with self._lock:
+            return CacheState(len(self._entries), self.hits, self.misses, self.size, self.limit)
 
     def remove_if(self, unwanted: Callable[[K], bool]) -> None:
         """Remove the entries whose keys are unwanted."""

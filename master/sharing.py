@@ -213,9 +213,7 @@ class SharedReader:
         steps, messages = self._steps, self._messages
         return {
             "steps": CacheState(len(steps), steps.hits + self._joined, self._made_steps),
-            "chunks": CacheState(
-                len(messages), messages.hits, messages.misses, messages.size, messages.limit
-            ),
+            "chunks": messages.state(),
         }
 
     def close(self) -> None:

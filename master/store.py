@@ -7,6 +7,7 @@ keeps the result for the dumps that need the segment later. A segment that has l
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,14 +26,17 @@ from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import ALWAYS
-from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.indexed_file import IndexedFile, SegmentCache
 from dumpfilter.master.logged import Logged, add_transactions
 from dumpfilter.master.measurements import CacheState
-from dumpfilter.master.segment_cache import CACHE_BYTES, SegmentCache
+from dumpfilter.master.recent_cache import RecentCache
 from dumpfilter.master.watcher import Watcher
 from dumpfilter.printable import printable
 
 log = structlog.get_logger("dumpfilter.master")
+
+CACHE_BYTES = 32 << 20
+"""The default limit on the memory of scanned segments, bytes."""
 
 
 class BinlogStore:
@@ -62,7 +66,9 @@ class BinlogStore:
         self._files: dict[str, IndexedFile] = {}
         self._lock = threading.Lock()
         self._opening = threading.Lock()
-        self._cache = SegmentCache(cache_bytes)
+        self._cache: SegmentCache = RecentCache(
+            cache_bytes, lambda segment: segment.nbytes, largest=math.inf, kept_seconds=math.inf
+        )
         self._watcher = Watcher(self.binlogs.growth)
         self.on_forgotten: Callable[[Sequence[IndexedFile]], None] = lambda files: None
         """The function that is called with files that :meth:`forget_files` has removed, in any thread."""
@@ -236,7 +242,8 @@ class BinlogStore:
             self._forgotten_events += sum(indexed.events_scanned for indexed in gone)
         if gone:
             self.on_forgotten(gone)
-        self._cache.remove_files(indexed.number for indexed in gone)
+        numbers = {indexed.number for indexed in gone}
+        self._cache.remove_if(lambda key: key[0] in numbers)
 
     def give_up(self, error: BinlogError) -> None:
         """Make all reading of open files end with an error, because the files change under the readers."""
@@ -373,7 +380,7 @@ class BinlogStore:
 
     def cache_status(self) -> tuple[int, int]:
         """Return the number of segments (scanned parts of files) in the cache, and the bytes that they occupy."""
-        return self._cache.status()
+        return len(self._cache), self._cache.size
 
     def cache_state(self) -> CacheState:
         """Return the size of the cache of segments, and how often the cache had a segment that a dump needed."""

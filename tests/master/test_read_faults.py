@@ -251,7 +251,7 @@ class TestTruncated:
         start = source.file.first_event
         while store.segment_of(source, source.scanned_to) is not None:
             pass
-        source._cache.remove_files([source.number])
+        source._cache.remove_if(lambda key: key[0] == source.number)
         os.truncate(tmp_path / FIRST, 1000)
         with pytest.raises(BinlogTruncated):
             store.segment_of(source, start)
