@@ -101,9 +101,19 @@ class ClientPort:
         self._connect = connect
         self._is_admin = is_admin
         self._turns = LoginTurns(settings.denial_seconds)
+        self._started = time.monotonic()
         self._clients: dict[int, _Client] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: asyncio.Server | None = None
+
+    def status(self) -> dict[str, int]:
+        """Return the status variables Threads_connected, Threads_running and Uptime (seconds) by name."""
+        connections = self.connections
+        return {
+            "Threads_connected": len(connections),
+            "Threads_running": sum(connection.running is not None for connection in connections),
+            "Uptime": int(time.monotonic() - self._started),
+        }
 
     async def open(self, listener: socket.socket) -> None:
         """Begin to accept clients from a listening socket, which belongs to the port from now on."""

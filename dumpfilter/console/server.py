@@ -85,7 +85,6 @@ class ConsoleServer:
         self._thread: threading.Thread | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._stopping: asyncio.Event | None = None
-        self._started = time.monotonic()
 
     def start(self) -> ConsoleServer:
         """Start the thread that accepts clients, and return the server itself.
@@ -159,12 +158,7 @@ class ConsoleServer:
 
     def status(self) -> dict[str, int]:
         """Return the status variables Threads_connected, Threads_running and Uptime (seconds) by name."""
-        connections = self._clients.connections
-        return {
-            "Threads_connected": len(connections),
-            "Threads_running": sum(connection.running is not None for connection in connections),
-            "Uptime": int(time.monotonic() - self._started),
-        }
+        return self._clients.status()
 
     async def _serve(self, listener: socket.socket, ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import socket
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -83,7 +82,6 @@ class ReplicaServer:
         self._executor = executor
         self._pool = ThreadPoolExecutor(_STATEMENT_THREADS, "replica-statement")
         self._limits = Limits(_THREADS_OF_USER)
-        self._started = time.monotonic()
         self.filters = filters
         self.port = ClientPort(
             PortSettings("replicas", tls, demand_tls, max_connections, denial_seconds, RsaExchange()),
@@ -128,12 +126,7 @@ class ReplicaServer:
 
     def status(self) -> dict[str, int]:
         """Return the status variables Threads_connected, Threads_running and Uptime (seconds) by name."""
-        connections = self.port.connections
-        return {
-            "Threads_connected": len(connections),
-            "Threads_running": sum(connection.running is not None for connection in connections),
-            "Uptime": int(time.monotonic() - self._started),
-        }
+        return self.port.status()
 
     def _greeting(self) -> Greeting:
         try:
