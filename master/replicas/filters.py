@@ -281,13 +281,13 @@ def _remember(
         known.popitem(last=False)
 
 
-def _warn(what: str, peer: ReplicaPeer, text: str, refused: bool | None = None, **details: str) -> None:
+def _warn(event: str, peer: ReplicaPeer, text: str, refused: bool | None = None, **details: str) -> None:
     """Write a warning about a replica to the ordinary log and to the audit log."""
     log.warning(
-        what, **_fields(peer), reason=text, **details, **({} if refused is None else {"refused": refused})
+        event, **_fields(peer), reason=text, **details, **({} if refused is None else {"refused": refused})
     )
     audit(
-        what,
+        event,
         account=peer.user,
         peer=str(peer.address),
         result=text,
