@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from pydantic import NonNegativeInt
 
@@ -51,29 +51,12 @@ class SlaveCounts:
     """The address from which the slave registered last, as gRPC spells it."""
     is_done: bool = False
     """Whether nobody waits for the slave: it read to the end and left, or UNREGISTER REPLICA named it."""
-    is_forgotten: bool = False
-    """Whether the master has forgotten the slave for want of space."""
 
     @property
     def as_peer(self) -> Peer:
         """The facts by which tables and statements select the slave."""
         user, channel, uuid = self.key
         return Peer(user, channel, self.server_id, peer_address(self.peer), uuid, self.host)
-
-
-class CountedSlave(Protocol):
-    """The properties of a registered slave that its counts need."""
-
-    server_id: int
-    uuid: str
-    host: str
-    channel: str
-    user: str
-    peer: str
-    file: str
-    position: int
-    counts: Counts
-    record: SlaveCounts | None
 
 
 class CounterBook:
@@ -92,25 +75,30 @@ class CounterBook:
         self._noted_at = 0.0
         """The time of the newest sign of life that has raised the generation, Unix time, seconds."""
 
-    def counts_of(self, user: str, channel: str, uuid: str) -> Counts:
-        """Return the counts with which a slave goes on that registers now. A new slave begins with zeros."""
+    def record(self, key: SlaveKey) -> SlaveCounts:
+        """Return the record with which a slave goes on that registers now. A new slave begins with zeros."""
         with self._lock:
-            record = self._records.get(SlaveKey(user, channel, uuid))
-            return Counts() if record is None else record.counts
+            return self._records.get(key) or SlaveCounts(key)
 
-    def begin_dump(self, slave: CountedSlave) -> None:
-        """Note that a dump for the slave begins."""
+    def begin_dump(self, record: SlaveCounts, peer: Peer, address: str) -> SlaveCounts:
+        """Note that a dump for a slave begins, and return the slave's record in the book.
+
+        ``address`` is the slave's address as gRPC spells it.
+        """
         with self._lock:
-            record = self._record_of(slave)
+            record = self._entered(record)
             record.dumps += 1
-            record.server_id, record.host, record.peer = slave.server_id, slave.host, slave.peer
+            record.server_id, record.host, record.peer = peer.server_id, peer.host, address
             record.is_done = False
             self._note_seen(record, is_news=True)
+            return record
 
-    def end_dump(self, slave: CountedSlave) -> None:
-        """Note that the slave's dump has ended."""
+    def note(self, record: SlaveCounts) -> SlaveCounts:
+        """Note a sign of life of a slave, such as the end of its dump, and return the slave's record in the book."""
         with self._lock:
-            self._note_seen(self._present_record(slave), is_news=True)
+            record = self._entered(record)
+            self._note_seen(record, is_news=True)
+            return record
 
     def finish(self, slaves: Callable[[SlaveCounts], bool]) -> list[SlaveCounts]:
         """Note that nobody waits for the slaves whose record meets a condition. Return their records.
@@ -124,23 +112,23 @@ class CounterBook:
             self.generation += bool(found)
             return found
 
-    def add(self, slave: CountedSlave, counts: Counts | None) -> None:
-        """Note the place that the slave's dump has reached, and add the counts of its last chunk.
+    def add(self, record: SlaveCounts, file: str, position: int, counts: Counts | None) -> SlaveCounts:
+        """Note the place that a slave's dump has reached, and add the counts of its last chunk.
 
-        Events that the dump thread has buffered do not count. A heartbeat has no counts.
+        Events that the dump thread has buffered do not count. A heartbeat has no counts. Return the record in the book.
         """
         with self._lock:
-            record = self._present_record(slave)
-            record.file, record.position = slave.file, slave.position
+            record = self._entered(record)
+            record.file, record.position = file, position
             self._note_seen(record, is_news=counts is not None)
-            if counts is None:
-                return
-            total = record.counts
-            total.add(counts)
-            # Buffered events count as read once they are sent or dropped. If the stream breaks before, the next dump
-            # reads these events again.
-            total.events_read = total.events_sent + total.events_dropped
-            total.bytes_read = total.bytes_sent + total.bytes_dropped
+            if counts is not None:
+                total = record.counts
+                total.add(counts)
+                # Buffered events count as read once they are sent or dropped. If the stream breaks before, the next
+                # dump reads these events again.
+                total.events_read = total.events_sent + total.events_dropped
+                total.bytes_read = total.bytes_sent + total.bytes_dropped
+            return record
 
     def _note_seen(self, record: SlaveCounts, *, is_news: bool) -> None:
         record.last_seen_at = time.time()
@@ -148,30 +136,23 @@ class CounterBook:
             self._noted_at = record.last_seen_at
             self.generation += 1
 
-    def _present_record(self, slave: CountedSlave) -> SlaveCounts:
-        record = slave.record
-        return self._record_of(slave) if record is None or record.is_forgotten else record
-
     def records(self) -> list[SlaveCounts]:
         """Return a copy of the counts of all slaves, the slave that was not seen for the longest time first."""
         with self._lock:
             copies = [replace(record, counts=replace(record.counts)) for record in self._records.values()]
         return sorted(copies, key=_last_seen)
 
-    def _record_of(self, slave: CountedSlave) -> SlaveCounts:
-        """Return the slave's record. A slave without one gets a new record, in place of the oldest if need be."""
-        key = SlaveKey(slave.user, slave.channel, slave.uuid)
-        record = self._records.get(key)
-        if record is None:
-            record = SlaveCounts(key, slave.server_id, slave.host, counts=slave.counts)
+    def _entered(self, record: SlaveCounts) -> SlaveCounts:
+        """Return the slave's record in the book. A new or forgotten one is entered, in place of the oldest if need be.
+
+        Another registration of the same slave may have entered a record before.
+        """
+        found = self._records.get(record.key)
+        if found is None:
             if len(self._records) >= self._most:
-                oldest = min(self._records.values(), key=_last_seen)
-                oldest.is_forgotten = True
-                del self._records[oldest.key]
-            self._records[key] = record
-        # The slave may have registered before another registration of the same slave began the record.
-        slave.record, slave.counts = record, record.counts
-        return record
+                del self._records[min(self._records.values(), key=_last_seen).key]
+            found = self._records[record.key] = record
+        return found
 
 
 def _last_seen(record: SlaveCounts) -> float:

@@ -186,7 +186,7 @@ class KnownSlaves:
 
     def of(self, slave: RegisteredSlave) -> KnownSlave:
         """Return the facts about a registered slave."""
-        records = {} if slave.record is None else {slave.record.key: slave.record}
+        records = {slave.record.key: slave.record} if slave.record.dumps else {}
         return self._drained(_of_registration(slave, records))
 
     def of_user(self, user: str) -> list[KnownSlave]:

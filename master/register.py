@@ -19,7 +19,7 @@ from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.master.counters import CounterBook, SlaveCounts
+from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.who import Peer, peer_address
@@ -139,6 +139,8 @@ class RegisteredSlave:
     port: int
     channel: str
     change: FilterChange
+    record: SlaveCounts = field(repr=False)
+    """The counts of the slave over all its registrations, which the book of counters has from its first dump on."""
     user: str = ""
     password: StoredPassword | None = field(default=None, repr=False)
     """The user's password as the master kept it when the slave registered. None if the master had no users."""
@@ -152,10 +154,6 @@ class RegisteredSlave:
     """The version of the slave's program, which is empty for a slave of version 1 of the protocol."""
     imposed: tuple[ImposedFilter, ...] = ()
     """The filters that the master's operator imposes on the slave, besides the slave's own filter."""
-    counts: Counts = field(default_factory=Counts)
-    """The counts of the slave over all its registrations."""
-    record: SlaveCounts | None = field(default=None, repr=False)
-    """The slave's entry in the book of counters, from its first dump on."""
     file: str = ""
     position: int = 0
     other_filter_until: tuple[str, int] | None = None
@@ -178,6 +176,11 @@ class RegisteredSlave:
     def is_real_replica(self) -> bool:
         """Whether the slave is a replica of MySQL or MariaDB, or a program that reads binlogs as they do."""
         return self.protocol == MYSQL_PROTOCOL
+
+    @property
+    def counts(self) -> Counts:
+        """The counts of the slave over all its registrations."""
+        return self.record.counts
 
     @cached_property
     def as_peer(self) -> Peer:
@@ -315,7 +318,7 @@ class Register:
             protocol=client.protocol,
             program_version=client.program_version,
             imposed=imposed,
-            counts=self.counters.counts_of(user, channel, uuid),
+            record=self.counters.record(SlaveKey(user, channel, uuid)),
         )
         with self._lock:
             self._check_free(slave)
@@ -499,7 +502,7 @@ class Register:
             self._check_weight(slave, slave.change)
             self._dumps += 1
             slave.dump = self._dumps
-            self.counters.begin_dump(slave)
+            slave.record = self.counters.begin_dump(slave.record, slave.as_peer, slave.peer)
             slave.notify()
             slave.notify = notify
             self._idle_weight -= self._idle.pop(slave.slave_id, 0)
@@ -525,7 +528,7 @@ class Register:
                 slave.dump = 0
                 slave.notify = _nobody
                 slave.last_seen_at = time.time()
-                self.counters.end_dump(slave)
+                slave.record = self.counters.note(slave.record)
                 self._release(slave)
                 if slave.slave_id in self._slaves:
                     self._become_idle(slave)
@@ -539,7 +542,7 @@ class Register:
         """Record how far a slave's dump has come, and add the counts of its last chunk, for SHOW REPLICAS."""
         slave.file, slave.position = file, position
         slave.last_seen_at = time.time()
-        self.counters.add(slave, counts)
+        slave.record = self.counters.add(slave.record, file, position, counts)
 
     def finish(self, slave: RegisteredSlave) -> None:
         """Note that a slave has got everything that it asked for, so that nobody waits for its return."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
-from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -13,6 +12,7 @@ from dumpfilter.dump import Counts
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.server import MasterServer
+from dumpfilter.master.who import Peer
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 
@@ -21,21 +21,34 @@ SOME = Counts(
 )
 
 
-def registered(book: CounterBook, name: str, **more: object) -> SimpleNamespace:
-    values: dict[str, object] = {"user": "u", "channel": "", "uuid": name, "server_id": 7, "host": "h"}
-    values |= {"peer": "", "file": "", "position": 0} | more
-    key = [str(values[each]) for each in ("user", "channel", "uuid")]
-    return SimpleNamespace(**values, counts=book.counts_of(*key), record=None)
+class Slave:
+    """A registered slave, as far as the book knows it."""
+
+    def __init__(self, book: CounterBook, uuid: str, *, user: str = "u", channel: str = "") -> None:
+        self.book = book
+        self.record = book.record(SlaveKey(user, channel, uuid))
+
+    @property
+    def counts(self) -> Counts:
+        return self.record.counts
+
+    def begin_dump(self, server_id: int = 7) -> None:
+        user, channel, uuid = self.record.key
+        peer = Peer(user, channel, server_id, None, uuid, "h")
+        self.record = self.book.begin_dump(self.record, peer, "")
+
+    def add(self, counts: Counts) -> None:
+        self.record = self.book.add(self.record, "", 0, counts)
 
 
 def test_a_slave_goes_on_with_its_counts() -> None:
     book = CounterBook()
-    first = registered(book, "a")
-    book.begin_dump(first)
-    book.add(first, SOME)
-    second = registered(book, "a", server_id=8)
-    book.begin_dump(second)
-    book.add(second, SOME)
+    first = Slave(book, "a")
+    first.begin_dump()
+    first.add(SOME)
+    second = Slave(book, "a")
+    second.begin_dump(8)
+    second.add(SOME)
     assert second.counts.events_read == 20
     (record,) = book.records()
     assert (record.counts, record.dumps, record.server_id) == (second.counts, 2, 8)
@@ -47,50 +60,50 @@ def test_a_slave_goes_on_with_its_counts() -> None:
 )
 def test_counts_belong_to_user_channel_and_uuid(other: dict[str, str]) -> None:
     book = CounterBook()
-    book.add(registered(book, "a"), SOME)
-    assert registered(book, other.get("uuid", "a"), **other).counts == Counts()
+    Slave(book, "a").add(SOME)
+    assert Slave(book, **{"uuid": "a", **other}).counts == Counts()
 
 
 def test_two_registrations_before_the_first_dump_count_together() -> None:
     book = CounterBook()
-    slaves = [registered(book, "a") for _ in range(2)]
+    slaves = [Slave(book, "a") for _ in range(2)]
     for slave in slaves:
-        book.begin_dump(slave)
-        book.add(slave, SOME)
+        slave.begin_dump()
+        slave.add(SOME)
     assert book.records()[0].counts.events_read == 20
 
 
 def test_buffered_events_count_once_they_are_sent_or_dropped() -> None:
     book = CounterBook()
-    slave = registered(book, "a")
+    slave = Slave(book, "a")
     half = Counts(
         events_read=9, events_sent=2, events_dropped=3, bytes_read=900, bytes_sent=200, bytes_dropped=300
     )
-    book.add(slave, half)
+    slave.add(half)
     # The stream breaks, and the next dump reads the four buffered events again.
     assert (slave.counts.events_read, slave.counts.bytes_read) == (5, 500)
-    book.add(slave, Counts(events_read=4, bytes_read=400))
+    slave.add(Counts(events_read=4, bytes_read=400))
     assert (slave.counts.events_read, slave.counts.bytes_read) == (5, 500)
-    book.add(slave, Counts(events_sent=4, bytes_sent=400))
+    slave.add(Counts(events_sent=4, bytes_sent=400))
     assert (slave.counts.events_read, slave.counts.bytes_read) == (9, 900)
 
 
 def test_a_registration_alone_is_not_remembered() -> None:
     book = CounterBook()
     for name in "abc":
-        registered(book, name)
+        Slave(book, name)
     assert not book.records()
     assert book.generation == 0
 
 
 def test_the_slave_not_seen_for_longest_is_forgotten() -> None:
     book = CounterBook(most=2)
-    slaves = {name: registered(book, name) for name in "abc"}
+    slaves = {name: Slave(book, name) for name in "abc"}
     for name in "abac":
-        book.add(slaves[name], SOME)
+        slaves[name].add(SOME)
     assert [record.key.uuid for record in book.records()] == ["a", "c"]
     # A forgotten slave that is still dumping comes back with its counts.
-    book.add(slaves["b"], SOME)
+    slaves["b"].add(SOME)
     assert [record.counts.events_read for record in book.records()] == [10, 20]
 
 
@@ -103,8 +116,8 @@ def test_loaded_counts_go_on() -> None:
     ]
     book = CounterBook(old, most=2)
     assert [record.key.uuid for record in book.records()] == ["c", "a"]
-    assert registered(book, "a").counts == SOME
-    book.add(registered(book, "a"), SOME)
+    assert Slave(book, "a").counts == SOME
+    Slave(book, "a").add(SOME)
     assert book.records()[-1].first_seen_at == 1.0
 
 

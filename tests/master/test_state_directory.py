@@ -183,11 +183,7 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def counted(book: CounterBook, name: str = "a") -> None:
-    from types import SimpleNamespace
-
-    names = {"user": "", "channel": "", "uuid": name, "server_id": 1, "host": "", "peer": ""}
-    slave = SimpleNamespace(**names, file="", position=0, counts=book.counts_of("", "", name), record=None)
-    book.add(slave, Counts(events_read=1, events_sent=1))
+    book.add(book.record(SlaveKey("", "", name)), "", 0, Counts(events_read=1, events_sent=1))
 
 
 def test_a_keeper_saves_changes_and_at_the_end(
