@@ -17,6 +17,7 @@ from pathlib import Path
 from bench._common import do_db, peak_rss
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.slave.options import SlaveOptions
+from dumpfilter.slave.state.counters_info import ChannelCounters
 from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.state.source_info import SourceInfo
@@ -34,14 +35,15 @@ def receive(address: str, directory: Path, sync: int, names: list[str]) -> dict[
     )
     host, _, port = address.rpartition(":")
     options = SlaveOptions(directory, server_id=901, once=True)
+    counters = ChannelCounters(directory)
     info = SourceInfo(host=host, port=int(port))
     thread = IoThread(
-        Source(info, options, str(uuid.uuid4()), filter=filter_to_proto(do_db(names))), receiver
+        Source(info, options, str(uuid.uuid4()), filter=filter_to_proto(do_db(names))), receiver, counters
     )
     start = time.perf_counter()
     thread.run()
     seconds = time.perf_counter() - start
-    return {"seconds": seconds, "bytes": thread.received.bytes_received, "rss": peak_rss(os.getpid())}
+    return {"seconds": seconds, "bytes": counters.received.bytes_received, "rss": peak_rss(os.getpid())}
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ from dumpfilter.filter.trusted import TrustedRows
 from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.options import SlaveOptions, Watching
 from dumpfilter.slave.state import imposed_info
-from dumpfilter.slave.state.counters_info import ChannelCounters
+from dumpfilter.slave.state.counters_info import ChannelCounters, CountersInfo
 from dumpfilter.slave.state.identity import registration_secret
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog, file_number, place_order, read_head
@@ -38,7 +38,6 @@ from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.targets import make_target
 from dumpfilter.slave.threads.io_thread import IoThread
 from dumpfilter.slave.threads.progress import Progress
-from dumpfilter.slave.threads.received import Received
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.slave.threads.source import Source
@@ -217,9 +216,9 @@ class Channel:
         return io | Threads.SQL if self.sql_worker.running else io
 
     @property
-    def received(self) -> Received:
+    def received(self) -> CountersInfo:
         """The counts of connections, messages, bytes and events since the newest start of the I/O thread."""
-        return self.io.received
+        return self.counters.received
 
     @property
     def master_info(self) -> MasterInfo:
@@ -522,10 +521,10 @@ class Channel:
         return IoThread(
             source,
             self._receiver,
+            self.counters,
             on_chunk=self._received_chunk,
             on_connect=self._connected,
             on_damage=lambda damage: self._discard_damaged(damage, self.io),
-            counters=self.counters,
         )
 
     def _hit(self, hits: Hits) -> None:
@@ -556,7 +555,7 @@ class Channel:
 
     def _io_ended(self, error: BaseException | None) -> None:
         if error is not None:
-            self.counters.count_io_error(str(error))
+            self.counters.count_error("io", str(error))
         if error is not None and self.options.alone:
             log.error("i/o thread ended", channel=self.name, error=str(error))
         if not self.options.alone or (error is None and self.options.once and self.io.ended):
@@ -566,7 +565,7 @@ class Channel:
         self.applier_runs = False
         self.progress.told()
         if error is not None:
-            self.counters.count_sql_error(str(error))
+            self.counters.count_error("sql", str(error))
         if error is not None and self.options.alone:
             log.error("applier ended", channel=self.name, error=str(error))
         elif error is not None:

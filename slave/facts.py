@@ -450,7 +450,7 @@ def _connection_row(view: ChannelView) -> list[Any]:
         channel.io_worker.thread_id if channel.io.connected else None,
         {"Yes": "ON", "No": "OFF", "Connecting": "CONNECTING"}[view.io_running],
         channel.received.heartbeats,
-        _long_time(channel.received.last_heartbeat_at),
+        _long_time(channel.counters.last_heartbeat_at),
         view.received.retrieved,
         io.number,
         io.text,

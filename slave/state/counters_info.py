@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from typing import Literal
 
 import structlog
 from pydantic import Field, NonNegativeInt
@@ -63,29 +64,46 @@ class ChannelCounters:
         self._lock = threading.Lock()
         self._saving = threading.Lock()
         self._failing = False
-        info = self._file.load_or_set_aside(self._warn)
-        self._values = info.model_dump() if info is not None else CountersInfo(since=time.time()).model_dump()
-        self._values["counts"] = {field.name: 0 for field in pb.Counts.DESCRIPTOR.fields} | self._values[
-            "counts"
-        ]
         self._is_changed = False
+        found = self._file.load_or_set_aside(self._warn) or CountersInfo(since=time.time())
+        self._values = found.model_dump()
+        self._values["counts"] = {
+            name: found.counts.get(name, 0) for name in pb.Counts.DESCRIPTOR.fields_by_name
+        }
+        self.begin()
 
     @property
     def info(self) -> CountersInfo:
         """The counts at present."""
         with self._lock:
-            values = self._values
-            return CountersInfo(**values | {"counts": dict(values["counts"]), "hits": dict(values["hits"])})
+            return CountersInfo(**self._values)
+
+    def begin(self) -> None:
+        """Note that an I/O thread starts, from which :attr:`received` counts."""
+        self._begun = self.info
+        self.last_heartbeat_at = 0.0
+        """The Unix time of the newest heartbeat since then, seconds. 0 before the first heartbeat."""
+
+    @property
+    def received(self) -> CountersInfo:
+        """The connections, messages, bytes and the master's counts since the newest start of the I/O thread."""
+        now, begun = self.info, self._begun
+        names = ("connections", "heartbeats", "chunks", "bytes_received")
+        since = {name: getattr(now, name) - getattr(begun, name) for name in names}
+        counts = {name: number - begun.counts[name] for name, number in now.counts.items()}
+        return now.model_copy(update={**since, "counts": counts})
 
     def count_chunk(self, chunk: pb.Chunk) -> None:
         """Add one received message of the master's stream."""
         with self._lock:
             self._add("chunks", 1)
-            self._add("heartbeats", int(chunk.heartbeat))
             self._add("bytes_received", len(chunk.events))
+            if chunk.heartbeat:
+                self._add("heartbeats", 1)
+                self.last_heartbeat_at = time.time()
             counts = self._values["counts"]
             for name in counts:
-                counts[name] += getattr(chunk.counts, name, 0)
+                counts[name] += getattr(chunk.counts, name)
 
     def count_connection(self) -> None:
         """Add one connection with a stream of events."""
@@ -100,15 +118,8 @@ class ChannelCounters:
                 known[kind.option] = known.get(kind.option, 0) + count
             self._is_changed = True
 
-    def count_io_error(self, text: str) -> None:
-        """Add an error of the I/O thread, which may have ended the thread or only a connection."""
-        self._count_error("io", text)
-
-    def count_sql_error(self, text: str) -> None:
-        """Add an error that ended the SQL thread."""
-        self._count_error("sql", text)
-
-    def _count_error(self, thread: str, text: str) -> None:
+    def count_error(self, thread: Literal["io", "sql"], text: str) -> None:
+        """Add an error of a thread, which ended the thread, or only a connection of the I/O thread."""
         with self._lock:
             self._add(f"{thread}_errors", 1)
             self._values[f"last_{thread}_error"] = _utf8(text[:_LONGEST_ERROR])

@@ -45,7 +45,6 @@ from dumpfilter.slave.state.counters_info import ChannelCounters
 from dumpfilter.slave.state.master_info import MasterInfo
 from dumpfilter.slave.threads.backoff import Backoff
 from dumpfilter.slave.threads.connection import ROUND_TRIPS, explain_failure, open_channel
-from dumpfilter.slave.threads.received import Received
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.source import Source
 from dumpfilter.slave.tls_trial import Unreachable
@@ -141,18 +140,19 @@ class IoThread:
         self,
         source: Source,
         receiver: Receiver,
+        counters: ChannelCounters,
         *,
         on_chunk: Callable[[pb.Chunk], None] = lambda chunk: None,
         on_connect: Callable[[rpc.DumpFilterStub, pb.RegisterResponse], None] = lambda stub, answer: None,
         on_damage: Callable[[RelayLogDamaged], bool] = lambda damage: False,
-        counters: ChannelCounters | None = None,
     ) -> None:
         self._source = source
         self._receiver = receiver
         self._on_chunk = on_chunk
         self._on_connect = on_connect
         self._on_damage = on_damage
-        self.received = Received(counters)
+        self.counters = counters
+        counters.begin()
         self._backoff = Backoff(source.info.connect_retry)
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -289,7 +289,7 @@ class IoThread:
                 except (NotAMaster, TlsError) as error:
                     # A certificate that is being renewed on the master, or an address that is being moved, must not
                     # end a slave that was connected.
-                    if not self.received.connections:
+                    if not self.counters.received.connections:
                         raise
                     self._lost(str(error))
                 except RelayLogDamaged as damage:
@@ -329,7 +329,7 @@ class IoThread:
                 self.last_error = ""
                 call = self._begin_dump(stub, answer)
             self._on_connect(stub, answer)
-            self.received.connected()
+            self.counters.count_connection()
             self.state = _RECEIVING
             try:
                 ended = self._receive(call)
@@ -462,7 +462,7 @@ class IoThread:
                 size += len(chunk.events)
                 # While the slave writes, it does not listen. That time must not count as the master's silence.
                 self._silent_until = math.inf
-                self.received.add(chunk)
+                self.counters.count_chunk(chunk)
                 before = self._receiver.resume_point
                 if not self._receiver.receive(chunk):
                     self._heard()
@@ -523,7 +523,7 @@ class IoThread:
             return
         source = self._source
         self.last_error, self.last_error_at = reason, time.time()
-        self.received.lost(reason)
+        self.counters.count_error("io", reason)
         self.state = _WAITING
         wait = self._backoff.next()
         attempts = self._backoff.attempts

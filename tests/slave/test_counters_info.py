@@ -29,8 +29,8 @@ def counted(directory: Path) -> ChannelCounters:
     counters.count_chunk(CHUNK)
     counters.count_chunk(pb.Chunk(heartbeat=True))
     counters.count_hits(Counter({RuleKind.DO_DB: 3}))
-    counters.count_io_error("lost \udce9")
-    counters.count_sql_error("x" * 100_000)
+    counters.count_error("io", "lost \udce9")
+    counters.count_error("sql", "x" * 100_000)
     return counters
 
 

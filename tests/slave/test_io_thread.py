@@ -21,6 +21,7 @@ from dumpfilter.errors import (
     RegistrationRefused,
     StreamError,
 )
+from dumpfilter.slave.state.counters_info import ChannelCounters
 from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.threads.io_thread import IoThread
@@ -109,7 +110,7 @@ def make_thread(directory, port, *, on_chunk=lambda chunk: None, **options) -> I
     receiver = Receiver(RelayLog(directory), MasterInfoFile(directory), RelayEnd())
     options = {"once": True, "connect_retry": 0.05, "net_timeout": 5.0, **options}
     source = source_of("127.0.0.1", port, server_id=101, uuid="me", **options)
-    return IoThread(source, receiver, on_chunk=on_chunk)
+    return IoThread(source, receiver, ChannelCounters(directory), on_chunk=on_chunk)
 
 
 relayed = contents
@@ -139,8 +140,8 @@ def test_once(served, tmp_path, whole):
     assert servicer.requests[0].once
     assert servicer.requests[0].chunk_size == 7
     assert servicer.unregistered == ["1"]
-    assert thread.received.connections == 1
-    assert thread.received.bytes_received == sum(
+    assert thread.counters.received.connections == 1
+    assert thread.counters.received.bytes_received == sum(
         t.size for f in servicer.master.files for t in f.transactions if t.kept
     )
 
@@ -163,7 +164,7 @@ def test_lost_connections_are_taken_up_again(served, tmp_path, whole, then):
     thread = make_thread(tmp_path / "s", servicer.port, net_timeout=0.2 if then == "silence" else 5.0)
     thread.run()
     assert relayed(tmp_path / "s") == whole
-    assert len(servicer.registered) == len(servicer.requests) == thread.received.connections >= 5
+    assert len(servicer.registered) == len(servicer.requests) == thread.counters.received.connections >= 5
 
 
 @pytest.mark.parametrize(
@@ -240,7 +241,7 @@ def test_stop(served, tmp_path, whole, then):
     thread = make_thread(tmp_path / "s", servicer.port, once=False)
     running = threading.Thread(target=thread.run)
     running.start()
-    wait_until(lambda: servicer.sent and thread.received.chunks >= servicer.sent)
+    wait_until(lambda: servicer.sent and thread.counters.received.chunks >= servicer.sent)
     # No chunk follows, and the ticker saves the file.
     path = tmp_path / "s" / "master.info"
     end = str(servicer.master.files[1].end)
@@ -329,4 +330,4 @@ def test_a_slow_disk_holds_the_master_back(served, masters, tmp_path):
     thread = make_thread(tmp_path / "s", servicer.port, on_chunk=hold)
     thread.run()
     assert sent_meanwhile[0] < 200
-    assert thread.received.chunks >= 400
+    assert thread.counters.received.chunks >= 400
