@@ -86,15 +86,7 @@ class ClientTls:
         else:
             context.load_default_certs()
         if self.certificate is not None:
-            try:
-                # The function stands for the password of the key. Without it OpenSSL asks on the terminal.
-                context.load_cert_chain(self.certificate, self.key, lambda: b"")
-            except ssl.SSLError as error:
-                what = f"OpenSSL: {ssl_reason(error)}"
-                raise TlsFileError(self.certificate_option, self.certificate, what) from None
-            except OSError as error:
-                what = f"cannot be read: {error.strerror}"
-                raise TlsFileError(self.certificate_option, self.certificate, what) from None
+            load_chain(context, self.certificate_option, self.certificate, self.key)
         return context
 
 
@@ -119,6 +111,17 @@ def trust(context: ssl.SSLContext, ca: Path, option: str) -> bytes:
     except ssl.SSLError as error:
         raise TlsFileError(option, ca, f"OpenSSL: {ssl_reason(error)}") from None
     return data
+
+
+def load_chain(context: ssl.SSLContext, option: str, certificate: Path, key: Path | None) -> None:
+    """Let a context present a certificate. Raises TlsFileError that names the option."""
+    try:
+        # The function stands for the password of the key. Without it OpenSSL asks on the terminal.
+        context.load_cert_chain(certificate, key, lambda: b"")
+    except ssl.SSLError as error:
+        raise TlsFileError(option, certificate, f"OpenSSL: {ssl_reason(error)}") from None
+    except OSError as error:
+        raise TlsFileError(option, certificate, f"cannot be read: {error.strerror}") from None
 
 
 def read_tls_file(option: str, path: Path) -> bytes:

@@ -24,8 +24,8 @@ from dumpfilter.security.client_tls import (
     CA_OPTION,
     NO_CERTIFICATE,
     TlsFileError,
+    load_chain,
     read_tls_file,
-    ssl_reason,
     trust,
 )
 
@@ -117,15 +117,8 @@ def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
-    try:
-        context.load_cert_chain(files.certificate, files.key)
-    except ssl.SSLError as error:
-        raise TlsFileError(CERTIFICATE_OPTION, files.certificate, f"OpenSSL: {ssl_reason(error)}") from None
-    except OSError as error:
-        # A renewal may remove a file between the two times that it is read.
-        raise TlsFileError(
-            CERTIFICATE_OPTION, files.certificate, f"cannot be read: {error.strerror}"
-        ) from None
+    # A renewal may remove a file between the two times that it is read.
+    load_chain(context, CERTIFICATE_OPTION, files.certificate, files.key)
     ca = None
     if files.ca is not None:
         ca = trust(context, files.ca, CA_OPTION)

@@ -90,17 +90,14 @@ class ReplicaControl:
         Dumps of replicas end whose user is gone or has another password, and those whose filter is to be adopted.
         """
         before = {
-            slave.slave_id: (self.entry_of(slave), slave.filter)
-            for slave in self._register.all()
-            if slave.is_real_replica
+            slave.slave_id: self.entry_of(slave) for slave in self._register.all() if slave.is_real_replica
         }
         self.filters.replace(entries)
 
         def reason(slave: RegisteredSlave) -> DumpfilterError | None:
             if slave.slave_id not in before:
                 return None
-            old, _ = before[slave.slave_id]
-            new = self.entry_of(slave)
+            old, new = before[slave.slave_id], self.entry_of(slave)
             if new is None or old is None or new.stored != old.stored:
                 return Unregistered(
                     f"the master's configuration has changed for user {printable(slave.user)!r}: connect again"
