@@ -17,7 +17,8 @@ from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.master.replica_entry import ConnectBack, OnDrift, ReplicaEntry, first_fitting
 from dumpfilter.master.replica_entry import ReplicaPeer as ReplicaPeer
 from dumpfilter.master.replicas.changes import ChangedFilter, FilterChanges
-from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter, read_own_filter
+from dumpfilter.master.replicas.own_filter import FilterUnreadable, read_own_filter
+from dumpfilter.master.replicas.shown_rules import OwnFilter
 from dumpfilter.master.who import Peer
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit

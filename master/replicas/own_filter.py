@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 import pymysql
@@ -13,9 +12,9 @@ from pymysql.cursors import Cursor, DictCursor
 
 from dumpfilter.binlog.format import Family, NameRules, name_collation_of
 from dumpfilter.errors import DumpfilterError, OptionError
-from dumpfilter.filter import Filter, RuleKind
+from dumpfilter.filter import RuleKind
 from dumpfilter.master.replica_entry import ConnectBack, ReplicaPeer
-from dumpfilter.master.replicas.shown_rules import read_rules
+from dumpfilter.master.replicas.shown_rules import OwnFilter, read_rules
 from dumpfilter.options.small_file import read_small_file
 from dumpfilter.printable import printable
 from dumpfilter.security.client_tls import TlsFileError
@@ -34,20 +33,6 @@ class FilterUnreadable(DumpfilterError):
         super().__init__(text)
         self.momentary = momentary
         """Whether a later attempt may succeed, for example because the replica could not be reached."""
-
-
-@dataclass(frozen=True)
-class OwnFilter:
-    """The filter that a replica applies itself, as the replica shows it."""
-
-    sure: Filter
-    """A filter that drops only events that the replica drops, too."""
-    likely: Filter
-    """The filter if every comma in the replica's texts separates two rules."""
-    doubts: tuple[str, ...]
-    """The texts that can be read in several ways, such as ``REPLICATE_IGNORE_DB=a,b``."""
-    not_dropped: tuple[str, ...]
-    """The doubtful texts whose rules drop nothing in ``sure``."""
 
 
 def read_own_filter(connect: ConnectBack, peer: ReplicaPeer) -> OwnFilter:
@@ -105,14 +90,8 @@ def _read(cursor: Cursor, connect: ConnectBack, peer: ReplicaPeer, where: str) -
         texts = _of_mysql(cursor, peer.channel)
     else:
         texts = _of_mariadb(cursor, peer, where)
-    rules = read_rules(texts, commas_separate=connect.commas_separate)
     names = NameRules(family, name_collation_of(family, version), int(facts["lower_case"]))
-    return OwnFilter(
-        Filter(rules.sure, names=names),
-        Filter(rules.likely, names=names),
-        rules.doubts,
-        rules.not_dropped,
-    )
+    return read_rules(texts, commas_separate=connect.commas_separate, names=names)
 
 
 def _of_mysql(cursor: Cursor, channel: str) -> dict[RuleKind, str]:

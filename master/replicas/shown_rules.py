@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
-from dumpfilter.filter import Rule, RuleKind, make_rule
+from dumpfilter.filter import Filter, Rule, RuleKind, make_rule
 from dumpfilter.master.limits import MAX_NAME, MAX_RULES, MAX_RULES_TEXT
 
 MOST_PIECES = 40
@@ -27,23 +28,24 @@ _KEEPS = frozenset({RuleKind.DO_DB, RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE})
 
 
 @dataclass(frozen=True)
-class ShownRules:
-    """The rules of a replica's own filter, as far as the replica shows them."""
+class OwnFilter:
+    """The filter that a replica applies itself, as far as the replica shows it."""
 
-    sure: tuple[Rule, ...]
-    """Rules that drop only events that the replica drops, too, in every reading of the texts."""
-    likely: tuple[Rule, ...]
-    """The rules if every comma separates two of them."""
+    sure: Filter
+    """A filter that drops only events that the replica drops, too, in every reading of the texts."""
+    likely: Filter
+    """The filter if every comma in the replica's texts separates two rules."""
     doubts: tuple[str, ...] = ()
-    """The texts with several readings, such as ``REPLICATE_IGNORE_DB=a,b``. Without any, both sets of rules agree."""
+    """The texts with several readings, such as ``REPLICATE_IGNORE_DB=a,b``. Without any, both filters agree."""
     not_dropped: tuple[str, ...] = ()
     """The doubtful texts whose rules drop nothing in ``sure``."""
 
 
-def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool) -> ShownRules:
-    """Return the rules that the texts of each kind stand for.
+def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool, names: NameRules) -> OwnFilter:
+    """Return the filter with the rules that the texts of each kind stand for.
 
-    ``commas_separate`` says that no name has a comma. Raises OptionError for a text that cannot be read at all.
+    ``commas_separate`` says that no name has a comma. ``names`` tells how the rules compare names.
+    Raises OptionError for a text that cannot be read at all.
     """
     _check_size(texts)
     sure: list[Rule] = []
@@ -79,7 +81,9 @@ def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool) -> Shown
         if kind is RuleKind.IGNORE_DB:
             # MySQL asks wild rules about CREATE DATABASE only without any database rule. No name ends with a space.
             sure.append(make_rule(kind, f"{text} "))
-    return ShownRules(tuple(sure), tuple(likely), tuple(doubts), tuple(not_dropped))
+    return OwnFilter(
+        Filter(sure, names=names), Filter(likely, names=names), tuple(doubts), tuple(not_dropped)
+    )
 
 
 def _check_size(texts: Mapping[RuleKind, str]) -> None:

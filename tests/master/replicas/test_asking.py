@@ -13,7 +13,8 @@ import pytest
 from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
 from dumpfilter.filter import Filter
 from dumpfilter.master.replica_entry import ConnectBack, OnDrift, ReplicaPeer
-from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter
+from dumpfilter.master.replicas.own_filter import FilterUnreadable
+from dumpfilter.master.replicas.shown_rules import OwnFilter
 from tests.master.replicas.entries import Own, adopting, checked
 from tests.master.replicas.serving import MYSQL, SHOP, UUID, Replica, Serving, entry, serving
 

@@ -15,6 +15,7 @@ from dumpfilter.filter.channels import ConfiguredBy, Setting
 from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.master.replicas.shown_rules import MOST_PIECES, read_rules
 
+MYSQL = NameRules("mysql")
 NAMES = st.text("ab,", min_size=1, max_size=4)
 KINDS = [kind for kind in RuleKind if kind is not RuleKind.REWRITE_DB]
 
@@ -38,11 +39,11 @@ def test_what_is_surely_dropped_the_replica_drops(given: list[tuple[RuleKind, st
         make_rule(kind, database if kind in (RuleKind.DO_DB, RuleKind.IGNORE_DB) else f"{database}.{table}")
         for kind, database, table in given
     ]
-    read = read_rules(shown(rules), commas_separate=False)
+    read = read_rules(shown(rules), commas_separate=False, names=MYSQL)
     # No name ends with a space.
-    impossible = [rule for rule in read.sure if rule.value.endswith(" ")]
+    impossible = [rule for rule in read.sure.rules if rule.value.endswith(" ")]
     for names in (NameRules("mysql"), NameRules("mariadb")):
-        own, sure = Filter([*rules, *impossible], names=names), Filter(read.sure, names=names)
+        own, sure = Filter([*rules, *impossible], names=names), Filter(read.sure.rules, names=names)
         assert passes_beyond(own, sure).beyond is Beyond.NOTHING
     assert bool(read.doubts) == any("," in text for text in shown(rules).values())
 
@@ -55,20 +56,22 @@ def test_without_commas_in_names_they_are_exact(given: list[tuple[RuleKind, str,
         make_rule(kind, database if kind in (RuleKind.DO_DB, RuleKind.IGNORE_DB) else f"{database}.{table}")
         for kind, database, table in given
     ]
-    read = read_rules(shown(rules), commas_separate=True)
-    assert set(read.sure) == set(read.likely) == set(rules)
+    read = read_rules(shown(rules), commas_separate=True, names=MYSQL)
+    assert set(read.sure.rules) == set(read.likely.rules) == set(rules)
     assert not read.doubts
 
 
 def test_one_rule_or_two() -> None:
-    read = read_rules({RuleKind.IGNORE_DB: "a,b", RuleKind.DO_TABLE: "s.x,s.y"}, commas_separate=False)
-    assert list(map(str, read.sure)) == [
+    read = read_rules(
+        {RuleKind.IGNORE_DB: "a,b", RuleKind.DO_TABLE: "s.x,s.y"}, commas_separate=False, names=MYSQL
+    )
+    assert list(map(str, read.sure.rules)) == [
         "--replicate-ignore-db=a,b ",
         "--replicate-do-table=s.x",
         "--replicate-do-table=s.x,s.y",
         "--replicate-do-table=s.y",
     ]
-    assert list(map(str, read.likely)) == [
+    assert list(map(str, read.likely.rules)) == [
         "--replicate-ignore-db=a",
         "--replicate-ignore-db=b",
         "--replicate-do-table=s.x",
@@ -80,22 +83,25 @@ def test_one_rule_or_two() -> None:
 
 @pytest.mark.parametrize("text", ["(a,b),(c,d)", "a->b,c->d"])
 def test_rewrite_rules_of_both_servers(text: str) -> None:
-    read = read_rules({RuleKind.REWRITE_DB: text}, commas_separate=False)
-    assert [rule.pair for rule in read.sure] == [("a", "b"), ("c", "d")]
-    assert read.sure == read.likely
+    read = read_rules({RuleKind.REWRITE_DB: text}, commas_separate=False, names=MYSQL)
+    assert [rule.pair for rule in read.sure.rules] == [("a", "b"), ("c", "d")]
+    assert read.sure.rules == read.likely.rules
 
 
 @pytest.mark.parametrize("text", ["(a,b,c)", "(a,(b)", "(a,b)(c,d)", "(a,b),", "a->b,c", "a->b->c", "a"])
 def test_a_rewrite_rule_must_be_sure(text: str) -> None:
     with pytest.raises(OptionError, match="can be read in several ways"):
-        read_rules({RuleKind.REWRITE_DB: text}, commas_separate=True)
+        read_rules({RuleKind.REWRITE_DB: text}, commas_separate=True, names=MYSQL)
 
 
 def test_many_rules_need_the_operators_word() -> None:
     text = ",".join(f"d{n}" for n in range(MOST_PIECES + 1))
     with pytest.raises(OptionError, match="commas_separate = true"):
-        read_rules({RuleKind.DO_DB: text}, commas_separate=False)
-    assert len(read_rules({RuleKind.DO_DB: text}, commas_separate=True).sure) == MOST_PIECES + 1
+        read_rules({RuleKind.DO_DB: text}, commas_separate=False, names=MYSQL)
+    assert (
+        len(read_rules({RuleKind.DO_DB: text}, commas_separate=True, names=MYSQL).sure.rules)
+        == MOST_PIECES + 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,4 +116,4 @@ def test_many_rules_need_the_operators_word() -> None:
 def test_more_rules_than_a_filter_may_have_are_an_error(text: str, reason: str) -> None:
     for commas_separate in (True, False):
         with pytest.raises(OptionError, match=reason):
-            read_rules({RuleKind.IGNORE_DB: text}, commas_separate=commas_separate)
+            read_rules({RuleKind.IGNORE_DB: text}, commas_separate=commas_separate, names=MYSQL)
