@@ -152,24 +152,20 @@ class Assigner:
             present.update(self.owners.members(code))
         begun = self._open if segment.continues else {}
         begun_nobody = self._nobody if segment.continues else None
-        by_default: set[int] = set()
         if begun_nobody is not None and not (segment.open or _any_owned(block, begun)):
             # The first transaction began in an earlier block and ends in this block. No output owns any of its events,
-            # so the default outputs receive the transaction.
-            by_default = set(self.owners.default_outputs)
-        together = [k for k in present if k not in begun and k not in block.parts and k not in by_default]
+            # so the default outputs receive the transaction: they own its last event.
+            last = int(block.columns.txn_event[1]) - 1
+            block.columns.role[last], block.columns.subject[last] = R.STATEMENT | R.ENDS, _DEFAULT
+            begun = {}
+        together = [k for k in present if k not in begun and k not in block.parts]
         if segment.open:
             together.append(nobody)
         shared = block.columns if begun_nobody is None else with_carry(block.columns, begun_nobody)
         decided = dict(zip(together, self._decide(segment, shared, rows, together), strict=True))
         for output in present - decided.keys():
-            columns, _ = _with_parts(block, output)
-            if output in by_default:
-                # If the last event of a transaction is sent, the events at its head are sent, too.
-                role = columns.role.copy()
-                role[columns.txn_event[1] - 1] = R.KEEP | R.ENDS
-                columns = columns._replace(role=role)
-            carry = begun_nobody if output in by_default else begun.get(output, begun_nobody)
+            columns = _with_parts(block, output)
+            carry = begun.get(output, begun_nobody)
             if carry is not None:
                 columns = with_carry(columns, carry)
             (decided[output],) = self._decide(segment, columns, rows, [output])
@@ -285,36 +281,30 @@ class Assigner:
         return self.owners.code(share.output for share in shares)
 
 
-def _with_parts(block: _Block, output: int) -> tuple[Columns, dict[int, bytes]]:
-    """Return a block's columns with the compressed transactions of which an output receives a part, and their bytes by
-    the offset in the source file."""
+def _with_parts(block: _Block, output: int) -> Columns:
+    """Return a block's columns with the compressed transactions of which an output receives a part."""
     columns, parts = block.columns, block.parts.get(output, {})
     if not parts:
-        return columns, {}
+        return columns
     size, role = columns.size.copy(), columns.role.copy()
     for event, data in parts.items():
         size[event] = len(data)
         role[event] = R.REPLACED | (role[event] & R.ENDS)
-    return columns._replace(size=size, role=role), {
-        int(columns.offset[event]): data for event, data in parts.items()
-    }
+    return columns._replace(size=size, role=role)
 
 
 def _share(output: int, decided: Decided, block: _Block, segment: Segment) -> Share:
     (plan,) = decided.plans
-    _, replaced = _with_parts(block, output)
     runs = plan.ranges[:, [K.RANGE_OFFSET, K.RANGE_SIZE, K.RANGE_SIZE, K.RANGE_PATCH]]
-    if replaced:
-        cut = runs[:, RUN_KIND] == REPLACED
-        runs[cut, RUN_SOURCE_SIZE] = segment.size[np.searchsorted(segment.offset, runs[cut, RUN_OFFSET])]
-    ends = decided.ends
+    cut = runs[:, RUN_KIND] == REPLACED
+    runs[cut, RUN_SOURCE_SIZE] = segment.size[np.searchsorted(segment.offset, runs[cut, RUN_OFFSET])]
     return Share(
         output,
         runs,
         plan.counts.events_sent,
-        ends[:, K.END_TRANSACTION],
-        ends[:, [K.END_BYTES, K.END_EVENTS]],
-        replaced,
+        decided.ends[:, K.END_TRANSACTION],
+        decided.ends[:, [K.END_BYTES, K.END_EVENTS]],
+        {int(segment.offset[event]): data for event, data in block.parts.get(output, {}).items()},
     )
 
 
