@@ -111,7 +111,7 @@ class Transactions(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The results of a call. All arrays but the first have room for the same number of rows."""
+    """The results of a call. All arrays but the first two have the same number of rows."""
 
     filters: np.ndarray
     chunk: np.ndarray
@@ -521,7 +521,8 @@ def plan(c, filters, n_filters, begin, low, call, room, w, g, done):
         filters, n_filters: one row of input for each of at most 64 filters.
         low: the smallest number of a transaction at which a filter begins.
         call: a number that no earlier call with the same arrays ``w`` had for other filters or segments.
-        room: the most rows of any array in ``done`` that one filter can add.
+        room: the most rows of any array in ``done`` that one filter can add. A filter adds at most one chunk for each
+            event, and one more.
     """
     if begin == 0:
         weigh(c, filters, n_filters, low, w, call)
@@ -530,10 +531,10 @@ def plan(c, filters, n_filters, begin, low, call, room, w, g, done):
     carry = np.int64(0)
     ends = np.int64(0)
     for j in range(begin, n_filters):
-        most = max(k, carry, ends)
+        most = max(carry, ends)
         for column in range(H_RANGES, CHUNK_COLUMNS):
             most = max(most, done.chunk[k - 1, column])
-        if most + room > done.chunk.shape[0]:
+        if most + room > done.range.shape[0] or k + c.offset.size + 2 > done.chunk.shape[0]:
             return j
         state = done.filters[j]
         for column in range(state.size):

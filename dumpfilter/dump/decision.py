@@ -182,11 +182,12 @@ class _Scratch(threading.local):
                 subject=np.zeros((self._subjects, A.SUBJECT_WORDS), np.uint64),
             )
         if room > self._room:
-            # The system gives memory for the rows that are used only.
-            self._room = n = max(1 << 14, 4 * room)
+            # The system gives memory for the rows that are used only. Filters share the rows that the first one leaves.
+            self._room = room = max(1 << 13, 2 * room)
+            n = room + room // 4
             self.done = K.Done(
                 np.zeros((A.FILTERS, K.HITS + len(KINDS)), np.int64),
-                chunk=np.zeros((n, K.CHUNK_COLUMNS), np.int64),
+                chunk=np.zeros((room // 2, K.CHUNK_COLUMNS), np.int64),
                 range=np.zeros((n, K.RANGE_COLUMNS), np.int64),
                 gap=np.zeros((n, K.GAP_COLUMNS), np.int64),
                 run=np.zeros((n, K.RUN_COLUMNS), np.int64),

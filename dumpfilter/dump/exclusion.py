@@ -45,6 +45,16 @@ class Excluded(NamedTuple):
     """For each transaction whether the slave already has it; None if the slave has none of them."""
 
 
+def contained(segment: Segment, sources: SourceNumbers, gtids: Membership) -> npt.NDArray[np.bool_]:
+    """Tell for each transaction of a segment whether a GTID set has it."""
+    source = segment.txn_source
+    found = np.zeros(len(source), np.bool_)
+    for number in np.unique(source[source >= 0]).tolist():
+        of_source = np.flatnonzero(source == number)
+        found[of_source] = gtids.contains(sources.key(number, gtids.family), segment.txn_number[of_source])
+    return found
+
+
 class SegmentOrigins:
     """The servers and the GTIDs of one segment's transactions, found once for many slaves."""
 
@@ -98,7 +108,7 @@ class Exclusion:
         columns, dropped = (segment.txn_subject, segment.txn_source), segment.dropped
         has: npt.NDArray[np.bool_] | None = None
         if self._executed is not None:
-            has = self._has(segment, self._executed)
+            has = contained(segment, self._sources, self._executed)
             columns = (
                 np.where(has, np.int32(R.SKIP), segment.txn_subject),
                 np.where(has, np.int32(-1), segment.txn_source),
@@ -148,16 +158,6 @@ class Exclusion:
             count[gap] += len(missing)
         return dropped.only(np.array(runs, np.int64).reshape(-1, 3), count)
 
-    def _has(self, segment: Segment, executed: Membership) -> npt.NDArray[np.bool_]:
-        """Tell for each transaction of a segment whether the slave already has it."""
-        source = segment.txn_source
-        found = np.zeros(len(source), np.bool_)
-        for number in np.unique(source[source >= 0]).tolist():
-            of_source = np.flatnonzero(source == number)
-            key = self._sources.key(number, executed.family)
-            found[of_source] = executed.contains(key, segment.txn_number[of_source])
-        return found
-
     def _without_unwanted(
         self,
         segment: Segment,
@@ -166,6 +166,7 @@ class Exclusion:
         source: npt.NDArray[np.int32],
     ) -> Columns:
         """Mark the transactions of servers and domains that the slave ignores.
+
         MariaDB's I/O thread counts a transaction that it ignores as done (``gtid_slave_pos``, ``Gtid_IO_Pos``). MySQL's
         I/O thread does not: the transaction is in neither Retrieved_Gtid_Set nor Executed_Gtid_Set. Both threads move
         the position. This was tried with MySQL 9.7 and MariaDB 10.11.
@@ -178,9 +179,8 @@ class Exclusion:
                 assert isinstance(domain, int)
                 if not origin.wants_domain(domain):
                     is_unwanted |= segment.txn_source == number
-        is_unwanted &= (
-            segment.txn_source != R.KEPT
-        )  # Rotate and similar events belong to the binlog file and to no transaction.
+        # Rotate and similar events belong to the binlog file and to no transaction.
+        is_unwanted &= segment.txn_source != R.KEPT
         if not is_unwanted.any():
             return subject, source
         subject = np.where(is_unwanted, np.int32(R.SKIP), subject)

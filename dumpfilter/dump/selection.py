@@ -16,6 +16,7 @@ import numpy.typing as npt
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import Membership, SourceNumbers
+from dumpfilter.dump.exclusion import contained
 from dumpfilter.errors import PositionError
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
@@ -182,12 +183,8 @@ class Selection:
         return taken
 
     def _in_gtids(self, segment: Segment) -> Flags:
-        source = segment.txn_source
-        taken = np.full(len(source), self._include is None)
-        for number in np.unique(source[source >= 0]).tolist():
-            ours = np.flatnonzero(source == number)
-            for gtids, answer in ((self._include, True), (self._exclude, False)):
-                if gtids is not None:
-                    key = self._sources.key(number, gtids.family)
-                    taken[ours[gtids.contains(key, segment.txn_number[ours])]] = answer
+        taken = np.full(len(segment.txn_source), self._include is None)
+        for gtids, answer in ((self._include, True), (self._exclude, False)):
+            if gtids is not None:
+                taken[contained(segment, self._sources, gtids)] = answer
         return taken
