@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.dump import ChunkPlan, Counts
-from dumpfilter.dump.chunk import GtidRuns
+from dumpfilter.dump.chunk import GtidRuns, Window
 from dumpfilter.dump.gaps import Gaps
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace
@@ -21,7 +22,8 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 _LEAST_SPLIT = LEAST
 """The size up to which events stay in one message even if the slave asked for smaller messages, bytes."""
 
-_COUNTS = tuple(field.name for field in pb.Counts.DESCRIPTOR.fields)
+_COUNT_NAMES = tuple(field.name for field in pb.Counts.DESCRIPTOR.fields)
+_COUNTS = attrgetter(*_COUNT_NAMES)
 
 _EVENTS_KEY = bytes([pb.Chunk.EVENTS_FIELD_NUMBER << 3 | 2])
 """The first byte of the field ``events`` in a serialized chunk: its number, and the wire type of bytes."""
@@ -80,14 +82,14 @@ class GrpcPlan(PlacedPlan):
     gaps: Gaps
     """The plan's gaps, with the writer's positions."""
 
-    def messages(self, chunk_size: int, skipped: int = 0) -> Iterator[bytes]:
+    def messages(self, chunk_size: int, skipped: int = 0, *, window: Window | None = None) -> Iterator[bytes]:
         """Yield the chunk as a message, without its first ``skipped`` bytes of events.
 
         A plan with far more bytes than ``chunk_size``, for example one large event, becomes several messages.
         """
         plan, key_of = self.plan, self.key_of
         told, gaps = self.positions, self.gaps
-        events = self.events() if plan.size else b""
+        events = self.events(window) if plan.size else b""
         self.note_commit_time(events)
         size = max(chunk_size, _LEAST_SPLIT)
         if len(events) <= 2 * size:
@@ -95,6 +97,8 @@ class GrpcPlan(PlacedPlan):
         before = told.before
         # A slave that has kept bytes was told no gap among them.
         gaps = gaps.not_before(skipped)
+        counts = counts_to_proto(plan.counts)
+        completed = runs_to_proto(plan.completed, key_of) if len(plan.completed) else None
         for begin in range(skipped, max(len(events), skipped + 1), size):
             piece = events[begin : begin + size]
             is_last = begin + size >= len(events)
@@ -104,6 +108,10 @@ class GrpcPlan(PlacedPlan):
             is_here = not is_before and (begin < plan.resume_bytes or (is_last and not plan.resume_bytes))
             resume = told.resume_before if is_before else told.resume
             end = told.end if is_last else max(before, resume)
+            here = None
+            if len(gaps) and (is_before or is_here):
+                # The gap after the last complete transaction belongs to the chunk that has the resume point.
+                here = gaps.between(begin, begin + size if is_before else len(events) + 1)
             chunk = pb.Chunk(
                 file=told.file,
                 begin_position=before,
@@ -111,16 +119,10 @@ class GrpcPlan(PlacedPlan):
                 resume_position=resume,
                 resume_bytes=plan.resume_bytes - begin if is_here and plan.resume_bytes else 0,
                 filter_version=self.filter_version,
+                counts=counts if is_last else None,
+                completed=completed if is_here else None,
+                gaps=gaps_to_proto(here, key_of) if here else None,
             )
-            if is_last:
-                chunk.counts.CopyFrom(counts_to_proto(plan.counts))
-            if is_here and len(plan.completed):
-                chunk.completed.CopyFrom(runs_to_proto(plan.completed, key_of))
-            if is_before or is_here:
-                # The gap after the last complete transaction belongs to the chunk that has the resume point.
-                here = gaps.between(begin, begin + size if is_before else len(events) + 1)
-                if len(here):
-                    chunk.gaps.CopyFrom(gaps_to_proto(here, key_of))
             yield _with_events(chunk, piece)
             before = end
 
@@ -179,7 +181,9 @@ def counts_to_proto(counts: Counts) -> pb.Counts:
 
     The message has no ``bytes_gtid``, because a chunk holds no events in place of dropped transactions.
     """
-    return pb.Counts(**{name: max(getattr(counts, name), 0) for name in _COUNTS})
+    return pb.Counts(
+        **{name: max(value, 0) for name, value in zip(_COUNT_NAMES, _COUNTS(counts), strict=True)}
+    )
 
 
 def runs_to_proto(runs: GtidRuns, key_of: Callable[[int], SourceKey]) -> pb.GtidRunsSet:

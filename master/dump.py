@@ -461,10 +461,9 @@ class Dump:
                 )
             else:
                 messages = await self._reader.messages(piece, chunk_size)
-            # While gRPC sends this chunk, the next one is read.
-            following = step.pieces[number] if number < len(step.pieces) else step.after
-            if piece.plan.size and not isinstance(following, bytes):
-                self._reader.prepare(following, chunk_size)
+            if piece.plan.size:
+                # While gRPC sends this chunk, the next ones are read.
+                self._reader.prepare(step, number, chunk_size)
             MEASURED.send_delay.observe_since(piece.committed_at)
             self._progress(piece.plan, piece.counts)
             self.reached = Reached(*piece.told, piece.plan.end == piece.plan.resume)

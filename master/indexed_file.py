@@ -103,6 +103,8 @@ class IndexedFile:
 
         The subject is a number that stands for the tables which the transaction changed. A filter decides by it.
         """
+        self.cold_until = 0
+        """The offset before which the bytes of the file probably have to be read from the disk."""
         self.bytes_scanned = 0
         self.events_scanned = 0
         self._reader = SegmentReader(file, subjects, sources, verify=verify, max_opened=max_opened)

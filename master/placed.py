@@ -11,7 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.dump import ChunkPlan, render
 from dumpfilter.dump.chunk import Counts, Window, render_into
-from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE
+from dumpfilter.dump.cut import RANGE_PATCH
 from dumpfilter.master.indexed_file import IndexedFile
 
 _READ_COST = 16 << 10
@@ -32,22 +32,53 @@ Two byte ranges with fewer bytes between them are read by one call, together wit
 _LONGEST_READ = 8 << 20
 """The most bytes that one read takes from a binlog file when byte ranges are read together, bytes."""
 
+_COLD_BYTES = 32 << 20
+"""The bytes after a place that was not in memory which are taken to be on the disk, too."""
+
 _scratch = threading.local()
 """The buffer of each thread for bytes of a binlog file, from which ranges are copied."""
 
 
-def read_window(source: IndexedFile, low: int, high: int, pieces: int) -> Window | None:
-    """Read the bytes from ``low`` to ``high``, of which ``pieces`` are needed, into the buffer of the present thread.
+class Extent(NamedTuple):
+    """The bytes of a binlog file that a chunk needs."""
+
+    low: int
+    """The offset of the first byte."""
+    high: int
+    """The offset after the last byte."""
+    pieces: int
+    """The number of pieces between the two offsets that the chunk needs."""
+    size: int
+    """The size of the pieces together, bytes."""
+
+
+def join(one: Extent, other: Extent) -> Extent:
+    """Return the bytes of two extents, with those between them."""
+    return Extent(
+        min(one.low, other.low), max(one.high, other.high), one.pieces + other.pieces, one.size + other.size
+    )
+
+
+def read_window(source: IndexedFile, extent: Extent, *, cached: bool = False) -> Window | None:
+    """Read the bytes that chunks need into the buffer of the present thread. Raises BinlogError.
 
     The bytes are valid until the thread calls the function again. Return None, and read nothing, when it is cheaper to
-    read each piece by a system call of its own.
+    read each piece by a system call of its own. With ``cached`` also return None if the bytes are not in memory.
     """
-    span = high - low
-    if span > min(_READ_COST * pieces, _LONGEST_READ):
+    recent = source.recent(extent.low, extent.high)
+    if recent is not None:
+        return recent
+    span = extent.high - extent.low
+    if span > _LONGEST_READ or span - extent.size > _READ_COST * extent.pieces:
         return None
     buffer = _buffer(span)
-    source.read_whole(buffer, low)
-    return Window(buffer, low)
+    if not cached:
+        source.read_whole(buffer, extent.low)
+    elif not source.file.read_cached(buffer, extent.low):
+        source.cold_until = extent.high + _COLD_BYTES
+        return None
+    source.check()
+    return Window(buffer, extent.low)
 
 
 class ToldPositions(NamedTuple):
@@ -71,6 +102,8 @@ class PlacedPlan(ABC):
     """The open binlog file from which the events are read. Another file may take its name meanwhile."""
     positions: ToldPositions
     filter_version: int
+    reads_extent: ClassVar[bool] = True
+    """Whether :meth:`messages` reads nothing if a window has the bytes of :attr:`extent`."""
     committed_at: float | None = field(default=None, init=False)
     """The Unix time at which the first transaction was committed, once messages have been made. None: not known."""
     made: tuple[bytes, ...] = field(default=(), init=False)
@@ -86,9 +119,17 @@ class PlacedPlan(ABC):
         """The chunk's counts, once messages have been made."""
         return self.plan.counts
 
+    @property
+    def extent(self) -> Extent | None:
+        """The bytes of the file from which messages are made. None for a chunk that needs none."""
+        return extent_of(self.plan)
+
     @abstractmethod
-    def messages(self, chunk_size: int) -> Iterator[bytes]:
-        """Yield the chunk as messages for slaves, and set :attr:`committed_at`. Raises BinlogError."""
+    def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
+        """Yield the chunk as messages for slaves, and set :attr:`committed_at`. Raises BinlogError.
+
+        ``window`` has bytes of the file that the caller has read already.
+        """
 
     def note_commit_time(self, events: bytes | memoryview) -> None:
         """Set :attr:`committed_at` from the chunk's events."""
@@ -109,30 +150,42 @@ class PlacedPlan(ABC):
         """
         source, plan = self.source, self.plan
         ranges = plan.ranges
-        low, high = int(ranges[0, RANGE_OFFSET]), int(ranges[-1, RANGE_OFFSET] + ranges[-1, RANGE_SIZE])
-        window = window or source.recent(low, high)
         if len(ranges) == 1 and not ranges[0, RANGE_PATCH]:
-            if window is not None:
-                return window.data[low - window.offset : high - window.offset].tobytes()
-            events = source.read(low, high - low)
+            low, size, _ = ranges[0].tolist()
+            window = window or source.recent(low, low + size)
+            if window is not None and window.has(low, low + size):
+                return window.data[low - window.offset :][:size]
+            events = source.read(low, size)
             source.check()
             return events
+        if window is None and (extent := extent_of(plan)) is not None:
+            # Byte ranges near one another are read together with the bytes between them, which saves system calls.
+            window = read_window(source, extent)
         fd = source.file.format_description
-        # Byte ranges near one another are read together with the bytes between them, which saves system calls.
-        if window is None and ranges[:, RANGE_OFFSET].min() >= low:
-            window = read_window(source, low, high, len(ranges))
         if window is None:
             events = render(plan, b"", 0, source.read, fd)
             source.check()
             return events
         out = np.empty(plan.size, np.uint8)
-        render_into(out, plan, window.data, window.offset, source.read, fd)
-        source.check()
+        if render_into(out, plan, window.data, window.offset, source.read, fd):
+            source.check()
         return out
 
     def key_of(self, number: int) -> SourceKey:
         """Return the GTID source (server UUID, or domain and server id) of a number in the plan."""
         return self.source.gtid_source(number)
+
+
+def extent_of(plan: ChunkPlan) -> Extent | None:
+    """Return the bytes of the file that a plan sends. None for a plan without events."""
+    if not plan.size:
+        return None
+    ranges = plan.ranges
+    if len(ranges) == 1:
+        low, size, _ = ranges[0].tolist()
+        return Extent(low, low + size, 1, size)
+    low, high = int(ranges[:, 0].min()), int((ranges[:, 0] + ranges[:, 1]).max())
+    return Extent(low, high, len(ranges), plan.size)
 
 
 def _buffer(size: int) -> npt.NDArray[np.uint8]:

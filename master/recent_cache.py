@@ -75,6 +75,11 @@ class RecentCache(Generic[K, V]):
             self._entries.move_to_end(key)
             return found.value
 
+    def peek(self, key: K) -> V | None:
+        """Return the value of a key as :meth:`get`, but not as a use of the entry."""
+        found = self._entries.get(key)
+        return None if found is None else found.value
+
     def add(self, key: K, value: V) -> None:
         """Add an entry, or replace the entry of a key."""
         size = self._size_of(value)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.dump import ChunkPlan
-from dumpfilter.dump.chunk import Counts
+from dumpfilter.dump.chunk import Counts, Window
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.placed import PlacedPlan, ToldPositions
@@ -35,6 +36,7 @@ _MOST_STAND_INS = 32_768
 class RelayPlan(PlacedPlan):
     """A part of a plan for a relay log, which becomes events for real replicas."""
 
+    reads_extent: ClassVar[bool] = False
     segment: Segment
     resume: int
     """The offset at which the first transaction of the segment begins, if it began in an earlier segment."""
@@ -55,9 +57,9 @@ class RelayPlan(PlacedPlan):
         """
         return replace(self.plan.counts, bytes_gtid=self.bytes_gtid) if self.bytes_gtid else self.plan.counts
 
-    def messages(self, chunk_size: int) -> Iterator[bytes]:
+    def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
         """Yield the chunk's events as one message, which is empty if the chunk has neither events nor stand-ins."""
-        events = memoryview(self.events() if self.plan.size else b"")[self.begin : self.stop]
+        events = memoryview(self.events(window) if self.plan.size else b"")[self.begin : self.stop]
         self.note_commit_time(events)
         if not self.runs:
             yield bytes(events)

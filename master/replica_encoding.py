@@ -17,7 +17,7 @@ from dumpfilter.dump.chunk import Counts, Window
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.indexed_file import IndexedFile
-from dumpfilter.master.placed import PlacedPlan, read_window
+from dumpfilter.master.placed import Extent, PlacedPlan, extent_of, join, read_window
 from dumpfilter.master.relay_plans import relay_pieces
 from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.packets.control import format_description, rotate
@@ -43,9 +43,21 @@ class ReplicaPlan(PlacedPlan):
             self._counts = replace(self.plan.counts, bytes_gtid=size) if size else self.plan.counts
         return self._counts
 
-    def messages(self, chunk_size: int) -> Iterator[bytes]:
+    @property
+    def extent(self) -> Extent | None:
+        """The bytes of the file from which messages are made: the events, and the Gtid events of the stand-ins."""
+        own, empties = extent_of(self.plan), self.empties
+        if not len(empties.gtid_offset):
+            return own
+        low, high = empties.gtid_span
+        gtids = Extent(low, high, len(empties), int(empties.gtid_size.sum()))
+        return gtids if own is None else join(own, gtids)
+
+    def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
         """Yield the chunk's events as one message, which is empty if the chunk has neither events nor stand-ins."""
-        window = self._window()
+        if window is None and len(self.empties.gtid_offset) and self.extent is not None:
+            # The events and the Gtid events of the stand-ins are read together, where they are near one another.
+            window = read_window(self.source, self.extent)
         events = self.events(window) if self.plan.size else b""
         self.note_commit_time(events)
         if not len(self.empties):
@@ -55,18 +67,6 @@ class ReplicaPlan(PlacedPlan):
         made = with_empties(events, self.empties, source.read, source.file.format_description, window)
         source.check()
         yield bytes(made)
-
-    def _window(self) -> Window | None:
-        """Read the events and the Gtid events of the stand-ins together, where they are near one another."""
-        if not len(self.empties.gtid_offset):
-            return None
-        low, high = self.empties.gtid_span
-        ranges = self.plan.ranges
-        if len(ranges):
-            low = min(low, int(ranges[:, 0].min()))
-            high = max(high, int((ranges[:, 0] + ranges[:, 1]).max()))
-        pieces = len(ranges) + len(self.empties)
-        return self.source.recent(low, high) or read_window(self.source, low, high, pieces)
 
 
 def _as_bytes(events: bytes | memoryview) -> bytes:

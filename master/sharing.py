@@ -12,19 +12,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from dumpfilter.dump import plan_many
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.dump.chunk import Window
+from dumpfilter.errors import BinlogError, DumpfilterError
 from dumpfilter.master.advance import DumpPlace, First, Shared, Step, step_from
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED, CacheState
-from dumpfilter.master.placed import PlacedPlan
+from dumpfilter.master.placed import PlacedPlan, join, read_window
 from dumpfilter.master.pools import started_pool
 from dumpfilter.master.recent_cache import RecentCache
 from dumpfilter.master.store import BinlogStore
@@ -43,6 +45,12 @@ _LARGEST_KEPT = MESSAGE_CACHE_BYTES // 4
 _SMALL = 64 << 10
 """The size of events up to which a chunk's messages are made together with the plan, bytes."""
 
+_CHUNKS_AHEAD = 4
+"""The number of chunks that are made before a dump asks for them. One worker makes them together."""
+
+_MADE_IN_A_TURN = 16
+"""The most chunks that are made in one turn of the loop. A chunk takes less than a fifth of a millisecond."""
+
 _WORKERS = 4
 """The threads that scan, decide and read. Two are enough for two processors; the others wait for the disk."""
 
@@ -58,6 +66,9 @@ _PLANNED_AT_ONCE = 2
 
 _PLANNED_IN_THE_LOOP = 64
 """The most places at the end of the binlog that are planned in the loop itself when little was written."""
+
+_Made = dict["PlacedPlan", tuple[bytes, ...]]
+"""The messages of chunks that one worker has made."""
 
 _Found = Step | Exception | None
 """The answer to a request: the step, the error that stops the dump, or None without a step."""
@@ -113,8 +124,11 @@ class Reader(Protocol):
     async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
         """Return the messages of a step's chunk. Raises BinlogError."""
 
-    def prepare(self, wanted: PlacedPlan | DumpPlace, chunk_size: int) -> None:
-        """Begin to make the messages of a chunk, or the step from a place, which a dump will soon ask for."""
+    def prepare(self, step: Step, number: int, chunk_size: int) -> None:
+        """Begin to make what a dump will soon ask for: the messages of a step from a piece on, and the next step.
+
+        ``number`` is the index of the piece.
+        """
 
 
 class LoopSignal:
@@ -187,7 +201,11 @@ class SharedReader:
         self._messages: RecentCache[PlacedPlan, tuple[bytes, ...]] = RecentCache(
             MESSAGE_CACHE_BYTES, lambda messages: sum(map(len, messages)), largest=_LARGEST_KEPT
         )
-        self._making: dict[PlacedPlan, asyncio.Future[Sequence[bytes]]] = {}
+        self._dumps = WeakSet[LoopSignal]()
+        """The signals of the dumps that have not ended."""
+        self._made_here = 0
+        """The number of chunks that were made in this turn of the loop."""
+        self._making: dict[PlacedPlan, asyncio.Future[_Made]] = {}
         self._requests: dict[DumpPlace, _Request] = {}
         """All requests without an answer."""
         self._queue: deque[_Request] = deque()
@@ -222,7 +240,9 @@ class SharedReader:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def signal(self) -> LoopSignal:
-        return LoopSignal(self._loop)
+        signal = LoopSignal(self._loop)
+        self._dumps.add(signal)
+        return signal
 
     def known(self, place: DumpPlace) -> DumpPlace:
         key = place.key
@@ -435,10 +455,11 @@ class SharedReader:
         if len(piece.made) == 1:
             (step.message,) = piece.made
 
-    def _make(self, piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...]:
+    def _make(self, piece: PlacedPlan, chunk_size: int, window: Window | None = None) -> tuple[bytes, ...]:
         with MEASURED.encode.measured():
-            messages = tuple(piece.messages(chunk_size))
-        self._messages.add(piece, messages)
+            messages = tuple(piece.messages(chunk_size, window=window))
+        if window is None or not self._is_alone:
+            self._messages.add(piece, messages)
         return messages
 
     def _planned(self, answers: Sequence[tuple[_Request, _Found]], generation: int, end: _End | None) -> None:
@@ -526,31 +547,97 @@ class SharedReader:
 
     async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
         kept = piece.made or self._messages.get(piece)
-        if kept is not None:
-            return kept
-        # Another dump may wait for the same messages when this dump is cancelled.
-        return await asyncio.shield(self._making_of(piece, chunk_size))
+        if kept is None and piece not in self._making:
+            kept = self._make_here(piece, chunk_size)
+        if kept is None:
+            making = self._making.get(piece) or self._begin([piece], chunk_size)
+            # Another dump may wait for the same messages when this dump is cancelled.
+            kept = (await asyncio.shield(making)).get(piece)
+        if kept is None:
+            # An earlier chunk of the same batch could not be made.
+            kept = (await asyncio.shield(self._begin([piece], chunk_size)))[piece]
+        if self._is_alone:
+            self._messages.remove(piece)
+        return kept
 
-    def prepare(self, wanted: PlacedPlan | DumpPlace, chunk_size: int) -> None:
-        if isinstance(wanted, PlacedPlan):
-            if wanted not in self._messages:
-                self._making_of(wanted, chunk_size)
-        elif wanted not in self._steps and wanted not in self._requests and not self._is_end(wanted):
-            self._request(wanted)
+    @property
+    def _is_alone(self) -> bool:
+        """Whether one dump runs alone, so that nobody else asks for its messages. Fresh memory is slower to write."""
+        return len(self._dumps) < 2
 
-    def _making_of(self, piece: PlacedPlan, chunk_size: int) -> asyncio.Future[Sequence[bytes]]:
-        making = self._making.get(piece)
-        if making is None:
-            making = self._loop.run_in_executor(self._workers, lambda: self._make(piece, chunk_size))
-            self._making[piece] = making
-            making.add_done_callback(lambda done: self._made(piece, done))
+    def prepare(self, step: Step, number: int, chunk_size: int) -> None:
+        after, coming = step.after, step.pieces[number : number + _CHUNKS_AHEAD]
+        if len(coming) < _CHUNKS_AHEAD:
+            following = self._steps.peek(after)
+            if following is not None:
+                coming = [*coming, *following.pieces[: _CHUNKS_AHEAD - len(coming)]]
+            elif after not in self._requests and not self._is_end(after):
+                self._request(after)
+        if after.source.cold_until <= step.before.position:
+            return
+        wanted = [
+            piece
+            for piece in coming
+            if isinstance(piece, PlacedPlan)
+            and piece.plan.size <= _LARGEST_KEPT
+            and piece not in self._messages
+            and piece not in self._making
+        ]
+        if 2 * len(wanted) >= len(coming):
+            self._begin(wanted, chunk_size)
+
+    def _make_here(self, piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...] | None:
+        """Make a chunk's messages in this turn of the loop, which takes less time than handing them to a worker.
+
+        Return None if bytes must be read from the disk, or if other dumps have had their chunks made in this turn.
+        """
+        if not piece.reads_extent or self._made_here >= _MADE_IN_A_TURN:
+            return None
+        window, extent, source = None, piece.extent, piece.source
+        if extent is not None:
+            if piece.plan.end > source.cold_until:
+                window = read_window(source, extent, cached=True)
+            if window is None:
+                return None
+        if not self._made_here:
+            self._loop.call_soon(self._begin_turn)
+        self._made_here += 1
+        return self._make(piece, chunk_size, window)
+
+    def _begin_turn(self) -> None:
+        self._made_here = 0
+
+    def _begin(self, pieces: Sequence[PlacedPlan], chunk_size: int) -> asyncio.Future[_Made]:
+        """Have one worker make the messages of chunks, up to the first that cannot be made."""
+        making = self._loop.run_in_executor(self._workers, lambda: self._make_all(pieces, chunk_size))
+        self._making.update(dict.fromkeys(pieces, making))
+
+        def made(done: asyncio.Future[_Made]) -> None:
+            for piece in pieces:
+                self._making.pop(piece, None)
+            if not done.cancelled():
+                # The dump that asks for the messages meets the error again. Nobody may ask any more.
+                done.exception()
+
+        making.add_done_callback(made)
         return making
 
-    def _made(self, piece: PlacedPlan, done: asyncio.Future[Sequence[bytes]]) -> None:
-        self._making.pop(piece, None)
-        if not done.cancelled():
-            # The dump that asks for the messages meets the error again. Nobody may ask any more.
-            done.exception()
+    def _make_all(self, pieces: Sequence[PlacedPlan], chunk_size: int) -> _Made:
+        made: _Made = {}
+        window = None
+        extents = [extent for piece in pieces if (extent := piece.extent) is not None]
+        if len(extents) > 1 and len({piece.source for piece in pieces}) == 1:
+            # The chunk that cannot be read raises the error again.
+            with contextlib.suppress(BinlogError):
+                window = read_window(pieces[0].source, functools.reduce(join, extents))
+        for piece in pieces:
+            try:
+                made[piece] = self._make(piece, chunk_size, window)
+            except Exception:
+                if not made:
+                    raise
+                break
+        return made
 
 
 def _settle(answer: asyncio.Future[_Found] | None, found: _Found) -> None:

@@ -207,6 +207,10 @@ class Window(NamedTuple):
     offset: int
     """The offset of the first byte in the binlog file."""
 
+    def has(self, low: int, high: int) -> bool:
+        """Tell whether the bytes from the offset ``low`` up to ``high`` are among these."""
+        return self.offset <= low and high <= self.offset + len(self.data)
+
 
 def render(
     plan: ChunkPlan,
@@ -238,8 +242,10 @@ def render_into(
     data_offset: int,
     read: ReadAt,
     fd: FormatDescription,
-) -> None:
+) -> bool:
     """Write the bytes that a chunk plan describes into ``out``, an array of exactly that many bytes.
+
+    Return whether bytes were read.
 
     ``data`` holds the part of the binlog file that begins at offset ``data_offset``. Events that were buffered in an
     earlier segment lie outside of ``data`` and are read with ``read``. ``fd`` is the file's format description event.
@@ -247,10 +253,10 @@ def render_into(
     # numba compiles a function once for each memory layout of its arrays.
     ranges = np.ascontiguousarray(plan.ranges)
     if not len(ranges):
-        return
+        return False
     outside = K.gather(ranges, np.frombuffer(data, np.uint8), data_offset, out)
     if not outside and not ranges[:, RANGE_PATCH].any():
-        return
+        return False
     view = out.data
     at = 0
     for offset, size, patch in ranges.tolist():
@@ -264,6 +270,7 @@ def render_into(
             piece[:] = read(offset, size)
         if patch == ADD_STATEMENT_END:
             piece[:] = with_statement_end(piece, fd)
+    return bool(outside)
 
 
 def with_statement_end(event: bytes | memoryview, fd: FormatDescription) -> bytes:

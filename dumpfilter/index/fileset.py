@@ -189,6 +189,16 @@ class BinlogFile:
         """
         check_whole(self.read_into(buffer, offset), buffer.size, offset, file=self.name)
 
+    def read_cached(self, buffer: npt.NDArray[np.uint8], offset: int) -> bool:
+        """Fill ``buffer`` (uint8) with the file's bytes from ``offset`` on, if that needs no waiting for the disk.
+
+        Return False when the system's page cache has not all of the bytes, or when the file system cannot tell.
+        """
+        try:
+            return os.preadv(self._file.fileno(), [buffer.data], offset, os.RWF_NOWAIT) == buffer.size
+        except OSError:
+            return False
+
     def _status(self) -> os.stat_result:
         try:
             return os.fstat(self._file.fileno())
@@ -238,6 +248,9 @@ class RemoteFile(BinlogFile):
         got = self._content.read(offset, buffer.size)
         buffer[: len(got)] = np.frombuffer(got, np.uint8)
         return len(got)
+
+    def read_cached(self, buffer: npt.NDArray[np.uint8], offset: int) -> bool:
+        return False
 
     def close(self) -> None:
         self._content.close()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from dumpfilter.binlog.gap_events import GapColumns, source_bytes
 from dumpfilter.binlog.gtid_sources import SourceKey
@@ -17,38 +18,40 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 if TYPE_CHECKING:
     from dumpfilter.dump.gaps import Gaps
 
+Integers = npt.NDArray[np.int64]
+
 _KIND_NUMBERS = np.array([kind_number(kind) for kind in KINDS], np.int64)
 
 
 def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> pb.Gaps:
     """Return the gRPC message for a chunk's gaps. ``key_of`` returns the GTID source with a number."""
-    # Most chunks have a few gaps, for which lists are faster than arrays.
-    runs, ends = gaps.runs.tolist(), gaps.end.tolist()
-    places: dict[int, int] = {}
-    run_source = [places.setdefault(run[0], len(places)) for run in runs]
-    end_steps, last_end = [], 0
-    for end in ends:
-        end_steps.append(end - last_end if end else 0)
-        last_end = end or last_end
+    source, first, last = gaps.runs.T
+    numbers = source.tolist()
+    places = {number: place for place, number in enumerate(dict.fromkeys(numbers))}
+    # An end of 0 is not known, and the next step begins at the last known end.
+    end_steps = np.where(gaps.end > 0, _steps(np.maximum.accumulate(gaps.end)), 0)
     return pb.Gaps(
         source=[source_bytes(key_of(number)) for number in places],
-        offset=_steps(gaps.offset.tolist()),
-        end=end_steps,
-        runs=_steps(gaps.runs_until.tolist()),
-        run_source=run_source,
-        run_first=[
-            run[1] - before for run, before in zip(runs, [0, *(run[2] for run in runs)], strict=False)
-        ],
-        run_length=[last - first + 1 for _, first, last in runs],
-        hits=_steps(gaps.hits_until.tolist()),
+        offset=_steps(gaps.offset).tolist(),
+        end=end_steps.tolist(),
+        runs=_steps(gaps.runs_until).tolist(),
+        run_source=map(places.__getitem__, numbers),
+        run_first=_steps(first, last).tolist(),
+        run_length=(last - first + 1).tolist(),
+        hits=_steps(gaps.hits_until).tolist(),
         hit_kind=_KIND_NUMBERS[gaps.hits[:, 0]].tolist() if len(gaps.hits) else (),
         hit_count=gaps.hits[:, 1].tolist(),
     )
 
 
-def _steps(numbers: list[int]) -> list[int]:
-    """Return the distance of each number from the number before, and of the first number from 0."""
-    return [number - before for number, before in zip(numbers, [0, *numbers], strict=False)]
+def _steps(numbers: Integers, before: Integers | None = None) -> Integers:
+    """Return the distance of each number from the number before, and of the first number from 0.
+
+    ``before`` has other numbers, whose elements count instead as those before.
+    """
+    steps = numbers.copy()
+    steps[1:] -= (numbers if before is None else before)[:-1]
+    return steps
 
 
 def gaps_from_proto(message: pb.Gaps) -> GapColumns:

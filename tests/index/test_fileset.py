@@ -25,7 +25,14 @@ from dumpfilter.errors import (
     BinlogUnsupported,
     OptionError,
 )
-from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader, ends_with_rotation, find_index
+from dumpfilter.index.fileset import (
+    BinlogFile,
+    BinlogSet,
+    RemoteFile,
+    SegmentReader,
+    ends_with_rotation,
+    find_index,
+)
 from dumpfilter.index.previous_gtids import gtids_before, previous_gtids
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.slave.state.relay_log import header_bytes
@@ -420,6 +427,19 @@ class TestDamage:
             assert reader.next() is None
             os.truncate(path, file.first_event)
             assert reader.next() is None
+
+
+def test_bytes_that_are_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "bin.000001"
+    shutil.copy(RECORDED / "bin.000001", path)
+    with BinlogFile(path) as file:
+        whole = file.read(0, file.size)
+        buffer = np.zeros(100, np.uint8)
+        if file.read_cached(buffer, 50):
+            assert buffer.tobytes() == whole[50:150]
+        assert not file.read_cached(buffer, file.size - 99)
+    with contextlib.closing(RemoteFile(path.as_uri())) as remote:
+        assert not remote.read_cached(buffer, 50)
 
 
 def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
