@@ -6,8 +6,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import singledispatchmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dumpfilter
 from dumpfilter.errors import BinlogMissing, DumpfilterError, OptionError
@@ -91,26 +92,6 @@ class MasterConsole:
         self._lower_case_table_names = lower_case_table_names
         self._changing = threading.Lock()
         """The lock that a statement holds while it purges binlog files or changes the binlog's rules."""
-        self._commands: dict[type[C.Command], Callable[[Any], Result]] = {
-            C.ShowReplicas: self._show_replicas,
-            C.ShowBinaryLogStatus: self._show_binary_log_status,
-            C.ShowBinaryLogs: self._show_binary_logs,
-            C.ShowBinlogEvents: self._show_binlog_events,
-            C.PurgeBinaryLogs: self._purge,
-            C.ChangeBinlog: self._change_binlog,
-            C.FlushPrivileges: self._flush_privileges,
-            C.UnregisterReplica: self._unregister,
-            C.DrainReplicas: self._drain,
-            C.UndrainReplicas: self._undrain,
-            C.ShowReplicaStatus: self._show_replica_status,
-            C.StartReplica: self._start_replica,
-            C.StopReplica: self._stop_replica,
-            C.ResetReplica: self._reset_replica,
-            C.ChangeSource: self._no_replica,
-            C.ChangeReplicationFilter: self._no_replica,
-            C.ChangeReplicaFilter: self._change_replica_filter,
-        }
-
         self._tables: dict[str, Callable[[], Table]] = {
             "drains": lambda: facts.DRAINS.table(
                 facts.DrainView(drain, self._concerned(drain)) for drain in self._drains.all()
@@ -132,12 +113,10 @@ class MasterConsole:
     def _mysql(self) -> bool:
         return self._store.family == "mysql"
 
+    @singledispatchmethod
     def execute(self, command: C.Command) -> Result:
         """Execute a parsed statement and return its result. Raises SqlError, or BinlogError where a file is damaged."""
-        do = self._commands.get(type(command))
-        if do is None:
-            raise SqlError(1235, "42000", f"This master doesn't support '{type(command).__name__}'")
-        return do(command)
+        raise SqlError(1235, "42000", f"This master doesn't support '{type(command).__name__}'")
 
     def table(self, schema: str, name: str) -> Table | None:
         """Return a table of the console with its present rows, or None when there is no such table."""
@@ -191,6 +170,7 @@ class MasterConsole:
         """The name of the binlog files without their number, as the server's option --log-bin gives it."""
         return Path(self._store.binlogs.names[-1]).stem
 
+    @execute.register
     def _show_binary_logs(self, command: C.ShowBinaryLogs) -> Result:
         self._store.binlogs.refresh()
         rows = []
@@ -199,6 +179,7 @@ class MasterConsole:
         columns = [Column("Log_name"), Column("File_size", ColumnType.INTEGER), Column("Encrypted")]
         return Result(columns if self._mysql else columns[:2], rows)
 
+    @execute.register
     def _show_binary_log_status(self, command: C.ShowBinaryLogStatus) -> Result:
         self._store.binlogs.refresh()
         name = self._store.binlogs.names[-1]
@@ -225,6 +206,7 @@ class MasterConsole:
         rules = write_filter.rules if write_filter else ()
         return ",".join(rule.value for rule in rules if rule.kind is kind)
 
+    @execute.register
     def _show_binlog_events(self, command: C.ShowBinlogEvents) -> Result:
         if command.relay_log:
             raise no_events("Could not find target log", "SHOW RELAYLOG EVENTS")
@@ -246,6 +228,7 @@ class MasterConsole:
             count=command.count,
         )
 
+    @execute.register
     def _purge(self, command: C.PurgeBinaryLogs) -> Result:
         if command.to is None and command.before is None:
             # A server accepts PURGE BINARY LOGS BEFORE NULL and deletes no file.
@@ -262,6 +245,7 @@ class MasterConsole:
             self._store.forget_files(gone)
         return Result(notes=(*command.warnings, *notes))
 
+    @execute.register
     def _change_binlog(self, command: C.ChangeBinlog) -> Result:
         if command.name != self._base:
             raise SqlError(
@@ -291,6 +275,7 @@ class MasterConsole:
             self._register.change_write_filter(changed)
         return Result(notes=tuple(notes))
 
+    @execute.register
     def _flush_privileges(self, command: C.FlushPrivileges) -> Result:
         if self._reload is None:
             return OK
@@ -300,6 +285,7 @@ class MasterConsole:
             raise ER_UNKNOWN_ERROR(f"{error} (the old configuration stays)") from None
         return OK
 
+    @execute.register
     def _unregister(self, command: C.UnregisterReplica) -> Result:
         by, value = ("uuid", command.uuid) if command.uuid is not None else ("server_id", command.server_id)
         who = Who.of(by, value or 0, command.channel)
@@ -322,6 +308,7 @@ class MasterConsole:
             )
         return Result(affected=len(gone))
 
+    @execute.register
     def _drain(self, command: C.DrainReplicas) -> Result:
         who = _who(command.choice)
         try:
@@ -334,6 +321,7 @@ class MasterConsole:
         note = f"No slave is registered with {who}; the drain holds for slaves that register later"
         return Result(notes=[ER_UNKNOWN_ERROR.note(note)])
 
+    @execute.register
     def _undrain(self, command: C.UndrainReplicas) -> Result:
         who = _who(command.choice)
         if who == Who():
@@ -348,6 +336,7 @@ class MasterConsole:
         """Return the registered slaves that a drain concerns."""
         return [slave for slave in self._register.all() if drain.who.fits(slave.as_peer)]
 
+    @execute.register
     def _show_replicas(self, command: C.ShowReplicas) -> Result:
         old = command.old or not self._mysql
         columns = replicas_columns(old=old)
@@ -363,10 +352,12 @@ class MasterConsole:
             return Result(columns[:4], [row[:4] for row in rows])
         return Result(columns, rows)
 
+    @execute.register
     def _show_replica_status(self, command: C.ShowReplicaStatus) -> Result:
         self._check_channel(command.channel)
         return Result(replica_status_columns(self._store.family, old=command.old))
 
+    @execute.register
     def _start_replica(self, command: C.StartReplica) -> Result:
         if command.every:
             return OK
@@ -379,6 +370,7 @@ class MasterConsole:
             "Misconfigured slave: MASTER_HOST was not set; Fix in config file or with CHANGE MASTER TO",
         )
 
+    @execute.register
     def _stop_replica(self, command: C.StopReplica) -> Result:
         if command.every:
             return OK
@@ -387,10 +379,12 @@ class MasterConsole:
             return Result(notes=[ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note("")])
         return Result(notes=[Note("Note", 1255, "Slave already has been stopped")])
 
+    @execute.register
     def _reset_replica(self, command: C.ResetReplica) -> Result:
         self._check_channel(command.channel)
         return OK
 
+    @execute.register
     def _no_replica(self, command: C.ChangeSource | C.ChangeReplicationFilter) -> Result:
         raise SqlError(
             1794,
@@ -399,6 +393,7 @@ class MasterConsole:
             f"of the binlog for all slaves: CHANGE BINLOG '{self._base}' TO …",
         )
 
+    @execute.register
     def _change_replica_filter(self, command: C.ChangeReplicaFilter) -> Result:
         with self._changing:
             return change_replica_filter(self._replicas, command)
