@@ -2,6 +2,7 @@
 
 The replicas are in turns at the source and behind dumpfilter, each with a filter of its own. A loader commits at a
 steady rate. Beats, which are transactions that every replica gets, measure the time from commit to applied.
+Three slaves of dumpfilter over gRPC, and thirty programs that read as replicas with ten filters, follow the same load.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from statistics import quantiles
 
@@ -33,11 +35,21 @@ RULES = {
 }
 """The rules of the replica of each user, by user."""
 
+MANY_RULES = {
+    f"f{number}": (f"replicate-wild-do-table={one}.%", f"replicate-wild-do-table={other}.%")
+    for number, (one, other) in enumerate(combinations(DATABASES, 2))
+}
+"""The rules of the users of thirty readers."""
+READERS_OF_A_FILTER = 3
+MANY_RATE = 200
+ALL_RULES = {**RULES, **MANY_RULES}
+
 _COLUMNS = "id BIGINT PRIMARY KEY AUTO_INCREMENT, a INT, body VARCHAR(800)"
 _UNSYNCED = ("--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2")
 _WARM_SECONDS = 3.0
 _MEASURED_SECONDS = 12.0
 _BEAT_SECONDS = 0.05
+_SETTLE_SECONDS = 1.0
 _LONGEST_WAIT = 60
 
 
@@ -49,6 +61,8 @@ class Cost:
     """The processor time of what serves the replicas, for each transaction, seconds."""
     applied: list[float] = field(default_factory=list)
     """The times from the commit of a beat until a replica had applied it, seconds."""
+    committed: list[float] = field(default_factory=list)
+    """The times at which the beats were committed (``time.monotonic``), seconds."""
 
     @property
     def median(self) -> float:
@@ -148,10 +162,48 @@ def measure(source: RealServer, replicas: Replicas | None, spent: Callable[[], f
         before, count, deadline = spent(), commits(source), time.monotonic() + _MEASURED_SECONDS
         while time.monotonic() < deadline:
             gtids, committed = beat(source)
+            cost.committed.append(committed)
             if replicas is not None:
                 cost.applied += replicas.applied(gtids, committed)
             time.sleep(_BEAT_SECONDS)
         cost.seconds = (spent() - before) / (commits(source) - count)
+    return cost
+
+
+@contextmanager
+def readers(source: RealServer, port: int) -> Iterator[None]:
+    """Let thirty programs with ten filters read commits as replicas while the block runs."""
+    gtids, _ = beat(source)
+    users = [*MANY_RULES] * READERS_OF_A_FILTER
+    arguments = ["-m", "bench._live_reader", source.family, str(port), gtids, *users]
+    with child(arguments, quiet=False) as process:
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise SystemExit("the readers did not begin")
+        yield
+
+
+def of_slaves(source: RealServer, port: int, pid: int, rate: int) -> Cost:
+    """Return the cost of three slaves over gRPC, with the times from commit to relay log."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        processes = []
+        for number, rules in enumerate(RULES.values()):
+            relay_log = directory / str(number)
+            relay_log.mkdir()
+            arguments = ["-m", "bench._live_slave", f"127.0.0.1:{port}", str(relay_log), str(200 + number)]
+            processes.append(stack.enter_context(child([*arguments, *rules], quiet=False)))
+        beat(source)
+        for process in processes:
+            assert process.stdout is not None
+            process.stdout.readline()
+        cost = measure(source, None, lambda: processor_seconds(pid), rate)
+        time.sleep(_SETTLE_SECONDS)
+        for process in processes:
+            process.terminate()
+            arrived = [float(line) for line in process.communicate()[0].split()]
+            pairs = zip(arrived[-len(cost.committed) :], cost.committed, strict=True)
+            cost.applied += [there - committed for there, committed in pairs]
     return cost
 
 
@@ -195,27 +247,31 @@ def servers(family: Family) -> Iterator[tuple[RealServer, Replicas]]:
 
 
 @contextmanager
-def behind(source: RealServer) -> Iterator[tuple[int, int]]:
-    """Run ``dumpfilter master`` that follows the source, and yield its replication port and process id."""
+def behind(source: RealServer) -> Iterator[tuple[int, int, int]]:
+    """Run ``dumpfilter master`` that follows the source. Yield its replication port, process id and gRPC port."""
     with tempfile.TemporaryDirectory() as directory:
         secret, config = Path(directory, "password"), Path(directory, "master.toml")
-        for file, text in ((secret, PASSWORD), (config, "".join(map(_replica_table, RULES)))):
+        for file, text in ((secret, PASSWORD), (config, "".join(map(_replica_table, ALL_RULES)))):
             file.touch(0o600)
             file.write_text(text)
         address = f"mysql://{USER}@127.0.0.1:{source.port}/?password-file={secret}"
-        with replica_port(address, "--store", f"{directory}/store", "--config", str(config)) as found:
-            yield found
+        port_file = Path(directory, "port")
+        options = ["--store", f"{directory}/store", "--config", str(config), "--port-file", str(port_file)]
+        with replica_port(address, *options) as (port, pid):
+            while not port_file.exists():
+                time.sleep(0.01)
+            yield port, pid, int(port_file.read_text())
 
 
 def _replica_table(user: str) -> str:
-    rules = ", ".join(f'"{rule}"' for rule in RULES[user])
+    rules = ", ".join(f'"{rule}"' for rule in ALL_RULES[user])
     return f'[[replica]]\nuser = "{user}"\npassword = "{PASSWORD}"\nrules = [{rules}]\n'
 
 
 def report_of(family: Family) -> Report:
     """Measure a family's servers, and return the report."""
     report = Report(f"live, {family}", "a live commit on its way to three real replicas, over TLS")
-    with servers(family) as (source, replicas), behind(source) as (port, pid):
+    with servers(family) as (source, replicas), behind(source) as (port, pid, grpc_port):
         for rate in RATES:
             bare = floor(rate)
             replicas.attach(source.port, [USER] * len(RULES))
@@ -239,6 +295,19 @@ def report_of(family: Family) -> Report:
             added = (ours.median - direct.median) * 1e3
             report.target(f"{rate}/s: added to the median, ms", added, 2, at_most=True)
             report.target(f"{rate}/s: added to p99, ms", (ours.p99 - direct.p99) * 1e3, 10, at_most=True)
+            slaves = of_slaves(source, grpc_port, pid, rate)
+            report.row(
+                f"{rate}/s, three slaves over gRPC",
+                slaves.seconds,
+                f"{slaves.seconds * 1e6:7.0f} us, commit to relay log {slaves.median * 1e3:.1f} ms "
+                f"(p99 {slaves.p99 * 1e3:.1f})",
+            )
+            report.target(f"{rate}/s: commit to relay log, ms", slaves.median * 1e3, 3, at_most=True)
+            if rate == MANY_RATE:
+                with readers(source, port):
+                    many = measure(source, None, lambda: processor_seconds(pid), rate)
+                report.row(f"{rate}/s, thirty readers", many.seconds, f"{many.seconds * 1e6:7.0f} us")
+                report.target(f"{rate}/s: thirty / three", many.seconds / ours.seconds, 3, at_most=True)
     report.note("at the source: the processor time of the source's dump threads alone")
     return report
 

@@ -103,6 +103,8 @@ class Reception:
         self._controls = 0
         self._controls_since = self._synced_at
         self._requested = ("", FIRST_POSITION)
+        self._readable = select.poll()
+        """The question whether the source has sent something."""
         self._is_told = True
         """Whether ``on_progress`` was called after the last write."""
         self._told_at = self._synced_at
@@ -129,6 +131,7 @@ class Reception:
         )
         url = self._connection.url
         deframer = Deframer(stream, self._where)
+        self._readable.register(stream, select.POLLIN)
         while True:
             item = deframer.next()
             if item is None:
@@ -158,8 +161,7 @@ class Reception:
 
     def _wait(self, stream: socket.socket) -> None:
         """Wait until the source sends something. Meanwhile tell of progress, and sync events that are due."""
-        readable = select.poll()
-        readable.register(stream, select.POLLIN)
+        readable = self._readable
         has_more = (isinstance(stream, ssl.SSLSocket) and stream.pending()) or readable.poll(0)
         if not has_more or time.monotonic() - self._told_at > _TELL_SECONDS:
             self._tell_progress()
