@@ -146,8 +146,7 @@ class Channel:
         out of range, or a filter rule is invalid."""
         if info.auto_position and info.log_file:
             raise OptionError("--start-file and --auto-position: give one of them")
-        if info.tls is not None:
-            info.tls.check()
+        info.check_tls()
         self._origin(info)
         # Making the filter checks its rules now. Otherwise an invalid rule would end a running thread later.
         self.filter(NameRules())

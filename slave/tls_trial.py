@@ -25,9 +25,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
 from dumpfilter.errors import TlsError
-from dumpfilter.security.client_tls import TlsFileError, TlsMode, ssl_reason
+from dumpfilter.security.client_tls import ClientTls, TlsFileError, TlsMode, ssl_reason
 from dumpfilter.security.tls import GRPC_KEYS, suits_grpc
-from dumpfilter.slave.source_tls import SourceTls
 
 _PLAIN_TRIAL_SECONDS = 2.0
 """The longest time for the question whether a master speaks TLS, seconds. It follows a connection that broke off."""
@@ -72,7 +71,7 @@ class Expected:
 
 
 def agree(
-    tls: SourceTls, host: str, port: int, stopped: Callable[[], bool], seconds: float = 180.0
+    tls: ClientTls, host: str, port: int, stopped: Callable[[], bool], seconds: float = 180.0
 ) -> Expected:
     """Make a trial handshake with the master, and return what gRPC shall use and expect.
 
@@ -103,7 +102,7 @@ def agree(
 
 def speaks_tls(host: str, port: int, stopped: Callable[[], bool]) -> bool:
     """Tell whether a server that broke off a connection without TLS answers a TLS handshake."""
-    trial = _Trial(SourceTls(), host, port)
+    trial = _Trial(ClientTls(TlsMode.REQUIRED), host, port)
     try:
         trial.handshake(trial.context(), _Limit(time.monotonic() + _PLAIN_TRIAL_SECONDS, stopped))
     except (_NoTls, Unreachable) as error:
@@ -150,7 +149,7 @@ class _Limit:
 class _Trial:
     """A trial handshake with a master, and the texts of the errors about the master."""
 
-    tls: SourceTls
+    tls: ClientTls
     host: str
     port: int
 
@@ -162,7 +161,7 @@ class _Trial:
     def context(self) -> ssl.SSLContext:
         """Return the context of Python's ``ssl`` for the options. Raises TlsError for files that cannot be used."""
         try:
-            context = self.tls.client.context()
+            context = self.tls.context()
         except TlsFileError as error:
             if error.option == "SOURCE_SSL_CA":
                 raise TlsError(str(error)) from None
@@ -304,7 +303,7 @@ def _names(certificate: x509.Certificate) -> list[str]:
     ]
 
 
-def _check_own(tls: SourceTls, certificate: bytes) -> None:
+def _check_own(tls: ClientTls, certificate: bytes) -> None:
     """Raise TlsError if gRPC cannot use the slave's own certificate."""
     try:
         usable = suits_grpc(x509.load_pem_x509_certificate(certificate))
@@ -333,15 +332,15 @@ def _first_byte(connection: ssl.SSLSocket) -> bytes:
         return b""
 
 
-def _files(tls: SourceTls) -> tuple[tuple[str, str], ...]:
+def _files(tls: ClientTls) -> tuple[tuple[str, Path | None], ...]:
     return ("SOURCE_SSL_CA", tls.ca), ("SOURCE_SSL_CERT", tls.certificate), ("SOURCE_SSL_KEY", tls.key)
 
 
-def _read(option: str, path: str) -> bytes | None:
-    if not path:
+def _read(option: str, path: Path | None) -> bytes | None:
+    if path is None:
         return None
     try:
-        return Path(path).read_bytes()
+        return path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise TlsError(f"{option}={path}: cannot be read: {reason}") from None

@@ -11,9 +11,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from dumpfilter.errors import OptionError
 from dumpfilter.options.defaults import FIRST_EVENT, HEARTBEAT_PERIOD
-from dumpfilter.security.client_tls import TlsMode
-from dumpfilter.slave.source_tls import SourceTls
+from dumpfilter.security.client_tls import ClientTls, TlsMode
 from dumpfilter.slave.state import FORMAT
 from dumpfilter.state_file import State, StateFile
 
@@ -82,11 +82,28 @@ class SourceInfo(State):
         return self.tls is not None and self.tls.mode is TlsMode.VERIFY_IDENTITY
 
     @property
-    def tls(self) -> SourceTls | None:
+    def tls(self) -> ClientTls | None:
         """The TLS settings of the connection to the master, or None for a connection without TLS."""
         if not self.ssl:
             return None
-        return SourceTls(self.ssl_ca, self.ssl_cert, self.ssl_key, self.ssl_verify_server_cert)
+        if not self.ssl_ca:
+            mode = TlsMode.REQUIRED
+        else:
+            mode = TlsMode.VERIFY_CA if self.ssl_verify_server_cert is False else TlsMode.VERIFY_IDENTITY
+        ca, certificate, key = (
+            Path(name) if name else None for name in (self.ssl_ca, self.ssl_cert, self.ssl_key)
+        )
+        return ClientTls(mode, ca, certificate, key, "SOURCE_SSL_CA", "SOURCE_SSL_CERT")
+
+    def check_tls(self) -> None:
+        """Raise OptionError for options of TLS that contradict each other. Without TLS they have no effect."""
+        if self.ssl and bool(self.ssl_cert) != bool(self.ssl_key):
+            given, missing = ("CERT", "KEY") if self.ssl_cert else ("KEY", "CERT")
+            raise OptionError(f"SOURCE_SSL_{given} needs SOURCE_SSL_{missing}: give both, or none")
+        if self.ssl and self.ssl_verify_server_cert and not self.ssl_ca:
+            raise OptionError(
+                "SOURCE_SSL_VERIFY_SERVER_CERT=1 needs SOURCE_SSL_CA, the file with the CA of the master's certificate"
+            )
 
 
 def source_info_file(directory: Path) -> StateFile[SourceInfo]:

@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dumpfilter.errors import OptionError
 from dumpfilter.security.client_tls import TlsMode
-from dumpfilter.slave.source_tls import SourceTls
+from dumpfilter.slave.state.source_info import SourceInfo
 
 
 @pytest.mark.parametrize(
-    ("tls", "verification"),
+    ("options", "mode"),
     [
-        (SourceTls(), TlsMode.REQUIRED),
-        (SourceTls(verify_host=False), TlsMode.REQUIRED),
-        (SourceTls("ca"), TlsMode.VERIFY_IDENTITY),
-        (SourceTls("ca", verify_host=True), TlsMode.VERIFY_IDENTITY),
-        (SourceTls("ca", verify_host=False), TlsMode.VERIFY_CA),
+        ({}, TlsMode.REQUIRED),
+        ({"ssl_verify_server_cert": False}, TlsMode.REQUIRED),
+        ({"ssl_ca": "ca"}, TlsMode.VERIFY_IDENTITY),
+        ({"ssl_ca": "ca", "ssl_verify_server_cert": True}, TlsMode.VERIFY_IDENTITY),
+        ({"ssl_ca": "ca", "ssl_verify_server_cert": False}, TlsMode.VERIFY_CA),
     ],
 )
-def test_verification(tls: SourceTls, verification: TlsMode) -> None:
-    assert tls.mode is verification
+def test_verification(options: dict[str, Any], mode: TlsMode) -> None:
+    tls = SourceInfo(ssl=True, **options).tls
+    assert tls is not None
+    assert tls.mode is mode
+    assert SourceInfo(**options).tls is None
 
 
 @pytest.mark.parametrize(
-    ("tls", "said"),
+    ("options", "said"),
     [
-        (SourceTls(certificate="c"), "SOURCE_SSL_CERT needs SOURCE_SSL_KEY"),
-        (SourceTls(key="k"), "SOURCE_SSL_KEY needs SOURCE_SSL_CERT"),
-        (SourceTls(verify_host=True), "SOURCE_SSL_VERIFY_SERVER_CERT=1 needs SOURCE_SSL_CA"),
+        ({"ssl_cert": "c"}, "SOURCE_SSL_CERT needs SOURCE_SSL_KEY"),
+        ({"ssl_key": "k"}, "SOURCE_SSL_KEY needs SOURCE_SSL_CERT"),
+        ({"ssl_verify_server_cert": True}, "SOURCE_SSL_VERIFY_SERVER_CERT=1 needs SOURCE_SSL_CA"),
     ],
 )
-def test_options_that_contradict_each_other(tls: SourceTls, said: str) -> None:
+def test_options_that_contradict_each_other(options: dict[str, Any], said: str) -> None:
+    SourceInfo(**options).check_tls()
     with pytest.raises(OptionError, match=said):
-        tls.check()
+        SourceInfo(ssl=True, **options).check_tls()

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
@@ -18,10 +19,10 @@ from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.security.client_tls import TlsFileError
+from dumpfilter.security.client_tls import ClientTls, TlsFileError
 from dumpfilter.security.reloading import ReloadingTls
 from dumpfilter.security.tls import TlsFiles
-from dumpfilter.slave.source_tls import SourceTls
+from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.threads.connection import open_channel
 from dumpfilter.slave.tls_trial import Unreachable, agree, speaks_tls
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -58,12 +59,23 @@ def master(issued: Issued | None, slaves: Authority | None = None) -> Iterator[i
         server.stop(0)
 
 
-def register(port: int, tls: SourceTls | None, host: str = "127.0.0.1", **options: object) -> None:
+def source_tls(
+    ca: str = "", certificate: str = "", key: str = "", *, verify_host: bool | None = None
+) -> dict[str, Any]:
+    """Return members of SourceInfo."""
+    files = {"ssl_ca": ca, "ssl_cert": certificate, "ssl_key": key}
+    return {"ssl": True, "ssl_verify_server_cert": verify_host, **files}
+
+
+def tls_of(ca: str) -> ClientTls:
+    tls = SourceInfo(**source_tls(ca)).tls
+    assert tls is not None
+    return tls
+
+
+def register(port: int, tls: dict[str, Any] | None, host: str = "127.0.0.1", **options: object) -> None:
     """Register over a channel of the slave's."""
-    if tls is not None:
-        files = {"ssl_ca": tls.ca, "ssl_cert": tls.certificate, "ssl_key": tls.key}
-        options |= {"ssl": True, "ssl_verify_server_cert": tls.verify_host, **files}
-    where = source_of(host, port, uuid="u", **options)
+    where = source_of(host, port, uuid="u", **({} if tls is None else tls), **options)
     request = pb.RegisterRequest(
         protocol=2, server_id=7, uuid=str(uuid.uuid4()), filter=filter_to_proto(Filter())
     )
@@ -77,38 +89,38 @@ def ca(authority: Authority) -> str:
 
 def test_verified(authority: Authority) -> None:
     with master(authority.issue("m")) as port:
-        register(port, SourceTls(ca(authority)))
+        register(port, source_tls(ca(authority)))
 
 
 def test_the_master_s_own_certificate_as_the_ca(authority: Authority) -> None:
     """A copy of the master's certificate is as good as its CA, whoever signed it."""
     issued = authority.issue("m")
     with master(issued) as port:
-        register(port, SourceTls(str(issued.certificate)))
+        register(port, source_tls(str(issued.certificate)))
 
 
 @pytest.mark.parametrize("verify_host", [True, None])
 def test_another_host(authority: Authority, verify_host: bool | None) -> None:
     with master(authority.issue("m", address="10.9.8.7")) as port:
         with pytest.raises(TlsError, match=r"refused \(IP address mismatch.*SOURCE_SSL_VERIFY_SERVER_CERT=0"):
-            register(port, SourceTls(ca(authority), verify_host=verify_host))
+            register(port, source_tls(ca(authority), verify_host=verify_host))
         with pytest.raises(TlsError, match=r"refused \(Hostname mismatch.*name the host"):
-            register(port, SourceTls(ca(authority), verify_host=verify_host), host="localhost")
+            register(port, source_tls(ca(authority), verify_host=verify_host), host="localhost")
 
 
 def test_the_host_need_not_match(authority: Authority, stranger: Authority) -> None:
     """As MySQL's VERIFY_CA: any certificate of the CA will do, and no other."""
     with master(authority.issue("m", address="10.9.8.7")) as port:
-        register(port, SourceTls(ca(authority), verify_host=False))
+        register(port, source_tls(ca(authority), verify_host=False))
         with pytest.raises(TlsError, match=r"refused.*is SOURCE_SSL_CA=.* the CA that signed"):
-            register(port, SourceTls(ca(stranger), verify_host=False))
+            register(port, source_tls(ca(stranger), verify_host=False))
 
 
 def test_no_ca_verifies_nothing(stranger: Authority) -> None:
     """As MySQL's REQUIRED: encrypted, with whatever certificate the master has."""
     with master(stranger.issue("m", address="10.9.8.7")) as port:
-        register(port, SourceTls())
-        register(port, SourceTls(verify_host=False))
+        register(port, source_tls())
+        register(port, source_tls(verify_host=False))
 
 
 def test_another_ca(authority: Authority, stranger: Authority) -> None:
@@ -116,7 +128,7 @@ def test_another_ca(authority: Authority, stranger: Authority) -> None:
         master(authority.issue("m")) as port,
         pytest.raises(TlsError, match=r"unable to get local issuer certificate\): is SOURCE_SSL_CA="),
     ):
-        register(port, SourceTls(ca(stranger)))
+        register(port, source_tls(ca(stranger)))
 
 
 @pytest.mark.parametrize("verified", [True, False])
@@ -129,25 +141,25 @@ def test_an_expired_certificate(
         master(authority.issue("m", ends=YESTERDAY, begins=YESTERDAY)) as port,
         pytest.raises(TlsError, match=r"expired.*renew the certificate on the master"),
     ):
-        register(port, SourceTls(ca(authority) if verified else ""))
+        register(port, source_tls(ca(authority) if verified else ""))
 
 
 def test_mutual(authority: Authority, stranger: Authority) -> None:
     own, foreign = authority.issue("slave"), stranger.issue("slave")
     with master(authority.issue("m"), slaves=authority) as port:
-        register(port, SourceTls(ca(authority), str(own.certificate), str(own.key)))
-        register(port, SourceTls("", str(own.certificate), str(own.key)))
+        register(port, source_tls(ca(authority), str(own.certificate), str(own.key)))
+        register(port, source_tls("", str(own.certificate), str(own.key)))
         with pytest.raises(
             TlsError, match="it probably demands a certificate of the slave: give SOURCE_SSL_CERT"
         ):
-            register(port, SourceTls(ca(authority)))
+            register(port, source_tls(ca(authority)))
         with pytest.raises(TlsError, match=r"the master refuses SOURCE_SSL_CERT=.*signed by the CA"):
-            register(port, SourceTls(ca(authority), str(foreign.certificate), str(foreign.key)))
+            register(port, source_tls(ca(authority), str(foreign.certificate), str(foreign.key)))
 
 
 def test_tls_at_a_master_without_tls(authority: Authority) -> None:
     with master(None) as port:
-        for tls in (SourceTls(), SourceTls(ca(authority))):
+        for tls in (source_tls(), source_tls(ca(authority))):
             with pytest.raises(TlsError, match=r"does not speak TLS.*--tls-cert.*SOURCE_SSL=0"):
                 register(port, tls)
 
@@ -166,7 +178,7 @@ def test_nobody_listens(authority: Authority) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(Unreachable, match="Connection refused"):
-        register(port, SourceTls(ca(authority)))
+        register(port, source_tls(ca(authority)))
     for host, number in (
         ("no.such.host.invalid", 1),
         ("127.0.0.1", 4_294_967_295),
@@ -174,7 +186,7 @@ def test_nobody_listens(authority: Authority) -> None:
         (".x", 1),
     ):
         with pytest.raises(Unreachable):
-            register(number, SourceTls(), host=host)
+            register(number, source_tls(), host=host)
 
 
 def test_a_silent_server_does_not_hold_up_the_end_of_the_slave(authority: Authority) -> None:
@@ -183,7 +195,7 @@ def test_a_silent_server_does_not_hold_up_the_end_of_the_slave(authority: Author
         stopper = threading.Timer(0.1, stop.set)
         stopper.start()
         with pytest.raises(Unreachable, match="the slave stops"):
-            agree(SourceTls(ca(authority)), "127.0.0.1", listener.getsockname()[1], stop.is_set)
+            agree(tls_of(ca(authority)), "127.0.0.1", listener.getsockname()[1], stop.is_set)
         stopper.join()
 
 
@@ -197,18 +209,21 @@ def test_a_server_that_hangs_up(authority: Authority) -> None:
         thread = threading.Thread(target=serve)
         thread.start()
         with pytest.raises(Unreachable):
-            agree(SourceTls(ca(authority)), "127.0.0.1", listener.getsockname()[1], lambda: False)
+            agree(tls_of(ca(authority)), "127.0.0.1", listener.getsockname()[1], lambda: False)
         thread.join()
 
 
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda own, none: SourceTls(none), r"SOURCE_SSL_CA=.*/none: cannot be read"),
-        (lambda own, none: SourceTls(str(own.key)), r"SOURCE_SSL_CA=.*-key.pem: holds no certificate in PEM"),
-        (lambda own, none: SourceTls("", none, str(own.key)), r"SOURCE_SSL_CERT=.*/none: cannot be read"),
+        (lambda own, none: source_tls(none), r"SOURCE_SSL_CA=.*/none: cannot be read"),
         (
-            lambda own, none: SourceTls("", str(own.certificate), str(own.certificate)),
+            lambda own, none: source_tls(str(own.key)),
+            r"SOURCE_SSL_CA=.*-key.pem: holds no certificate in PEM",
+        ),
+        (lambda own, none: source_tls("", none, str(own.key)), r"SOURCE_SSL_CERT=.*/none: cannot be read"),
+        (
+            lambda own, none: source_tls("", str(own.certificate), str(own.certificate)),
             r"SOURCE_SSL_CERT=.*, SOURCE_SSL_KEY=.*: they are no PEM certificate with its unencrypted private key",
         ),
     ],
@@ -223,13 +238,13 @@ def test_kinds_of_keys(authority: Authority, curve: ec.EllipticCurve | None) -> 
     """RSA and two curves suit gRPC. Another key of the slave, or of the master, is an error before the handshake."""
     key = ed25519.Ed25519PrivateKey.generate() if curve is None else ec.generate_private_key(curve)
     own = authority.issue("own", key=key)
-    files = SourceTls(ca(authority), str(own.certificate), str(own.key))
+    files = source_tls(ca(authority), str(own.certificate), str(own.key))
     tls = TlsFiles(own.certificate, own.key)
     with master(authority.issue("m"), slaves=authority) as port:
         if curve is not None and curve.key_size <= 384:
             register(port, files)
             with master(own) as second:
-                register(second, SourceTls(ca(authority)))
+                register(second, source_tls(ca(authority)))
             ReloadingTls(tls, for_grpc=True)
             return
         with pytest.raises(
@@ -245,7 +260,7 @@ def test_kinds_of_keys(authority: Authority, curve: ec.EllipticCurve | None) -> 
 
 def test_a_certificate_without_a_name(authority: Authority) -> None:
     with master(authority.issue("", address=None)) as port:
-        for verified in (SourceTls(), SourceTls(ca(authority), verify_host=False)):
+        for verified in (source_tls(), source_tls(ca(authority), verify_host=False)):
             with pytest.raises(TlsError, match="names no host"):
                 register(port, verified)
 
@@ -253,4 +268,4 @@ def test_a_certificate_without_a_name(authority: Authority) -> None:
 def test_an_encrypted_key_asks_nobody(authority: Authority) -> None:
     own = authority.issue("own", password=b"hush")
     with pytest.raises(TlsError, match="unencrypted private key"):
-        register(1, SourceTls("", str(own.certificate), str(own.key)))
+        register(1, source_tls("", str(own.certificate), str(own.key)))

@@ -68,8 +68,7 @@ class AskedOptions(Settings):
         host, port = parse_address("--master", self.master)
         password = read_password(self.source_password_file, SOURCE_VARIABLE) if self.source_user else ""
         info = SourceInfo(host=host, port=port, user=self.source_user, password=password, **members)
-        if info.tls is not None:
-            info.tls.check()
+        info.check_tls()
         options = SlaveOptions(Path(), server_id=0, plain_password=tls.source_plain_password)
         return Source(info, options)
 
