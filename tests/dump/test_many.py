@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from dumpfilter.binlog.gtid_sources import empty_set
-from dumpfilter.dump import plan_many
+from dumpfilter.dump import cut, decision, plan_many
 from dumpfilter.errors import PositionError
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
@@ -139,3 +139,25 @@ def test_threads_of_all_sorts_plan_together_as_alone(segment_size: int) -> None:
         file.thread(shop, origin=OriginFilter(frozenset({11}))),
     ]
     check_many(threads, file.segments)
+
+
+class _Tight(decision._Scratch):
+    """Arrays with room for the results of one filter."""
+
+    def make_room(self, events: int, subjects: int, room: int) -> None:
+        super().make_room(events, subjects, room)
+        done = self.done
+        self.done = cut.Done(done.filters, done.chunk[: events + 4], *(one[: room + 1] for one in done[2:]))
+
+
+@pytest.mark.parametrize("chunk_size", [1, 1 << 18])
+def test_filters_whose_results_do_not_fit_into_one_call(
+    chunk_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = scanned(_transactions([("shop", "rows")], [("logs", "rows"), ("shop", "rows")]), 1 << 16)
+    flags = [
+        TableFlags(Filter.from_options([f"--replicate-do-db={name}"]), file.subjects)
+        for name in ("shop", "logs", "none") * 3
+    ]
+    monkeypatch.setattr(decision, "_scratch", _Tight())
+    check_many([file.thread(each, chunk_size=chunk_size) for each in flags], file.segments)
