@@ -235,30 +235,22 @@ def _rank(slave: KnownSlave) -> tuple[bool, float]:
 
 
 def _of_registration(slave: RegisteredSlave, records: Mapping[SlaveKey, SlaveCounts]) -> KnownSlave:
-    record = records.get(SlaveKey(slave.user, slave.channel, slave.uuid))
-    file, position = slave.file, slave.position
-    if record is not None and not file:
-        file, position = record.file, record.position
+    record = records.get(slave.record.key)
     if slave.dump:
         presence = Presence.CONNECTED
     elif record is None:
         presence = Presence.REGISTERED
     else:
         presence = Presence.FINISHED if record.is_done else Presence.GONE
-    return KnownSlave(
-        presence,
-        slave.user,
-        slave.channel,
-        slave.server_id,
-        slave.uuid,
-        slave.host,
-        slave.port,
-        slave.peer,
-        file,
-        position,
-        slave.counts,
-        slave.last_seen_at,
-        slave,
+    return replace(
+        _of_record(record or slave.record),
+        presence=presence,
+        server_id=slave.server_id,
+        host=slave.host,
+        port=slave.port,
+        peer=slave.peer,
+        last_seen_at=slave.last_seen_at,
+        registered=slave,
     )
 
 
