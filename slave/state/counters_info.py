@@ -93,17 +93,17 @@ class ChannelCounters:
         counts = {name: number - begun.counts[name] for name, number in now.counts.items()}
         return now.model_copy(update={**since, "counts": counts})
 
-    def count_chunk(self, chunk: pb.Chunk) -> None:
-        """Add one received message of the master's stream."""
+    def count_chunk(self, chunk: pb.Chunk, size: int) -> None:
+        """Add one received message of the master's stream, which has ``size`` bytes of events."""
         with self._lock:
             self._add("chunks", 1)
-            self._add("bytes_received", len(chunk.events))
+            self._add("bytes_received", size)
             if chunk.heartbeat:
                 self._add("heartbeats", 1)
                 self.last_heartbeat_at = time.time()
-            counts = self._values["counts"]
+            counts, more = self._values["counts"], chunk.counts
             for name in counts:
-                counts[name] += getattr(chunk.counts, name)
+                counts[name] += getattr(more, name)
 
     def count_connection(self) -> None:
         """Add one connection with a stream of events."""

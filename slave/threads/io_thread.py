@@ -459,16 +459,18 @@ class IoThread:
         begun, size = time.monotonic(), 0
         try:
             for chunk in call:
-                size += len(chunk.events)
+                # Each access to the field copies the events.
+                events = chunk.events
+                size += len(events)
                 # While the slave writes, it does not listen. That time must not count as the master's silence.
                 self._silent_until = math.inf
-                self.counters.count_chunk(chunk)
+                self.counters.count_chunk(chunk, len(events))
                 before = self._receiver.resume_point
-                if not self._receiver.receive(chunk):
+                if not self._receiver.receive(chunk, events):
                     self._heard()
                     continue
                 self._backoff.reset()
-                if chunk.events and self._receiver.resume_point is not before:
+                if events and self._receiver.resume_point is not before:
                     self._damaged_in_a_row = 0
                 self._on_chunk(chunk)
                 self._heard()

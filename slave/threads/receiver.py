@@ -286,8 +286,10 @@ class Receiver:
         """
         self._awaited_version = version
 
-    def receive(self, chunk: pb.Chunk) -> bool:
+    def receive(self, chunk: pb.Chunk, events: bytes | None = None) -> bool:
         """Write a chunk's events to the relay log, and advance the position to the chunk's last complete transaction.
+
+        ``events`` are the chunk's events, if the caller has taken them from the message, which copies them.
 
         Return False, without writing, for a chunk that the master sent before it changed the filter. The master sends
         the transactions of such a chunk again with the new filter.
@@ -298,15 +300,15 @@ class Receiver:
         with self._lock:
             if chunk.filter_version < self._awaited_version:
                 return False
-            self._prove(chunk)
+            events = chunk.events if events is None else events
+            self._prove(chunk, len(events))
             if chunk.format_description:
                 self._begin_events(chunk)
             self._enter_file(chunk)
-            self._append(chunk)
+            self._append(chunk, events)
             self._next = (chunk.file, chunk.end_position)
             self._file_ended = chunk.end_of_file
-            events = chunk.counts.events_sent
-            self._unsynced_events += events
+            self._unsynced_events += chunk.counts.events_sent
             due = self._file.sync_every and self._unsynced_events >= self._file.sync_every
             if due or chunk.end_of_log:
                 self._save(synced=bool(due))
@@ -314,10 +316,10 @@ class Receiver:
                 self._save_if_due()
             return True
 
-    def _prove(self, chunk: pb.Chunk) -> None:
+    def _prove(self, chunk: pb.Chunk, size: int) -> None:
         """Check a chunk's CRC32, its place in the stream and its filter version."""
         where = f"{chunk.file}: at {chunk.begin_position}"
-        if chunk.crc32 != chunk_crc32(chunk):
+        if chunk.crc32 != chunk_crc32(chunk, size):
             raise StreamDamaged(f"{where}: a chunk of the stream is damaged (its CRC32 does not match)")
         wanted = self._awaited_version or self._version
         if chunk.filter_version != wanted:
@@ -446,9 +448,8 @@ class Receiver:
         """Return the offset in the master's binlog file at which the format description event ends."""
         return len(MAGIC) + EventHeader.unpack(chunk.format_description).size
 
-    def _append(self, chunk: pb.Chunk) -> None:
+    def _append(self, chunk: pb.Chunk, events: bytes) -> None:
         here = self._info
-        events = chunk.events
         if chunk.resume_position < here.source_position or chunk.resume_bytes > len(events):
             raise StreamError(
                 f"{chunk.file}: the resume point {chunk.resume_position} (after {chunk.resume_bytes} of "
@@ -464,7 +465,7 @@ class Receiver:
             raise StreamDamaged(
                 f"{chunk.file}: between {chunk.begin_position} and {chunk.end_position}: {error}"
             ) from None
-        data = self._with_gaps(chunk)
+        data = self._with_gaps(chunk, events)
         added = len(data) - len(events)
         if data:
             self._relay_log.append(data, events=chunk.counts.events_sent)
@@ -494,12 +495,14 @@ class Receiver:
             )
         self._kept = _NOTHING.add(events[chunk.resume_bytes :])
 
-    def _with_gaps(self, chunk: pb.Chunk) -> bytes:
+    def _with_gaps(self, chunk: pb.Chunk, events: bytes) -> bytes:
         """Return the chunk's events, with a Gap event at each place where the master dropped transactions."""
-        gaps = gaps_from_proto(chunk.gaps)
-        if len(gaps.offset) and int(gaps.offset[-1]) > len(chunk.events):
-            raise StreamDamaged(f"{chunk.file}: at {chunk.begin_position}: a gap lies beyond its chunk")
-        data = with_gaps(chunk.events, gaps, server_id=self._server_id, checksum=self._checksum)
+        data = events
+        if chunk.HasField("gaps"):
+            gaps = gaps_from_proto(chunk.gaps)
+            if len(gaps.offset) and int(gaps.offset[-1]) > len(events):
+                raise StreamDamaged(f"{chunk.file}: at {chunk.begin_position}: a gap lies beyond its chunk")
+            data = with_gaps(events, gaps, server_id=self._server_id, checksum=self._checksum)
         has_moved = chunk.resume_position != self._info.source_position
         if not data and has_moved:
             # The master skipped events that belong to no transaction. The applier's position must follow.

@@ -26,8 +26,8 @@ MYSQL = DATA / "oracle" / "mysql-row"
 def counted(directory: Path) -> ChannelCounters:
     counters = ChannelCounters(directory)
     counters.count_connection()
-    counters.count_chunk(CHUNK)
-    counters.count_chunk(pb.Chunk(heartbeat=True))
+    counters.count_chunk(CHUNK, len(CHUNK.events))
+    counters.count_chunk(pb.Chunk(heartbeat=True), 0)
     counters.count_hits(Counter({RuleKind.DO_DB: 3}))
     counters.count_error("io", "lost \udce9")
     counters.count_error("sql", "x" * 100_000)
@@ -78,7 +78,7 @@ def test_a_damaged_file_costs_the_counts_only(tmp_path: Path, data: bytes, reaso
     assert reason in line["reason"]
     assert counters.info.chunks == 0
     assert (tmp_path / f"{NAME}.unusable").read_bytes() == data
-    counters.count_chunk(CHUNK)
+    counters.count_chunk(CHUNK, len(CHUNK.events))
     counters.save()
     assert ChannelCounters(tmp_path).info.chunks == 1
 
