@@ -32,7 +32,7 @@ Two byte ranges with fewer bytes between them are read by one call, together wit
 _LONGEST_READ = 8 << 20
 """The most bytes that one read takes from a binlog file when byte ranges are read together, bytes."""
 
-_COLD_BYTES = 32 << 20
+_COLD_BYTES = 4 << 20
 """The bytes after a place that was not in memory which are taken to be on the disk, too."""
 
 _scratch = threading.local()

@@ -455,10 +455,12 @@ class SharedReader:
         if len(piece.made) == 1:
             (step.message,) = piece.made
 
-    def _make(self, piece: PlacedPlan, chunk_size: int, window: Window | None = None) -> tuple[bytes, ...]:
+    def _make(
+        self, piece: PlacedPlan, chunk_size: int, window: Window | None = None, *, is_kept: bool = True
+    ) -> tuple[bytes, ...]:
         with MEASURED.encode.measured():
             messages = tuple(piece.messages(chunk_size, window=window))
-        if window is None or not self._is_alone:
+        if is_kept:
             self._messages.add(piece, messages)
         return messages
 
@@ -583,7 +585,7 @@ class SharedReader:
             and piece not in self._messages
             and piece not in self._making
         ]
-        if 2 * len(wanted) >= len(coming):
+        if wanted and 2 * len(wanted) >= len(coming):
             self._begin(wanted, chunk_size)
 
     def _make_here(self, piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...] | None:
@@ -602,7 +604,7 @@ class SharedReader:
         if not self._made_here:
             self._loop.call_soon(self._begin_turn)
         self._made_here += 1
-        return self._make(piece, chunk_size, window)
+        return self._make(piece, chunk_size, window, is_kept=not self._is_alone)
 
     def _begin_turn(self) -> None:
         self._made_here = 0

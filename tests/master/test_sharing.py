@@ -25,8 +25,10 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.master import placed, sharing
 from dumpfilter.master.advance import Step, step_from
+from dumpfilter.master.chunks import GrpcPlan
 from dumpfilter.master.dump import Dump, DumpOptions, Reached
 from dumpfilter.master.dump_start import DumpStart
+from dumpfilter.master.placed import PlacedPlan
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.master.sharing import Reader, SharedReader
@@ -377,6 +379,27 @@ def test_messages_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> Non
             another.close()
 
     run(follow())
+
+
+def test_what_a_worker_has_made_for_one_dump_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[PlacedPlan]()
+    messages = GrpcPlan.messages
+
+    def count(self: GrpcPlan, *given: Any, **more: Any) -> Iterator[bytes]:
+        made.append(self)
+        return messages(self, *given, **more)
+
+    monkeypatch.setattr(GrpcPlan, "messages", count)
+    monkeypatch.setattr(BinlogFile, "read_cached", lambda *given: False)
+
+    async def follow() -> None:
+        async with shared(ORACLE / "mysql-row") as reader:
+            dump, _ = Wanted(chunk_size=300).dump(reader, Register(reader.store.subjects))
+            async for _ in dump.messages():
+                await asyncio.sleep(0.001)
+
+    run(follow())
+    assert len(made) == len(set(made)) > 20
 
 
 def test_messages_of_one_dump_alone_are_not_kept() -> None:
