@@ -13,6 +13,7 @@ from pathlib import Path
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.slave.options import SlaveOptions
+from dumpfilter.slave.state.counters_info import ChannelCounters
 from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.state.source_info import SourceInfo
@@ -40,7 +41,8 @@ def main() -> None:
     rule_filter = filter_to_proto(Filter.from_options([f"--{rule}" for rule in rules]))
     options = SlaveOptions(path, server_id=int(server_id))
     info = SourceInfo(host=host, port=int(port))
-    IoThread(Source(info, options, str(uuid.uuid4()), filter=rule_filter), receiver).run()
+    source = Source(info, options, str(uuid.uuid4()), filter=rule_filter)
+    IoThread(source, receiver, ChannelCounters(path)).run()
 
 
 if __name__ == "__main__":
