@@ -8,8 +8,8 @@ without the binlogs. The answer is a sum over columns. The sums equal the bytes,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +63,8 @@ class _Narrow:
     """Pickles arrays of integers in the smallest unsigned types, since Spark's tasks send them to the driver."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: _narrowed(value) for name, value in vars(self).items()}
+        names = (one.name for one in fields(self))  # type: ignore[arg-type]  # a dataclass in each use
+        return {name: _narrowed(getattr(self, name)) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(
@@ -126,7 +127,7 @@ class Conditions(_Narrow):
         """For each condition, the number of its members."""
         return np.diff(self.start)
 
-    @property
+    @cached_property
     def names_subjects(self) -> Mask:
         """For each entry of ``member``, whether it is the number of a subject, and not of a filter."""
         return np.repeat(self.kind != EXACTLY, self.lengths)
@@ -149,13 +150,15 @@ class Conditions(_Narrow):
 
         Conditions of the kinds ALWAYS and EXACTLY are False here.
         """
-        names = self.names_subjects
-        of_member = names.copy()
-        of_member[names] = sent[self.member[names]]
-        found = self._any(of_member)
+        found = self._any(sent[self._subject] & self.names_subjects if len(sent) else self.names_subjects)
         has_required = self.required >= 0
         found[has_required] &= sent[self.required[has_required]]
         return found
+
+    @cached_property
+    def _subject(self) -> Int32:
+        """The members, with 0 in place of each number of a filter."""
+        return np.where(self.names_subjects, self.member, np.int32(0))
 
     def among(self, number: int) -> Mask:
         """Return for each condition whether it lists the filter with this number."""
@@ -194,6 +197,16 @@ class Conditions(_Narrow):
         count = _starts(of_member)
         found: Mask = count[self.start[1:]] > count[self.start[:-1]]
         return found
+
+    def with_subjects(self, numbers: Int32) -> Conditions:
+        """Return the conditions with other numbers of subjects. Subject ``s`` becomes ``numbers[s]``."""
+        if not len(numbers):
+            return self
+        required = np.where(self.required < 0, np.int32(-1), numbers[self.required])
+        member = np.where(
+            self.names_subjects, numbers[np.where(self.names_subjects, self.member, 0)], self.member
+        )
+        return Conditions(self.kind, required, self.start, member)
 
     def unified(self, start: Ints, subject: Ints, alike: Ints | None = None) -> tuple[Conditions, Ints]:
         """Return the conditions with other numbers of subjects and without duplicates, and each one's new number.
@@ -414,13 +427,22 @@ def added_up(units: Ints) -> Ints:
 
     The rows of the result ascend by these three.
     """
-    order = np.lexsort((units[:, 2], units[:, 1], units[:, 0]))
+    if not len(units):
+        return units
+    lowest = units[:, :3].min(axis=0)
+    origins, buckets = (units[:, 1:3].max(axis=0) - lowest[1:] + 1).tolist()
+    condition, origin, bucket = (units[:, :3] - lowest).T
+    if int(condition.max() + 1) * origins * buckets < 1 << 62:
+        # One number is sorted several times as fast as three.
+        keys = (condition * origins + origin) * buckets + bucket
+        order = np.argsort(keys)
+    else:
+        order = np.lexsort((bucket, origin, condition))
     units = units[order]
     is_first = np.ones(len(units), np.bool_)
     is_first[1:] = (units[1:, :3] != units[:-1, :3]).any(axis=1)
     first = np.flatnonzero(is_first)
-    if len(first):
-        units[first, 3:] = np.add.reduceat(units[:, 3:], first, axis=0)
+    units[first, 3:] = np.add.reduceat(units[:, 3:], first, axis=0)
     return units[first]
 
 
@@ -445,6 +467,8 @@ def merge(parts: Sequence[Facts]) -> Facts:
     All tallies must have been given the same filters. The same table or origin may have different numbers in the parts.
     Raises ValueError if ``parts`` is empty, or if the parts count in time buckets of different lengths.
     """
+    if len(parts) == 1:
+        return parts[0]
     alike = with_shared_numbers(parts)
     columns: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in alike]) for name in COLUMNS

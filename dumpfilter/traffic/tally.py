@@ -39,6 +39,9 @@ _NO_CUT = -100
 _MOST_UNITS = 1 << 16
 """The number of units from which a tally adds up equal units before it takes more memory."""
 
+_ROOM = 1024
+"""The length of most arrays at the beginning, a power of 2."""
+
 _OPEN_STATEMENT = (R.GTID, R.FRAME, R.CONTEXT, R.TABLE_MAP, R.ROWS, R.GAP)
 """The roles of events that do not end a statement."""
 
@@ -102,15 +105,15 @@ class Tally:
         """The numbers of the conditions that list filters, by their members."""
         self._memory = K.Memory(
             state=np.zeros(K.STATE, np.int64),
-            subjects=np.zeros((64, K.SUBJECT_COLUMNS), np.int64),
-            deciding=np.zeros(64, np.int32),
-            scratch=np.zeros(64, np.int32),
-            conditions=np.zeros((64, K.CONDITION_COLUMNS), np.int64),
-            members=np.zeros(64, np.int32),
-            slots=np.full(128, -1, np.int64),
-            units=np.zeros((64, K.UNIT_COLUMNS), np.int64),
-            atoms=np.zeros((64, A.ATOM_COLUMNS), np.int64),
-            lists=np.zeros((64, A.LIST_COLUMNS), np.int64),
+            subjects=np.zeros((_ROOM, K.SUBJECT_COLUMNS), np.int64),
+            deciding=np.zeros(_ROOM, np.int32),
+            scratch=np.zeros(_ROOM, np.int32),
+            conditions=np.zeros((_ROOM, K.CONDITION_COLUMNS), np.int64),
+            members=np.zeros(4 * _ROOM, np.int32),
+            slots=np.full(2 * _ROOM, -1, np.int64),
+            units=np.zeros((_ROOM, K.UNIT_COLUMNS), np.int64),
+            atoms=np.zeros((_ROOM, A.ATOM_COLUMNS), np.int64),
+            lists=np.zeros((A.ROOTS + A.MOST_LISTS * _ROOM, A.LIST_COLUMNS), np.int64),
         )
         for number, kind in ((K.C_ALWAYS, K.ALWAYS), (K.C_NEVER, K.ANY)):
             self._memory.conditions[number] = kind, -1, 0, 0, -1
@@ -341,9 +344,11 @@ class Tally:
         The events of an open transaction on which later events decide are not counted yet. A later call returns them.
         """
         units = self.take_units().copy()
-        used, condition = np.unique(units[:, K.U_CONDITION], return_inverse=True)
+        is_used = np.zeros(self.conditions_count, np.bool_)
+        is_used[units[:, K.U_CONDITION]] = True
+        used = np.flatnonzero(is_used)
         subjects, conditions, numbers = self._without_sets(self.conditions().chosen(used))
-        units[:, K.U_CONDITION] = numbers[condition]
+        units[:, K.U_CONDITION] = numbers[(np.cumsum(is_used) - 1)[units[:, K.U_CONDITION]]]
         given_only, self._given_only = self._given_only, False
         return Facts(
             subjects,
@@ -361,10 +366,16 @@ class Tally:
         Return the tables and statements, the new conditions, and the new number of each condition.
         """
         numbers: dict[int, int] = {}
+        met = conditions.met().tolist()
         with self._subjects.lock:
+            if all(self._subjects.members(number) is None for number in met):
+                subjects = tuple([self._subjects[number] for number in met])
+                places = np.zeros(len(self._subjects), np.int32)
+                places[met] = np.arange(len(met))
+                return subjects, conditions.with_subjects(places), np.arange(len(conditions))
             lengths = np.zeros(len(self._subjects), np.int64)
             made_of: list[int] = []
-            for number in conditions.met().tolist():
+            for number in met:
                 members = self._members(number)
                 made_of += [numbers.setdefault(member, len(numbers)) for member in members]
                 lengths[number] = len(members)

@@ -225,7 +225,9 @@ class TransactionTally:
         """The schemas of each subject."""
         self._of_condition: dict[int, int] = {}
         """The number in ``_sets`` of the schemas of each condition."""
-        self._sets: dict[tuple[str, ...], int] = {}
+        self._sets: dict[tuple[str, ...], int] = {(): 0}
+        self._only_schema: list[int] = []
+        """For each subject, the number of the set with its only schema; 0 for several schemas and for none."""
         self._told = 0
         self._start()
 
@@ -334,23 +336,33 @@ class TransactionTally:
         return tuple(patterns), numbers[pair]
 
     def _schema_sets(self, used: Ints, conditions: Conditions) -> Ints:
-        """Return for each condition the number of the set of schemas to which its events belong."""
-        for place, number in enumerate(used.tolist()):
-            if number not in self._of_condition:
-                schemas = self._schemas_of_condition(conditions, place)
-                self._of_condition[number] = self._sets.setdefault(schemas, len(self._sets))
-        return np.array([self._of_condition[number] for number in used.tolist()], np.int64)
+        """Return for each condition the number of the set of schemas to which its events belong.
+
+        A compression ratio is known for single schemas only, so that several schemas matter for a split alone.
+        """
+        if self._keep_all:
+            for place, number in enumerate(used.tolist()):
+                if number not in self._of_condition:
+                    schemas = self._schemas_of_condition(conditions, place)
+                    self._of_condition[number] = self._sets.setdefault(schemas, len(self._sets))
+            return np.array([self._of_condition[number] for number in used.tolist()], np.int64)
+        only = np.array(self._only_schema, np.int64)
+        found = np.zeros(len(conditions), np.int64)
+        filled = np.flatnonzero((conditions.lengths > 0) & (conditions.kind != EXACTLY))
+        if len(filled):
+            of_member = only[np.where(conditions.names_subjects, conditions.member, 0)]
+            first = np.minimum.reduceat(of_member, conditions.start[filled])
+            is_one = first == np.maximum.reduceat(of_member, conditions.start[filled])
+            found[filled] = np.where(is_one, first, 0)
+        has_required = conditions.required >= 0
+        found[has_required] = only[conditions.required[has_required]]
+        return found
 
     def _schemas_of_condition(self, conditions: Conditions, number: int) -> tuple[str, ...]:
         members = [] if conditions.kind[number] == EXACTLY else conditions.members(number).tolist()
+        found = set(itertools.chain.from_iterable(self._schemas[member] for member in members))
         required = int(conditions.required[number])
-        if self._keep_all:
-            found = set(itertools.chain.from_iterable(self._schemas[member] for member in members))
-            return tuple(sorted(found if required < 0 else found.intersection(self._schemas[required])))
-        # A compression ratio is known for single schemas only.
-        different = {self._schemas[member] for member in (members if required < 0 else [required])}
-        only = different.pop() if len(different) == 1 else ()
-        return only if len(only) == 1 else ()
+        return tuple(sorted(found if required < 0 else found.intersection(self._schemas[required])))
 
     def _know_subjects(self) -> None:
         """Ask the filters about new subjects."""
@@ -368,6 +380,8 @@ class TransactionTally:
                 )
                 inner = (self._schemas[member] for member in members)
                 self._schemas.append(tuple(sorted(set(itertools.chain.from_iterable(inner)))))
+            only = self._schemas[-1] if len(self._schemas[-1]) == 1 else ()
+            self._only_schema.append(self._sets.setdefault(only, len(self._sets)))
         if len(rows) > len(self._words):
             self._words = np.stack(rows)
 
