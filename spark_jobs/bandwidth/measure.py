@@ -22,7 +22,7 @@ from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Range, blocks_of
 from dumpfilter.spark_jobs.split.assign import RUN_SIZE, Assigner, Share, share_as_chunk
 from dumpfilter.spark_jobs.split.ownership import Owners, SchemaOwners
-from dumpfilter.traffic.facts import Facts, SubjectFlags, merge
+from dumpfilter.traffic.facts import Facts, SubjectFlags, side_by_side
 from dumpfilter.traffic.tally import Tally
 
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
@@ -83,7 +83,7 @@ class Measured:
 
 def merged(parts: Sequence[Measured]) -> Measured:
     """Add up the measurements of all parts of the binlogs."""
-    found = Measured(merge([part.tallied for part in parts]))
+    found = Measured(side_by_side([part.tallied for part in parts]))
     for part in parts:
         for name, nbytes in part.schema_bytes.items():
             found.schema_bytes[name] = found.schema_bytes.get(name, 0) + nbytes

@@ -25,7 +25,7 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.index.xa import NONE_PREPARED
 from dumpfilter.packets.empties import find_empties
-from dumpfilter.traffic.facts import ANY, EXACTLY, ONE, Facts, merge
+from dumpfilter.traffic.facts import ANY, EXACTLY, ONE, Conditions, Facts, merge, side_by_side
 from dumpfilter.traffic.tally import Tally
 from tests.strategies import (
     DIALECTS,
@@ -165,10 +165,12 @@ class Both:
         """Check that the tally's sums are those of the dump threads, and return the merged result."""
         parts = [*self.found, self.tally.take()]
         found = merge(parts)
-        check_equal(merge([found]), found)
+        together = side_by_side(parts)
+        check_equal(merge([together]), found)
         check_equal(pickle.loads(pickle.dumps(found)), found)
         expected = list(map(Figures.of_counts, self.counts, self.stand_ins))
         check_sums(self.sums(found), expected, found)
+        check_sums(self.sums(together), expected, together)
         folded = found.folded([found.flags(flags) for flags, _ in self.filters])
         check_sums(self.sums(folded), expected, folded)
         if not found.given_only:
@@ -404,7 +406,7 @@ def check_equal(one: Facts, other: Facts) -> None:
         found, expected = getattr(one, field.name), getattr(other, field.name)
         pairs = [(found, expected)]
         if field.name == "conditions":
-            pairs = list(zip(vars(found).values(), vars(expected).values(), strict=True))
+            pairs = [(getattr(found, one.name), getattr(expected, one.name)) for one in fields(Conditions)]
         for column, other_column in pairs:
             if isinstance(column, np.ndarray):
                 assert column.dtype == other_column.dtype
@@ -427,7 +429,8 @@ def test_nothing_is_no_tally() -> None:
     empty = tally.take()
     assert not len(merge([empty, empty]).bytes)
     assert not empty.sent(None).any()
-    with pytest.raises(ValueError, match="one length"):
-        merge([])
+    for join in (merge, side_by_side):
+        with pytest.raises(ValueError, match="one length"):
+            join([])
     with pytest.raises(ValueError, match="one length"):
         merge([empty, Tally(Subjects(), SourceNumbers(), filters=[], bucket_seconds=1).take()])
