@@ -28,7 +28,7 @@ def counters(directory: Path) -> dict[str, Any]:
         document = json.loads((directory / "slave-counters.json").read_bytes())
     except FileNotFoundError:
         return {"dumps": 0, "counts": {"events_read": 0}}
-    (slave,) = document["slaves"]
+    (slave,) = document["entries"]
     assert isinstance(slave, dict)
     return slave
 
