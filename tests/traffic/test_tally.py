@@ -434,3 +434,23 @@ def test_nothing_is_no_tally() -> None:
             join([])
     with pytest.raises(ValueError, match="one length"):
         merge([empty, Tally(Subjects(), SourceNumbers(), filters=[], bucket_seconds=1).take()])
+
+
+def test_a_statement_of_many_segments_holds_few_events() -> None:
+    """The rows of a statement over many segments are counted at once. Only the events before them wait for its end."""
+    builder = _Builder(DIALECTS[0])
+    _begin(builder)
+    for number, database in enumerate(["shop", "logs"], 1):
+        builder.add(T.TABLE_MAP, table_map_body(number, database, "t"))
+    for number in range(400):
+        builder.add(T.WRITE_ROWS, ROWS(number % 2 + 1, ends=number == 399))
+    _end(builder)
+    both = Both([(SHOP, None), (LOGS, None)])
+    reader = SegmentReader(MemoryFile(bytes(builder.data)), both.subjects, both.sources, segment_size=1)
+    most = 0
+    while (segment := reader.next()) is not None:
+        both.tally.add(segment, reader.file.read)
+        most = max(most, len(both.tally._held.offset))
+    # The head, two table maps, and the last rows of each table.
+    assert most == 6
+    check(bytes(builder.data), [(SHOP, None), (LOGS, None)], segment_size=1)
