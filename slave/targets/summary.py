@@ -93,7 +93,7 @@ class SummaryTarget:
 
     def begin(self, gtid: str | None) -> None:
         """Begin a transaction. Undo the changes of an earlier transaction that was not committed."""
-        for kind, before in self._before.items():
+        for kind, before in self._before.items() if self._open else ():
             self._summaries[kind] = _known({**self._summaries[kind], **before})
         self.commit()
         self._open = True

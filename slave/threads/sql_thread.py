@@ -118,8 +118,10 @@ class SqlThread:
         self._clock = clock
         self._file = RelayLogInfoFile(directory)
         self._stop = threading.Event()
-        self._info = self._saved = self._file.load()
-        """The applier's position now and at the newest write. GTIDs and target are always those of the write."""
+        self._saved = self._file.load()
+        """The applier's position, GTIDs and target at the newest write of ``relay-log.info``."""
+        self._moved: dict[str, str | int] = {}
+        """The members that have changed since. A new RelayLogInfo for each transaction would cost time."""
         self._saved_at = clock()
         self._completed: list[Gtid] = []
         """The GTIDs that the applier has completed and that :attr:`info` does not show yet."""
@@ -138,9 +140,9 @@ class SqlThread:
                 f"{self._file.path}: is ahead of the relay log, which is complete up to "
                 f"{relay_end.position}; {AFRESH}"
             )
-        if self._info.target:
+        if self._saved.target:
             try:
-                target.restore(self._info.target)
+                target.restore(self._saved.target)
             except (ValueError, TypeError, KeyError) as error:
                 raise StateCorrupt(
                     f"{self._file.path}: holds no state that this target can restore ({error}); {AFRESH}"
@@ -153,8 +155,8 @@ class SqlThread:
         The member ``target`` is that of the newest write of ``relay-log.info``.
         """
         with self._showing:
-            if self._info is self._saved:
-                return self._info
+            if not self._moved:
+                return self._saved
             return self._info.model_copy(update={"executed": str(self._executed)})
 
     @property
@@ -203,13 +205,13 @@ class SqlThread:
                         # The next SQL thread meets the damage again.
                         return
                     raise
-                self._info = self._saved = self._file.load()
+                self._saved = self._file.load()
             except BaseException:
                 self._go_back()
                 raise
 
     def _run(self) -> None:
-        self._executed = parse_gtid_set(self._info.executed)
+        self._executed = parse_gtid_set(self._saved.executed)
         while not self._stop.is_set() and not self._is_met():
             if self._damage is not None:
                 raise self._damage
@@ -235,11 +237,11 @@ class SqlThread:
         """Restore the target to its state at the saved position, from which the next SQL thread begins."""
         self._report_hits()
         with self._showing:
-            self._info = self._saved
+            self._moved = {}
         self._completed.clear()
         self._applier = None
         self._pending.clear()
-        self._target.restore(self._info.target)
+        self._target.restore(self._saved.target)
 
     def _apply_up_to(self, here: RelayPosition | None, end: RelayPosition) -> bool:
         """Apply the relay log from ``here`` to ``end``. Return False when this thread has to end.
@@ -284,7 +286,7 @@ class SqlThread:
             self._filter_is_old = False
             self._report_hits()
             if self._applier is None:
-                self._executed = parse_gtid_set(self._info.executed, family)
+                self._executed = parse_gtid_set(self._saved.executed, family)
             self._names = names
             self._applier = EventApplier(
                 self._make_filter(names),
@@ -318,7 +320,7 @@ class SqlThread:
                 self._on_hits(hits_from_numbers(gap.hits))
                 source_position = gap.end
             elif gap is not None:
-                self._move(master_uuid=gap.members.get("master_uuid", ""))
+                self._moved["master_uuid"] = gap.members.get("master_uuid", "")
             else:
                 applier.feed(event, file=str(path))
                 if event.header.end_log_pos and event.offset >= head.end and not applier.inside:
@@ -336,12 +338,12 @@ class SqlThread:
                 for gtid in self._completed:
                     self._executed.add(gtid)
                 self._completed.clear()
-                self._move(
-                    relay_file=path.name,
-                    relay_offset=after,
-                    source_file=applier.source_file,
-                    source_position=source_position,
-                )
+                self._moved |= {
+                    "relay_file": path.name,
+                    "relay_offset": after,
+                    "source_file": applier.source_file,
+                    "source_position": source_position,
+                }
             self._progress.told()
             self._save_if_due()
             if self._stop.is_set() or self._is_met():
@@ -376,15 +378,17 @@ class SqlThread:
             gtids.add(gtid)
         return self._until.passed_by(Ahead(at, source_file, begin, gtids))
 
-    def _move(self, **members: str | int) -> None:
-        self._info = self._info.model_copy(update=members)
+    @property
+    def _info(self) -> RelayLogInfo:
+        """The applier's position now. GTIDs and target are those of the newest write."""
+        return self._saved.model_copy(update=self._moved) if self._moved else self._saved
 
     def _report_hits(self) -> None:
         if self._applier is not None and self._applier.hits:
             self._on_hits(self._applier.take_hits())
 
     def _save_if_due(self) -> None:
-        if self._info is not self._saved and self._clock() - self._saved_at >= SAVE_PERIOD:
+        if self._moved and self._clock() - self._saved_at >= SAVE_PERIOD:
             self._save()
 
     def _save(self) -> None:
@@ -393,11 +397,11 @@ class SqlThread:
         The thread calls this method between two transactions only, because a target's state is that after a commit.
         """
         self._report_hits()
-        if self._info is self._saved:
+        if not self._moved:
             return
         info = self._info.model_copy(update={"executed": str(self._executed), "target": self._target.state()})
         # After a failed write the thread goes back to the state that the file holds.
         self._file.save(info)
         with self._showing:
-            self._info = self._saved = info
+            self._saved, self._moved = info, {}
         self._saved_at = self._clock()
