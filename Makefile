@@ -44,6 +44,7 @@ server-tests: needs-of-tests $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m bench
+	$(BIN)/python -m bench.before
 
 lint: $(READY)
 	$(BIN)/ruff check --quiet .

@@ -1,0 +1,112 @@
+"""The ratios of this checkout beside those of an earlier commit. A ratio that is worse by more than 10 % is a failure.
+
+The benchmarks run by turns in both checkouts, so that a busy machine slows both alike. The earlier checkout must run
+with the libraries of this one. The commit is the last tag, or the one in the file ``BEFORE`` beside this module.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+
+from bench._common import OUT, REPOSITORY
+
+RATIOS = ("decide", "grpc_end_to_end", "relay")
+"""The benchmarks whose targets are ratios to something that is measured in the same run."""
+
+WORST = 0.9
+"""The smallest part of an earlier ratio that is no failure."""
+
+
+def earlier_commit() -> str:
+    """Return the commit to compare with."""
+    tag = subprocess.run(
+        ["git", "describe", "--tags", "--abbrev=0"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return tag.stdout.strip() or (Path(__file__).parent / "BEFORE").read_text().strip()
+
+
+def checkout(commit: str) -> Path:
+    """Return a checkout of a commit, which uses the generated binlogs of this one."""
+    tree = OUT / f"before-{commit}"
+    if not tree.exists():
+        subprocess.run(["git", "worktree", "prune"], cwd=REPOSITORY, check=True)
+        subprocess.run(["git", "worktree", "add", "--detach", str(tree), commit], cwd=REPOSITORY, check=True)
+        (tree / "bench" / "out").symlink_to(OUT)
+    return tree
+
+
+def ratios(tree: Path, name: str, options: list[str]) -> dict[str, float]:
+    """Run a benchmark of a checkout, and return its ratios by the texts of their targets."""
+    run = subprocess.run(
+        [sys.executable, "-m", "bench", name, *options],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    last = json.loads(run.stdout.splitlines()[-1])
+    found = {_name(target["text"]): target["value"] for target in last["targets"]}
+    # Earlier checkouts show a raw copy's speed without a target.
+    return found | {
+        f"{row} at least": value for row, value in last["values"].items() if row.startswith("raw / ")
+    }
+
+
+def _name(text: str) -> str:
+    """Return the text of a target without the wanted value, which may differ between the checkouts."""
+    for sense in (" at least ", " at most "):
+        if sense in text:
+            return text.rpartition(sense)[0] + sense.rstrip()
+    return text
+
+
+def is_worse(name: str, now: float, before: float) -> bool:
+    """Tell whether a ratio has become worse by more than the tolerance.
+
+    >>> is_worse("raw / ours at least", 0.5, 0.6), is_worse("ours / raw at most", 1.05, 1.0)
+    (True, False)
+    """
+    return now * WORST > before if name.endswith("at most") else now < before * WORST
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.before", description="Compares with an earlier commit."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which benchmarks ({', '.join(RATIOS)})")
+    parser.add_argument("--commit", help="the earlier commit (the last tag)")
+    parser.add_argument(
+        "--turns", type=int, default=3, help="turns of each checkout, whose medians count (3)"
+    )
+    given, options = parser.parse_known_args()
+    commit = given.commit or earlier_commit()
+    trees = {"before": checkout(commit), "now": REPOSITORY}
+    is_good = True
+    for name in given.names or RATIOS:
+        turns = [
+            {which: ratios(tree, name, options) for which, tree in trees.items()} for _ in range(given.turns)
+        ]
+        print(f"\n== {name}: this checkout beside {commit}")
+        for text in sorted(set.intersection(*(set(found) for turn in turns for found in turn.values()))):
+            before, now = (median(turn[which][text] for turn in turns) for which in ("before", "now"))
+            failed = is_worse(text, now, before)
+            is_good = is_good and not failed
+            print(
+                f"  {'WORSE' if failed else 'good '}  {text}: {before:.2f} before, {now:.2f} now", flush=True
+            )
+    return int(not is_good)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
