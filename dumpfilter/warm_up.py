@@ -34,6 +34,7 @@ from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.scanner import no_table_ids, with_double_room
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.packets.control import rotate
 from dumpfilter.packets.empties import find_empties, with_empties
 from dumpfilter.packets.framing import frame, last_events
 from dumpfilter.receiver.binlog_file import find_end
@@ -113,6 +114,7 @@ def _write_relay_log(directory: Path, plan: ChunkPlan, segment: Segment, reader:
     EventProof(checksum=fd.checksum).check(events)
     with BinlogSetWriter(directory, "relay", overwrite=True) as writer:
         writer.begin(fd)
+        writer.append(rotate("binlog.000001", 4, 1, fd.checksum))
         writer.append(with_gaps(events, gaps, server_id=1, checksum=fd.checksum))
         writer.close()
     for _ in BinlogSet.open(writer.index).segments(Subjects(), SourceNumbers()):
