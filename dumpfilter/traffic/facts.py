@@ -209,12 +209,10 @@ class Conditions(_Narrow):
         )
         return Conditions(self.kind, required, self.start, member)
 
-    def unified(self, start: Ints, subject: Ints, alike: Ints | None = None) -> tuple[Conditions, Ints]:
+    def unified(self, start: Ints, subject: Ints) -> tuple[Conditions, Ints]:
         """Return the conditions with other numbers of subjects and without duplicates, and each one's new number.
 
-        Parameters:
-            start, subject: the subjects ``subject[start[s] : start[s + 1]]`` replace subject ``s``, which may be a set.
-            alike: the subject that replaces each new subject in conditions about several subjects.
+        The subjects ``subject[start[s] : start[s + 1]]`` replace subject ``s``, which may be a set.
         """
         kind, required = self.kind.copy(), self.required.astype(np.int64)
         required[required >= 0] = subject[start[required[required >= 0]]]
@@ -228,15 +226,29 @@ class Conditions(_Narrow):
         member = np.repeat(member, times)
         member[is_subject] = subject[places[is_subject]]
         kind[(kind == ONE) & (np.bincount(row, minlength=len(self)) != 1)] = ANY
-        if alike is not None:
-            is_any = kind[row] == ANY
-            member[is_any] = alike[member[is_any]]
+        return Conditions.of_sets(kind, required.astype(np.int32), row, member)._different()
+
+    def folded(self, alike: Ints) -> tuple[Conditions, Ints]:
+        """Return the different conditions when subjects are replaced, and each condition's new number.
+
+        ``alike`` has the subject that replaces each subject in conditions about several subjects.
+        """
+        row = np.repeat(np.arange(len(self)), self.lengths)
+        is_any = (self.kind == ANY)[row]
+        member = self.member.copy()
+        member[is_any] = alike[member[is_any]]
+        return Conditions.of_sets(self.kind, self.required, row, member)._different()
+
+    @classmethod
+    def of_sets(
+        cls, kind: npt.NDArray[np.uint8], required: Int32, row: Ints, member: npt.NDArray[np.integer]
+    ) -> Conditions:
+        """Return conditions whose members ascend. Entry ``k`` of ``member`` belongs to the condition ``row[k]``."""
         # EVERYTHING is -1, so each number is shifted by one.
-        keys = np.sort(row << 32 | (member + 1))
+        keys = np.sort(row << 32 | (member.astype(np.int64) + 1))
         keys = keys[np.diff(keys, prepend=-1) != 0]
-        lengths = np.bincount(keys >> 32, minlength=len(self))
         own = ((keys & 0xFFFFFFFF) - 1).astype(np.int32)
-        return Conditions(kind, required.astype(np.int32), _starts(lengths), own)._different()
+        return cls(kind, required, _starts(np.bincount(keys >> 32, minlength=len(kind))), own)
 
     def _different(self) -> tuple[Conditions, Ints]:
         """Return the different conditions, in the order in which they appear, and the new number of each condition.
@@ -402,8 +414,8 @@ class Facts(_Narrow):
 
         ``alike`` has the subject that replaces each subject in conditions about several subjects.
         """
-        every = np.arange(len(self.subjects) + 1)
-        conditions, numbers = self.conditions.unified(every, every[:-1], alike)
+        alike = np.arange(len(self.subjects)) if alike is None else alike
+        conditions, numbers = self.conditions.folded(alike)
         return replace(self, conditions=conditions, condition=numbers[self.condition]).summed()
 
     def in_buckets(self, bucket_seconds: int) -> Facts:
@@ -525,8 +537,8 @@ def with_shared_numbers(parts: Sequence[Facts]) -> list[Facts]:
     The errors are those of :func:`merge`.
     """
     whole = side_by_side(parts)
-    every = np.arange(len(whole.subjects) + 1)
-    conditions, numbers = whole.conditions.unified(every, every[:-1])
+    every = np.arange(len(whole.subjects))
+    conditions, numbers = whole.conditions.folded(every)
     ends = np.cumsum([len(part.condition) for part in parts])[:-1]
     return [
         replace(
