@@ -60,16 +60,6 @@ store_u64 = _store(64, types.uint64)
 
 
 @intrinsic
-def trailing_zeros(typingctx, word):
-    """Return the number of the lowest bit that is set in ``word``, a uint64 that is not 0."""
-
-    def codegen(context, builder, signature, args):
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.uint64), codegen
-
-
-@intrinsic
 def array_at(typingctx, address, length):
     """Return the uint32 array of ``length`` entries at an address.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand
 
@@ -39,7 +39,7 @@ NAMES = (
 """The names in the order of ``--help``. ``dumpfilter.commands`` has a module of each name, with ``NAME_command``."""
 
 
-class Catalogue(MutableMapping[str, Any]):
+class Catalogue(Mapping[str, Any]):
     """The commands by name. A command is made when it is first asked for."""
 
     def __init__(self) -> None:
@@ -53,12 +53,6 @@ class Catalogue(MutableMapping[str, Any]):
             self._made[name] = _made(name)
         return self._made[name]
 
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._made[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._made[name]
-
     def __iter__(self) -> Iterator[str]:
         return iter(NAMES)
 
@@ -71,7 +65,8 @@ class Dumpfilter(CommandGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = Catalogue()
+        # Typer only looks commands up, though it says that the mapping may change.
+        self.commands = cast(Any, Catalogue())
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, none of which is imported for that."""

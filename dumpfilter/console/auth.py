@@ -164,11 +164,6 @@ def sha2_digest(password: str) -> bytes:
     return sha2
 
 
-def is_known_plugin(plugin: str | None) -> bool:
-    """Tell whether the console can verify passwords with this authentication plugin of the client."""
-    return plugin in (NATIVE, CACHING_SHA2)
-
-
 def plugin_of(response: bytes) -> str:
     """Return the authentication plugin of a client that does not name its plugin, by the length of its response."""
     return CACHING_SHA2 if len(response) == _SHA2_LENGTH else NATIVE

@@ -6,7 +6,6 @@ says "in use" until the file is complete. The index file names a file once the f
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -298,10 +297,3 @@ def _copy(source: BinlogFile, made: OpenFile, start: int, end: int) -> None:
         data = source.read(start, min(end - start, _READ))
         made.append(memoryview(data))
         start += len(data)
-
-
-def remove_set(directory: Path) -> None:
-    """Remove the files of a generated set."""
-    for path in directory.iterdir():
-        os.unlink(path)
-    directory.rmdir()

@@ -180,8 +180,8 @@ class Tally:
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], list[tuple[int, int]]]:
         """Return the events' roles and subjects, with compressed transactions as rows of their subjects.
 
-        The last part of the result has an entry for each compressed transaction with only one subject: the event's
-        number, and the number of inner events about which a filter may be unable to decide.
+        The last part of the result has an entry for each compressed transaction with only one subject. An entry is the
+        event's number, and the number of inner events about which a filter may be unable to decide.
         """
         role, subject = segment.role, segment.subject
         doubts: list[tuple[int, int]] = []

@@ -29,8 +29,8 @@ class FollowedBinlogs(Settings):
     store_sync: Literal["transaction", "interval", "none"] = setting("interval", rich_help_panel=_PANEL)
     """When received events are waited for on the disk: before more are read, once a second, or never."""
     on_source_replaced: Literal["stop", "wait"] = setting("stop", rich_help_panel=_PANEL)
-    """When the server has begun its binlogs anew (RESET, a restored backup) or has purged files that the store
-    lacks: stop slaves and replicas with error 1236 at the end of the store, or keep them waiting."""
+    """The server may begin its binlogs anew (RESET, a restored backup), or purge files that the store lacks. stop ends
+    slaves and replicas with error 1236 at the end of the store, wait keeps them waiting."""
 
     @property
     def source(self) -> Path | list[str]:
