@@ -27,7 +27,7 @@ from dumpfilter.errors import (
 from dumpfilter.filter.channels import ChannelFilters, Setting
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.filter.rules import RuleKind
-from dumpfilter.metrics.facts import Fact, Facts
+from dumpfilter.metrics.facts import Fact, Facts, column, declared, metric
 from dumpfilter.metrics.latency import Latency
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.lag import RelayLag, relay_lag
@@ -36,7 +36,7 @@ from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.sql.columns import PERFORMANCE_SCHEMA, replica_status_columns
 from dumpfilter.sql.result import ColumnType, Table
 
-_INTEGER, _TEXT = ColumnType.INTEGER, ColumnType.TEXT
+_TEXT = ColumnType.TEXT
 _STATUS = [column.name for column in replica_status_columns()]
 _NEVER = "0000-00-00 00:00:00.000000"
 
@@ -138,198 +138,121 @@ def _error(error: BaseException | None, at: float, numbers: _Numbers) -> tuple[i
     return next(number for kinds, number in numbers if isinstance(error, kinds)), str(error), at
 
 
-def _fact(metric: str, help: str, read: str | Callable[[Any], Any], column: str = "") -> Fact:
-    return Fact(column, _INTEGER, read, f"dumpfilter_slave_{metric}", help)
-
-
-def _latency(metric: str, help: str, read: str | Callable[[Any], Latency]) -> Fact:
-    return _fact(metric, help, read)._replace(type=Latency)
-
-
-def _count(name: str, metric: str = "", help: str = "") -> Fact:
-    """Declare a count of the master's: a column, and with ``metric`` a metric, too."""
-    return Fact(
-        name.upper(),
-        _INTEGER,
-        lambda view: view.counted.counts[name],
-        f"dumpfilter_slave_{metric}_total" if metric else "",
-        help,
-    )
+class _ThreadFacts:
+    thread_running = metric("running")
+    """1 while a thread of the channel runs, otherwise 0. The I/O thread is io, the applier sql."""
+    errors_total = metric("errors")
+    """Errors of the thread. Those of the I/O thread include lost connections and failed attempts to connect."""
+    last_error_number = metric("number")
+    """The number of the thread's newest error, as in SHOW REPLICA STATUS. It is 0 without an error."""
+    last_error_timestamp_seconds = metric(lambda view: view.at or None)
+    """Unix time of the thread's newest error. There is no value without an error."""
 
 
 THREADS: Facts[ThreadView] = Facts(
-    (
-        _fact(
-            "thread_running",
-            "1 while a thread of the channel runs, otherwise 0. The I/O thread is io, the applier sql.",
-            "running",
-        ),
-        _fact(
-            "errors_total",
-            "Errors of the thread. Those of the I/O thread include lost connections and failed attempts to connect.",
-            "errors",
-        ),
-        _fact(
-            "last_error_number",
-            "The number of the thread's newest error, as in SHOW REPLICA STATUS. It is 0 without an error.",
-            "number",
-        ),
-        _fact(
-            "last_error_timestamp_seconds",
-            "Unix time of the thread's newest error. There is no value without an error.",
-            lambda view: view.at or None,
-        ),
-    ),
+    declared(_ThreadFacts, "dumpfilter_slave_"),
     labels={"channel": lambda view: view.channel, "thread": lambda view: view.thread},
 )
 """The facts about each of a channel's two threads."""
 
+
+def _count(name: str, metric: str = "") -> Fact:
+    """Declare a count of the master's as a column, and with ``metric`` as a metric, too."""
+    return column(lambda view: view.counted.counts[name], metric=metric)
+
+
+class _ChannelFacts:
+    CHANNEL_NAME = column("name", _TEXT)
+    FILTER_ON = column("info.filter_on", _TEXT)
+    FILTER_SEMANTICS = column(lambda view: view.channel.semantics.value.upper(), _TEXT)
+    FILTER_VERSION = column("channel.io.filter_version")
+    IMPOSED_BY = column(lambda view: ",".join(one.name for one in view.channel.imposed), _TEXT)
+    IMPOSED_RULES = column(lambda view: " ".join(imposed_rules(view.channel)), _TEXT)
+    CONNECTIONS = column("counted.connections", metric="connections_total")
+    """Connections on which a dump began."""
+    CHUNKS = column("counted.chunks", metric="messages_received_total")
+    """Messages of the master's stream, heartbeats included."""
+    BYTES_RECEIVED = column("counted.bytes_received", metric="bytes_received_total")
+    """Bytes of events received."""
+    BYTES_READ = _count("bytes_read", "master_bytes_read_total")
+    """Bytes of events that the master has read for this channel."""
+    BYTES_DROPPED = _count("bytes_dropped", "master_bytes_dropped_total")
+    """Bytes of events that the master has dropped for this channel."""
+    EVENTS_SENT = _count("events_sent", "events_received_total")
+    """Events received."""
+    EVENTS_DROPPED = _count("events_dropped", "master_events_dropped_total")
+    """Events that the master has dropped for this channel."""
+    EVENTS_UNDECIDED = _count("events_undecided", "events_undecided_total")
+    """Events received about which the master could not decide."""
+    HEARTBEATS = column("counted.heartbeats", metric="heartbeats_received_total")
+    """Heartbeats of the master."""
+    TRANSACTIONS_READ = _count("transactions_read")
+    TRANSACTIONS_DROPPED = _count("transactions_dropped")
+    IO_ERRORS = column("counted.io_errors")
+    SQL_ERRORS = column("counted.sql_errors")
+    COUNTING_SINCE = column("counted.since", ColumnType.TIMESTAMP)
+    LAG_BYTES = column("lag.lag_bytes", metric="lag_bytes")
+    """Bytes of the relay log that the applier has not applied. The relay log ends at the place that the master told
+    last."""
+    LAG_SECONDS = column("lag.lag_seconds", ColumnType.DOUBLE, metric="lag_seconds")
+    """Time since the server wrote the first event that the slave has received and not applied. It is 0 if the applier
+    has applied everything."""
+    connected = metric(lambda view: float(view.channel.io.connected))
+    """1 while the channel is registered with its master and receives a dump, otherwise 0."""
+    last_message_timestamp_seconds = metric(lambda view: view.channel.measured.last_chunk_at or None)
+    """Unix time of the newest message from the master, heartbeats included. There is no value before the first one."""
+    received_file_number = metric(lambda view: _number(view.received.source_file))
+    """Number of the master's binlog up to which the channel has received everything."""
+    received_position_bytes = metric("received.source_position")
+    """Position in the binlog of dumpfilter_slave_received_file_number."""
+    applied_file_number = metric(lambda view: _number(view.applied.source_file))
+    """Number of the master's binlog up to which the applier has applied everything."""
+    applied_position_bytes = metric("applied.source_position")
+    """Position in the binlog of dumpfilter_slave_applied_file_number."""
+    relay_log_bytes = metric("lag.bytes")
+    """Size of all relay log files of the channel."""
+    relay_log_files = metric("lag.files")
+    """Relay log files of the channel."""
+    events_filtered_total = metric("channel.measured.applied.events_filtered")
+    """Row events and statements that the slave's own filter dropped after the master had sent them."""
+    transactions_applied_total = metric("channel.measured.applied.transactions")
+    """Transactions that the applier has completed."""
+    relay_delay_seconds = metric("channel.measured.relay_delay", Latency)
+    """Time from the commit of a chunk's first transaction on the server to its write to the relay log. MySQL 8.0.1 and
+    later tell the commit in microseconds. Of other binlogs the event's time in whole seconds counts."""
+    apply_delay_seconds = metric("channel.measured.apply_delay", Latency)
+    """Time from the commit of a transaction on the server to its commit on the slave's target. The slave measures the
+    last transaction of each run that the applier applies without a pause."""
+
+
 CHANNELS: Facts[ChannelView] = Facts(
-    (
-        Fact("CHANNEL_NAME", _TEXT, "name"),
-        Fact("FILTER_ON", _TEXT, "info.filter_on"),
-        Fact("FILTER_SEMANTICS", _TEXT, lambda view: view.channel.semantics.value.upper()),
-        Fact("FILTER_VERSION", _INTEGER, "channel.io.filter_version"),
-        Fact("IMPOSED_BY", _TEXT, lambda view: ",".join(one.name for one in view.channel.imposed)),
-        Fact("IMPOSED_RULES", _TEXT, lambda view: " ".join(imposed_rules(view.channel))),
-        _fact(
-            "connections_total", "Connections on which a dump began.", "counted.connections", "CONNECTIONS"
-        ),
-        _fact(
-            "messages_received_total",
-            "Messages of the master's stream, heartbeats included.",
-            "counted.chunks",
-            "CHUNKS",
-        ),
-        _fact(
-            "bytes_received_total", "Bytes of events received.", "counted.bytes_received", "BYTES_RECEIVED"
-        ),
-        _count(
-            "bytes_read",
-            "master_bytes_read",
-            "Bytes of events that the master has read for this channel.",
-        ),
-        _count(
-            "bytes_dropped",
-            "master_bytes_dropped",
-            "Bytes of events that the master has dropped for this channel.",
-        ),
-        _count("events_sent", "events_received", "Events received."),
-        _count(
-            "events_dropped",
-            "master_events_dropped",
-            "Events that the master has dropped for this channel.",
-        ),
-        _count(
-            "events_undecided",
-            "events_undecided",
-            "Events received about which the master could not decide.",
-        ),
-        _fact("heartbeats_received_total", "Heartbeats of the master.", "counted.heartbeats", "HEARTBEATS"),
-        _count("transactions_read"),
-        _count("transactions_dropped"),
-        Fact("IO_ERRORS", _INTEGER, "counted.io_errors"),
-        Fact("SQL_ERRORS", _INTEGER, "counted.sql_errors"),
-        Fact("COUNTING_SINCE", ColumnType.TIMESTAMP, "counted.since"),
-        _fact(
-            "lag_bytes",
-            "Bytes of the relay log that the applier has not applied. The relay log ends at the place that the master "
-            "told last.",
-            "lag.lag_bytes",
-            "LAG_BYTES",
-        ),
-        _fact(
-            "lag_seconds",
-            "Time since the server wrote the first event that the slave has received and not applied. It is 0 if the "
-            "applier has applied everything.",
-            "lag.lag_seconds",
-            "LAG_SECONDS",
-        )._replace(type=ColumnType.DOUBLE),
-        _fact(
-            "connected",
-            "1 while the channel is registered with its master and receives a dump, otherwise 0.",
-            lambda view: float(view.channel.io.connected),
-        ),
-        _fact(
-            "last_message_timestamp_seconds",
-            "Unix time of the newest message from the master, heartbeats included. There is no value before the "
-            "first one.",
-            lambda view: view.channel.measured.last_chunk_at or None,
-        ),
-        _fact(
-            "received_file_number",
-            "Number of the master's binlog up to which the channel has received everything.",
-            lambda view: _number(view.received.source_file),
-        ),
-        _fact(
-            "received_position_bytes",
-            "Position in the binlog of dumpfilter_slave_received_file_number.",
-            "received.source_position",
-        ),
-        _fact(
-            "applied_file_number",
-            "Number of the master's binlog up to which the applier has applied everything.",
-            lambda view: _number(view.applied.source_file),
-        ),
-        _fact(
-            "applied_position_bytes",
-            "Position in the binlog of dumpfilter_slave_applied_file_number.",
-            "applied.source_position",
-        ),
-        _fact("relay_log_bytes", "Size of all relay log files of the channel.", "lag.bytes"),
-        _fact("relay_log_files", "Relay log files of the channel.", "lag.files"),
-        _fact(
-            "events_filtered_total",
-            "Row events and statements that the slave's own filter dropped after the master had sent them.",
-            "channel.measured.applied.events_filtered",
-        ),
-        _fact(
-            "transactions_applied_total",
-            "Transactions that the applier has completed.",
-            "channel.measured.applied.transactions",
-        ),
-        _latency(
-            "relay_delay_seconds",
-            "Time from the commit of a chunk's first transaction on the server to its write to the relay log. "
-            "MySQL 8.0.1 and later tell the commit in microseconds. Of other binlogs the event's time in whole seconds "
-            "counts.",
-            "channel.measured.relay_delay",
-        ),
-        _latency(
-            "apply_delay_seconds",
-            "Time from the commit of a transaction on the server to its commit on the slave's target. "
-            "The slave measures the last transaction of each run that the applier applies without a pause.",
-            "channel.measured.apply_delay",
-        ),
-    ),
-    labels={"channel": lambda view: view.name},
+    declared(_ChannelFacts, "dumpfilter_slave_"), labels={"channel": lambda view: view.name}
 )
 """The facts about each channel: the table ``dumpfilter.channels``, which no server has, and metrics.
 
 The counts outlive connections and restarts.
 """
 
-HITS: Facts[tuple[str, str, int]] = Facts(
-    (
-        Fact("CHANNEL_NAME", _TEXT, itemgetter(0)),
-        Fact("RULE_KIND", _TEXT, itemgetter(1)),
-        Fact("HITS", _INTEGER, itemgetter(2)),
-    )
-)
+
+class _HitFacts:
+    CHANNEL_NAME = column(itemgetter(0), _TEXT)
+    RULE_KIND = column(itemgetter(1), _TEXT)
+    HITS = column(itemgetter(2))
+
+
+HITS: Facts[tuple[str, str, int]] = Facts(declared(_HitFacts, ""))
 """The table ``dumpfilter.filter_hits``: the hits of each kind of rule since the channel began to count.
 
 Unlike COUNTER of ``replication_applier_filters``, these hits outlive a change of the filter and a restart.
 """
 
-PROCESS: Facts[Latency] = Facts(
-    (
-        _latency(
-            "sync_seconds",
-            "Time in which the disk synchronizes a relay log or a state file (fdatasync).",
-            lambda latency: latency,
-        ),
-    )
-)
+
+class _ProcessFacts:
+    sync_seconds = metric(lambda latency: latency, Latency)
+    """Time in which the disk synchronizes a relay log or a state file (fdatasync)."""
+
+
+PROCESS: Facts[Latency] = Facts(declared(_ProcessFacts, "dumpfilter_slave_"))
 """The facts about the whole process."""
 
 METRICS = (THREADS, CHANNELS, PROCESS)

@@ -18,6 +18,7 @@ from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
 
 from dumpfilter.metrics.latency import Latency
+from dumpfilter.options.docstrings import attribute_texts
 from dumpfilter.sql.result import Column, ColumnType, Table
 
 T = TypeVar("T")
@@ -59,6 +60,43 @@ class Fact(NamedTuple):
     def reader(self) -> Callable[[Any], Any]:
         """The function that reads the value from a thing."""
         return self.read if callable(self.read) else attrgetter(self.read or self.name)
+
+
+_ATTRIBUTE = "*"
+"""Stands in a declaration for the name of the attribute."""
+
+
+def column(
+    read: Callable[[Any], Any] | str = "", type: ColumnType = ColumnType.INTEGER, *, metric: str = ""
+) -> Fact:
+    """Declare the column with the attribute's name in a class of facts, and the metric ``metric`` if there is one."""
+    return Fact(_ATTRIBUTE, type, read, metric)
+
+
+def metric(
+    read: Callable[[Any], Any] | str = _ATTRIBUTE, type: ColumnType | type[Latency] = ColumnType.INTEGER
+) -> Fact:
+    """Declare the metric with the attribute's name in a class of facts. There is no column of it."""
+    return Fact("", type, read, _ATTRIBUTE)
+
+
+def declared(body: type, prefix: str) -> tuple[Fact, ...]:
+    """Return the facts that the attributes of a class declare. The string literal after an attribute is the help.
+
+    ``prefix`` stands before the name of each metric.
+    """
+    texts = attribute_texts(body)
+    return tuple(
+        Fact(
+            name if fact.name else "",
+            fact.type,
+            name if fact.read == _ATTRIBUTE else fact.read,
+            f"{prefix}{fact.metric.replace(_ATTRIBUTE, name)}" if fact.metric else "",
+            texts.get(name, ""),
+        )
+        for name, fact in vars(body).items()
+        if isinstance(fact, Fact)
+    )
 
 
 @dataclass(frozen=True)

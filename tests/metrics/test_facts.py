@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from dumpfilter.metrics.facts import Fact, Facts
+from dumpfilter.metrics.facts import Fact, Facts, column, declared, metric
 from dumpfilter.metrics.latency import Latency
 from dumpfilter.sql.result import ColumnType
 
@@ -52,6 +52,37 @@ PONDS: Facts[Pond] = Facts(
     ),
     labels={"pond": lambda pond: pond.name},
 )
+
+
+class PondFacts:
+    """The facts of PONDS, declared as a class."""
+
+    name = column(type=ColumnType.TEXT)
+    depth = column(type=ColumnType.DOUBLE, metric="depth_metres")
+    """Depth."""
+    frogs = column(metric="frogs_total")
+    """Frogs."""
+    iced = column("is_frozen")
+    since = column(lambda pond: pond.frozen_at, ColumnType.TIMESTAMP, metric="frozen_timestamp")
+    """Frozen."""
+    jumps = metric(type=Latency)
+    """Jumps,
+    high and far."""
+
+
+def test_the_attributes_of_a_class_declare_facts_with_their_help() -> None:
+    facts = declared(PondFacts, "pond_")
+    assert [(one.name, one.metric, one.help) for one in facts] == [
+        ("name", "", ""),
+        ("depth", "pond_depth_metres", "Depth."),
+        ("frogs", "pond_frogs_total", "Frogs."),
+        ("iced", "", ""),
+        ("since", "pond_frozen_timestamp", "Frozen."),
+        ("", "pond_jumps", "Jumps, high and far."),
+    ]
+    pond = Pond("a", 2.5, 3, 0.5, is_frozen=True)
+    assert Facts(facts).table([pond]) == PONDS.table([pond])
+    assert facts[-1].reader(pond) is pond.jumps
 
 
 def test_a_table_has_the_named_facts() -> None:

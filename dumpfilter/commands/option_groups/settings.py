@@ -5,13 +5,9 @@ The field's type, default and docstring are the option's type, default and help.
 
 from __future__ import annotations
 
-import ast
 import functools
-import inspect
-import textwrap
 from collections.abc import Iterator
 from inspect import Parameter
-from itertools import pairwise
 from typing import Annotated, Any, ClassVar, get_type_hints
 
 import typer
@@ -19,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticUndefined
 
 from dumpfilter.commands.option_groups.group import OptionGroup, option
+from dumpfilter.options.docstrings import attribute_texts
 
 
 class Settings(BaseModel, OptionGroup):
@@ -75,12 +72,7 @@ def _told(cls: type[Settings]) -> dict[str, dict[str, str | None]]:
     """Return the panel of each field of a class and of its bases, and the text that stands after the field."""
     found: dict[str, dict[str, str | None]] = {}
     for one in reversed(cls.__mro__):
-        if not issubclass(one, Settings) or one is Settings:
-            continue
-        (body,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
-        assert isinstance(body, ast.ClassDef)
-        for field, after in pairwise(body.body):
-            match field, after:
-                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
-                    found[name] = {"help": " ".join(text.split()), "rich_help_panel": one.panel}
+        if issubclass(one, Settings) and one is not Settings:
+            for name, text in attribute_texts(one).items():
+                found[name] = {"help": text, "rich_help_panel": one.panel}
     return found
