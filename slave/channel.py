@@ -28,7 +28,7 @@ from dumpfilter.filter.rules import FilterOn
 from dumpfilter.filter.trusted import TrustedRows
 from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.options import SlaveOptions, Watching
-from dumpfilter.slave.state import imposed_info
+from dumpfilter.slave.state import CHANNELS, imposed_info
 from dumpfilter.slave.state.counters_info import ChannelCounters, CountersInfo
 from dumpfilter.slave.state.identity import registration_secret
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
@@ -51,12 +51,6 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 log = structlog.get_logger("dumpfilter.slave")
 
 T = TypeVar("T")
-
-CHANNELS = "channels"
-"""The subdirectory of the relay directory in which each named channel has its own directory.
-
-The default channel keeps its files in the relay directory itself.
-"""
 
 MOST_REFETCHES = 3
 """The number of times that a slave fetches the relay log again from one position because the log was damaged there."""

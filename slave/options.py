@@ -8,9 +8,11 @@ from pathlib import Path
 
 from dumpfilter.errors import OptionError
 from dumpfilter.slave.state.relay_log import RelayPosition
-from dumpfilter.slave.targets import DEFAULT_TARGET
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
+
+DEFAULT_TARGET = "summary"
+"""The target of a slave without the option ``--target``."""
 
 
 @dataclass(frozen=True)

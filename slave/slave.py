@@ -17,9 +17,9 @@ from dumpfilter import files
 from dumpfilter.errors import OutputError, StateCorrupt
 from dumpfilter.filter.channels import ChannelFilters, UnknownChannel, fold_channel
 from dumpfilter.filter.rules import FilterClause
-from dumpfilter.slave.channel import CHANNELS, Channel
+from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.options import SlaveOptions, Watching
-from dumpfilter.slave.state import lock_directory, source_info
+from dumpfilter.slave.state import CHANNELS, lock_directory, source_info
 from dumpfilter.slave.state.identity import server_uuid
 from dumpfilter.slave.state.source_info import SourceInfo, source_info_file
 from dumpfilter.slave.targets import make_target

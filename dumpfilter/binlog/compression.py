@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import zstandard
 
-from dumpfilter.binlog._payload_kernels import IMPOSSIBLE, whole_events
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.rows import Cursor, RowsHeader, packed_integer
 from dumpfilter.errors import BinlogCorrupt
@@ -121,6 +120,9 @@ class TransactionPayload:
         checked after each piece. Thus a payload that holds no events is refused before it fills the memory. Raises
         BinlogCorrupt when the payload does not have the size that the event announces, or cannot be uncompressed.
         """
+        # numba takes 0.15 s to import, and most commands open no payload.
+        from dumpfilter.binlog._payload_kernels import IMPOSSIBLE, whole_events
+
         out = io.BytesIO()
         checked = 0
         for piece in self._pieces():

@@ -34,7 +34,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog import gap_kernels as K
 from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventHeader, EventType
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceKey, add_run
@@ -218,6 +217,9 @@ def with_gaps(events: bytes, gaps: GapColumns, *, server_id: int, checksum: bool
     """
     if not len(gaps.offset):
         return events
+    # numba takes 0.15 s to import, and programs that only read relay logs write no Gap events.
+    from dumpfilter.binlog import gap_kernels as K
+
     lengths = np.array([len(source) for source in gaps.sources], np.int64)
     sources = np.frombuffer(b"".join(gaps.sources), np.uint8)
     run_size = 1 + _RUN.size + (lengths[gaps.run_source] if len(lengths) else np.empty(0, np.int64))

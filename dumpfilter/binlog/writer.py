@@ -10,7 +10,6 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog import rebase as kernel
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, MAGIC, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
@@ -76,6 +75,9 @@ def rebase_array(events: npt.NDArray[np.uint8], position: int, *, checksum: bool
 
 
 def _rebase(events: npt.NDArray[np.uint8], position: int, *, checksum: bool, fill: bool) -> None:
+    # numba takes 0.15 s to import, and many programs move no events.
+    from dumpfilter.binlog import rebase as kernel
+
     wrong = kernel.rebase(events, position, checksum, fill)
     if wrong >= 0:
         raise BinlogCorrupt("an event is incomplete or too short", position=position + int(wrong))

@@ -74,17 +74,18 @@ class Dumpfilter(CommandGroup):
         return list(NAMES)
 
     def help_of(self, ctx: Any, name: str) -> tuple[str, str]:
-        """Return the panel and the description of a command, from its source alone."""
+        """Return the panel and the description of a command, from its source alone.
+
+        The description is the docstring of the command's function, or of a group's package.
+        """
         del ctx
         module = find_spec(_module(name))
         assert module is not None
         assert module.origin is not None
         wanted = f"{name.replace('-', '_')}_command"
-        for one in ast.parse(Path(module.origin).read_text("utf-8")).body:
-            match one:
-                case ast.FunctionDef(name=found) if found == wanted:
-                    return "Commands", ast.get_docstring(one) or ""
-        return super().help_of(None, name)
+        tree = ast.parse(Path(module.origin).read_text("utf-8"))
+        functions = (one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == wanted)
+        return "Commands", ast.get_docstring(next(functions, tree)) or ""
 
 
 def _module(name: str) -> str:
@@ -101,7 +102,7 @@ def _made(name: str) -> Any:
     module = importlib.import_module(_module(name))
     if name == "topology":
         group = get_command(module.topology_app)
-        group.name = name
+        group.name, group.help = name, inspect.getdoc(module)
         return group
     function = getattr(module, f"{name.replace('-', '_')}_command")
     info = CommandInfo(

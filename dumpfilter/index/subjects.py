@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog.query import TableName
-from dumpfilter.index import _scan as K
 from dumpfilter.statement.statement import SchemaAndTable, Statement
 
 
@@ -68,6 +67,9 @@ class Subjects:
     """
 
     def __init__(self) -> None:
+        # numba takes 0.15 s to import, and programs that only compare rules scan nothing.
+        from dumpfilter.index import _scan as K
+
         self.lock = threading.RLock()
         self._known: list[Subject | None] = []
         self._statements: dict[Statement, int] = {}
@@ -165,6 +167,8 @@ class Subjects:
         """Double the arrays of table names, after the compiled scan has stopped because they are full
         (Stop.GROW_NAMES).
         """
+        from dumpfilter.index import _scan as K
+
         old = self.names
         slots = np.full(old.slots.size * 2, -1, np.int64)
         K.rehash_names(old, slots, self.count)

@@ -14,7 +14,6 @@ import re
 import numpy as np
 
 from dumpfilter.binlog.format import Family
-from dumpfilter.statement import _shape as K
 from dumpfilter.statement.parse import StatementText, parse_statement
 
 MODE_ANSI_QUOTES = 1 << 2
@@ -46,6 +45,9 @@ def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -
     >>> statement_shape('SELECT "a"'), statement_shape('SELECT "a"', sql_mode=MODE_ANSI_QUOTES)
     ('SELECT ?', 'SELECT "a"')
     """
+    # numba takes 0.15 s to import, and a client of the console only reads tokens.
+    from dumpfilter.statement import _shape as K
+
     text = without_brackets(text, family=family, sql_mode=sql_mode)
     source = np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8)
     # The output has room for one space more after the opening of each version comment.

@@ -12,9 +12,8 @@ from typing import Any
 
 from dumpfilter.errors import OptionError, StateCorrupt
 from dumpfilter.security.guarded_client import Login
-from dumpfilter.slave.channel import CHANNELS
 from dumpfilter.slave.lag import relay_lag
-from dumpfilter.slave.state import LOCK, master_info, source_info
+from dumpfilter.slave.state import CHANNELS, LOCK, master_info, source_info
 from dumpfilter.slave.state.counters_info import CountersInfo, counters_file
 from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile

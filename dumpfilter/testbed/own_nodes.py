@@ -18,7 +18,7 @@ from dumpfilter.errors import DumpfilterError
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.security.listening import PORT_TAKEN
 from dumpfilter.servers import free_port
-from dumpfilter.slave.channel import CHANNELS
+from dumpfilter.slave.state import CHANNELS
 from dumpfilter.slave.state.counters_info import CountersInfo, counters_file
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile

@@ -13,6 +13,12 @@ from dumpfilter.state_file import Format
 LOCK = "slave.lock"
 """The file in a relay directory by which a slave locks the directory."""
 
+CHANNELS = "channels"
+"""The subdirectory of the relay directory in which each named channel has its own directory.
+
+The default channel keeps its files in the relay directory itself.
+"""
+
 AFRESH = "to start afresh, remove the relay directory"
 """The last words of error texts about unusable state files, which tell the user the remedy.
 

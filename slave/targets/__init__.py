@@ -12,13 +12,10 @@ from dumpfilter.errors import OptionError
 from dumpfilter.slave.targets.base import Target
 from dumpfilter.slave.targets.summary import SummaryTarget
 
-__all__ = ["DEFAULT_TARGET", "TARGETS", "SummaryTarget", "Target", "make_target"]
+__all__ = ["TARGETS", "SummaryTarget", "Target", "make_target"]
 
 TARGETS: Mapping[str, Callable[[], Target]] = {"summary": SummaryTarget}
 """The class of each target, by the name that users give to ``--target``."""
-
-DEFAULT_TARGET = "summary"
-"""The target of a slave without the option ``--target``."""
 
 
 def make_target(name: str) -> Target:

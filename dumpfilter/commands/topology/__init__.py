@@ -1,4 +1,6 @@
-"""The command ``dumpfilter topology``, which runs topologies and asks them. Each module has a few of its verbs."""
+"""Runs a topology of sources, slaves and shaped links, and asks it."""
+
+# The docstring is the text of --help.
 
 from dumpfilter.commands.topology.app import topology_app
 

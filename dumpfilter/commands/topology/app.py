@@ -28,7 +28,6 @@ topology_app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
-    help="Runs a topology of sources, slaves and shaped links, and asks it.",
     epilog='Begin with: dumpfilter topology up "m >> web\\[do-db=shop_00]" (docs/topology.md)',
 )
 topology_app.command("up", cls=SubCommand)(up_command)

@@ -1,0 +1,32 @@
+"""Short commands load no large packages that they do not need, so that they answer at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+_LOADED = """
+import sys
+from dumpfilter.cli import main
+try:
+    main()
+except SystemExit:
+    print(sorted({"numba", "pydantic", "grpc", "pymysql"} & set(sys.modules)), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "loaded"),
+    [
+        ("--help", set()),
+        ("status --relay-dir .", {"pydantic", "pymysql"}),
+        ("status --console 127.0.0.1:1", {"pydantic", "grpc", "pymysql"}),
+    ],
+)
+def test_a_short_command_loads_only_what_it_needs(arguments: str, loaded: set[str]) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", _LOADED, *arguments.split()], capture_output=True, text=True, check=True
+    )
+    assert set(eval(run.stderr.splitlines()[-1])) == loaded
