@@ -96,8 +96,8 @@ def _made(name: str) -> Any:
     from typer.main import get_command, get_command_from_info
     from typer.models import CommandInfo
 
-    from dumpfilter.commands.option_groups.group import with_option_groups
     from dumpfilter.commands.option_groups.option_files import WITH_OPTION_FILES, OptionFileCommand
+    from dumpfilter.options.group import with_option_groups
 
     module = importlib.import_module(_module(name))
     if name == "topology":

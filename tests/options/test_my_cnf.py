@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.option_files import OptionFileCommand, OptionFiles
 from dumpfilter.errors import OptionError
+from dumpfilter.options.group import with_option_groups
 from dumpfilter.options.my_cnf import (
     MAX_DEPTH,
     FileOption,

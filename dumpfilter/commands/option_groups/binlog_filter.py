@@ -9,9 +9,9 @@ from typing import Annotated, Any, Self
 
 import typer
 
-from dumpfilter.commands.option_groups.group import OptionGroup, option
 from dumpfilter.commands.option_groups.rules import PANEL, gather, names_option, rule_option
 from dumpfilter.filter.rules import RuleKind, WriteRuleKind
+from dumpfilter.options.group import OptionGroup, option
 
 _REWRITE_HELP = "FROM->TO: the rules compare TO, and the text has TO. With --raw the events keep FROM."
 _WRITE_HELP = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.errors import OptionError
+from dumpfilter.options.settings import Settings, setting
 from dumpfilter.printing.may_fail import MayFail
 
 PANEL = "Output"

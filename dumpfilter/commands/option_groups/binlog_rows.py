@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 
-from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.errors import OptionError
+from dumpfilter.options.settings import Settings, setting
 
 PANEL = "Rows"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dumpfilter.commands.option_groups.passwords import CONSOLE_VARIABLE, make_password, read_password
-from dumpfilter.commands.option_groups.settings import Settings, setting
+from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.commands.option_groups.protection import ProtectionOptions

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dumpfilter.commands.option_groups.channel_ports import parse_ports
 from dumpfilter.commands.option_groups.distinct_ports import Listener
 from dumpfilter.commands.option_groups.replicas import PANEL
-from dumpfilter.commands.option_groups.settings import Settings, setting
+from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.commands.option_groups.protection import ProtectionOptions

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from dumpfilter.commands.option_groups.group import until_end_of_command
-from dumpfilter.commands.option_groups.settings import Settings, setting
+from dumpfilter.options.group import until_end_of_command
+from dumpfilter.options.settings import Settings, setting
 
 Binlogs = Annotated[
     list[str],

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.master.limits import MAX_DUMPS
+from dumpfilter.options.settings import Settings, setting
 
 PANEL = "Limits"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dumpfilter.commands.option_groups.protection import PANEL, ProtectionOptions
-from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.errors import OptionError
+from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.master.listen import ListenAddress

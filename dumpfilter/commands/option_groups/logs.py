@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.logs import Format, Level, configure_preferred
+from dumpfilter.options.settings import Settings, setting
 
 PANEL = "Log"
 

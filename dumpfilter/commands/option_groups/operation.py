@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.errors import OptionError
+from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.master.expiry import Expiry

@@ -6,10 +6,10 @@ from typing import Any
 
 import typer
 
-from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.commands.sub_command import SubCommand
 from dumpfilter.filter.rules import SERVER_RULE_KINDS
 from dumpfilter.options.arguments import CommandOptions, Switch, arguments_of, last_of
+from dumpfilter.options.settings import Settings, setting
 
 _PANEL = "Option files"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dumpfilter.commands.option_groups.settings import Settings
+from dumpfilter.options.settings import Settings
 
 
 class ReadingOptions(Settings):

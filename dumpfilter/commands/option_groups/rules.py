@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 import typer
 
-from dumpfilter.commands.option_groups.group import OptionGroup, option
 from dumpfilter.filter.rules import (
     BaseRuleKind,
     EffectiveRuleKind,
@@ -17,6 +16,7 @@ from dumpfilter.filter.rules import (
     RuleKind,
     make_rule,
 )
+from dumpfilter.options.group import OptionGroup, option
 
 if TYPE_CHECKING:
     from dumpfilter.filter.channels import ChannelFilters

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from dumpfilter.commands.completion import complete_variant
-from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.errors import OptionError
+from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.simulation.simulate import Options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dumpfilter.commands.option_groups.settings import Settings, setting
+from dumpfilter.options.settings import Settings, setting
 
 
 class SelectionOptions(Settings, panel="Selection"):

@@ -6,8 +6,8 @@ import enum
 from pathlib import Path
 
 from dumpfilter.commands.option_groups.rules import PANEL as FILTER_PANEL
-from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.options.defaults import SYNC_EVENTS
+from dumpfilter.options.settings import Settings, setting
 
 _RELAY_PANEL = "Relay log"
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from dumpfilter.commands.option_groups.addresses import parse_masters
 from dumpfilter.commands.option_groups.passwords import SOURCE_VARIABLE, read_password
-from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.commands.option_groups.source_tls import PANEL, SourceTlsOptions
 from dumpfilter.errors import OptionError
 from dumpfilter.options.defaults import CONNECT_RETRY, FIRST_EVENT, NET_TIMEOUT
+from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.commands.option_groups.slave import OriginOptions

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from dumpfilter.commands.option_groups.addresses import parse_address
 from dumpfilter.commands.option_groups.passwords import SOURCE_VARIABLE, read_password
-from dumpfilter.commands.option_groups.settings import Settings, setting
 from dumpfilter.commands.option_groups.source_tls import SourceTlsOptions
 from dumpfilter.errors import OptionError
+from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.security.guarded_client import Login

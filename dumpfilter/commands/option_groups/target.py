@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from dumpfilter.commands.option_groups.settings import Settings
+from dumpfilter.options.settings import Settings
 
 
 class TargetOptions(Settings):

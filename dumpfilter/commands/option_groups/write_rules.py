@@ -9,7 +9,6 @@ from typing import Annotated, Any, Self
 
 import typer
 
-from dumpfilter.commands.option_groups.group import OptionGroup, option
 from dumpfilter.commands.option_groups.rules import gather, names_option, rule_option
 from dumpfilter.filter.rules import (
     BaseRuleKind,
@@ -17,6 +16,7 @@ from dumpfilter.filter.rules import (
     WriteRuleKind,
     WriteSemantics,
 )
+from dumpfilter.options.group import OptionGroup, option
 
 PANEL = "Write side"
 

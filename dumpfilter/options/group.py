@@ -1,6 +1,6 @@
 """Option groups: the function of a command has one parameter for each group, and gets its values as one object.
 
-Several commands can have the same group. Most groups are settings (:mod:`dumpfilter.commands.option_groups.settings`).
+Several commands can have the same group. Most groups are settings (:mod:`dumpfilter.options.settings`).
 """
 
 from __future__ import annotations

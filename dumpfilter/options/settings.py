@@ -14,8 +14,8 @@ import typer
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticUndefined
 
-from dumpfilter.commands.option_groups.group import OptionGroup, option
 from dumpfilter.options.docstrings import attribute_texts
+from dumpfilter.options.group import OptionGroup, option
 
 
 class Settings(BaseModel, OptionGroup):
