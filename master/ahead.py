@@ -85,7 +85,7 @@ def ahead_of(wanted: Wanted, logged: Logged, server_uuid: str) -> ReplicaAhead |
             return _mysql_ahead(have, logged, server_uuid)
         case MariadbGtidSet() as have:
             return _mariadb_ahead(have, logged, ignores_duplicates=wanted.ignores_duplicates)
-    if logged.end is None or not _is_later((wanted.file, wanted.position), logged.end):
+    if logged.end is None or not is_later((wanted.file, wanted.position), logged.end):
         return None
     return ReplicaAhead("the place is after the end of the binlog")
 
@@ -212,7 +212,7 @@ def _first_number(domain: int, store: BinlogStore) -> int | None:
     return None
 
 
-def _is_later(place: tuple[str, int], end: tuple[str, int]) -> bool:
+def is_later(place: tuple[str, int], end: tuple[str, int]) -> bool:
     """Tell whether a place comes after the end of a binlog, in the newest file or in a later one."""
     base, _, number = place[0].rpartition(".")
     newest_base, _, newest = end[0].rpartition(".")

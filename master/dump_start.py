@@ -1,28 +1,43 @@
-"""The binlog file and position at which a dump begins, found from the position or GTID set that a slave sends."""
+"""The place between two transactions at which a dump begins, found by the GTIDs or the position that a reader names.
+
+Slaves and replicas name files and positions of the writer, the server that wrote the events. A relay log has other
+offsets, and may have several files for one of the writer's.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.dump.thread import check_start
-from dumpfilter.errors import PositionError
+from dumpfilter.errors import BinlogUnreadable, PositionError
 from dumpfilter.index.previous_gtids import gtids_before
-from dumpfilter.master.ahead import Wanted, unknown_domains
-from dumpfilter.master.find_position import find_position, is_gap
+from dumpfilter.master.ahead import Wanted, is_later, unknown_domains
+from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.logged import add_transactions
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
+_FARTHEST = 1 << 31
+"""The distance from which on a position of 32 bits lies before another one."""
+
+_UNKNOWN_END = -1
+"""The position behind a transaction of which the set does not have the end yet."""
+
 
 @dataclass(frozen=True)
 class DumpStart:
-    """The binlog file and position of the first event that a dump reads."""
+    """The place between two transactions at which a dump begins to read."""
 
     file: str = ""
+    """The file of the set."""
     position: int = 0
+    """The offset in the file, bytes."""
     gtid_set: GtidSet | None = None
     """The GTIDs of transactions that the slave has and that the dump leaves out.
 
@@ -32,6 +47,13 @@ class DumpStart:
     """The writer's position that the slave named, if a Gap event of a relay log begins at ``position`` and has it."""
     unknown_domains: frozenset[int] = frozenset()
     """The domains of the slave's GTIDs (MariaDB) of which the binlog has no transaction yet."""
+    begun: int = 0
+    """The writer's position at the place, if the reader named a position."""
+    end: int = 0
+    """The writer's position behind the transaction of which the reader has a part; 0 if the reader has none.
+
+    It is negative for a transaction whose end is not written yet.
+    """
 
 
 def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
@@ -40,8 +62,6 @@ def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
     The request holds a GTID set, or a file and position. Raises GtidError, BinlogMissing, PositionError, or
     BinlogUnreadable for a position that a slave of a chain has not received yet.
     """
-    # Another process may have purged binlog files since the store read the index file.
-    store.refresh()
     if request.WhichOneof("start") == "gtid_set":
         return start_after(parse_gtid_set(request.gtid_set, family=store.family), store)
     place = getattr(request, "from")
@@ -76,45 +96,41 @@ def start_after(have: GtidSet, store: BinlogStore) -> DumpStart:
 
     Raises PositionError when the slave lacks GTIDs that the master has purged.
     """
+    store.refresh()
     file = _file_for(have, store)
     return DumpStart(file, store.first_position(file), have, unknown_domains=unknown_domains(have, store))
 
 
 def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
-    """Check a file name and a position that a slave sent, and return them as the start of a dump.
+    """Return the start of a dump at a file and a position of the writer that a slave sent.
 
-    An empty file name stands for the first file, and position 0 for the beginning of the file. At a slave's relay log
-    the slave names a file of the writer. Raises BinlogMissing for a file that the set does not have, and PositionError
-    for a position at which no dump can begin.
+    An empty file name stands for the first file, and position 0 for the beginning of the file. Raises BinlogMissing for
+    a file that the set does not have, and PositionError for a position at which no dump can begin. A position that the
+    slave of a chain has not received yet raises BinlogUnreadable (momentary).
     """
-    names = store.binlogs.names
+    # Another process may have purged binlog files since the store read the index file.
+    store.refresh()
     if position < FIRST_EVENT:
         if position:
-            raise PositionError("a binlog's events begin at 4", file=file or names[0], position=position)
+            raise PositionError(
+                "a binlog's events begin at 4", file=file or store.binlogs.names[0], position=position
+            )
         position = FIRST_EVENT
-    if store.is_relay_log:
-        return _start_in_relay_log(file, position, store)
-    file = file or names[0]
-    if file not in names and not store.binlogs.refresh():
-        # The call raises BinlogMissing for a file that the binlog set does not have.
-        store.binlogs.path(file)
-    return DumpStart(file, max(position, store.first_position(file)))
-
-
-def _start_in_relay_log(file: str, position: int, store: BinlogStore) -> DumpStart:
-    """Return the start of a dump from a file and position of the writer. Raises PositionError and BinlogUnreadable."""
-    place = find_position(file, position, store, has_earlier=True)
-    indexed = store.open_file(place.file)
+    if not store.is_relay_log:
+        indexed = store.open_file(file or store.binlogs.names[0])
+        return DumpStart(indexed.name, max(position, indexed.file.first_event))
+    start = find_position(file, position, store, has_earlier=True)
+    indexed = store.open_file(start.file)
     if position <= indexed.file.begin.position:
-        return DumpStart(place.file, indexed.file.first_event)
-    told = None if indexed.position_of(place.boundary) == position else position
-    if place.end and not is_gap(indexed, place.boundary):
+        return DumpStart(start.file, indexed.file.first_event)
+    if start.end and not is_gap(indexed, start.position):
         raise PositionError(
-            f"lies inside a transaction, which begins at {place.begun}; a dump begins between two transactions",
+            f"lies inside a transaction, which begins at {start.begun}; a dump begins between two transactions",
             file=file,
             position=position,
         )
-    return DumpStart(place.file, place.boundary, told=told)
+    is_named = indexed.position_of(start.position) == position
+    return DumpStart(start.file, start.position, told=None if is_named else position)
 
 
 def _check_has_earlier(request: pb.DumpRequest, store: BinlogStore) -> None:
@@ -128,7 +144,7 @@ def _check_has_earlier(request: pb.DumpRequest, store: BinlogStore) -> None:
     if not received:
         return
     have = parse_gtid_set(request.received_gtids or request.except_gtids, family=store.family)
-    missing = received - have if logged is None else received - logged - have
+    missing = received - have - (logged or empty_set(store.family))
     for name in store.binlogs.names:
         # A slave that asked its master by position received these transactions again.
         for segment in store.segments(name) if missing else ():
@@ -167,3 +183,123 @@ def _file_for(have: GtidSet, store: BinlogStore) -> str:
         f"the slave lacks GTIDs that the master has purged: {missing - have}; seed it from a backup",
         file=first,
     )
+
+
+def find_position(file: str, position: int, store: BinlogStore, *, has_earlier: bool = False) -> DumpStart:
+    """Return the newest boundary at or before a position in the writer's binlog.
+
+    An empty ``file`` stands for the first one. Of several relay log files for one file of the writer the newest that
+    begins before the position counts. ``has_earlier`` says that the reader has the transactions which the slave had
+    before it asked its master by GTID, and which the relay log therefore lacks. Raises BinlogMissing, PositionError for
+    a place that the set lacks, and BinlogUnreadable (momentary) for one that the slave will receive.
+    """
+    names = store.binlogs.names
+    if not file and store.is_relay_log:
+        return DumpStart(names[0], store.first_position(names[0]), begun=position)
+    indexed = _holding(file, position, store) if store.is_relay_log else store.open_file(file or names[0])
+    found = _transaction_at(indexed, position, store)
+    if found is not None:
+        boundary, begun, end = found
+        begin = _begin(indexed, boundary, begun)
+        if begun <= position < begin:
+            if has_earlier:
+                return DumpStart(indexed.name, boundary, begun=position)
+            raise _missing(file, position, f"it has nothing from {begun} to {begin}")
+        begun = max(begun, begin)
+        return DumpStart(indexed.name, boundary, begun=begun, end=end if begun < position else 0)
+    if not store.is_relay_log:
+        # The server has not ended the transaction that holds the position, or the binlog ends there.
+        return DumpStart(indexed.name, position, begun=position)
+    size = indexed.file.size
+    if store.file_after(indexed.name) is None and position > indexed.position_of(size):
+        raise _not_received(file, position)
+    return DumpStart(indexed.name, size, begun=position)
+
+
+def _holding(file: str, position: int, store: BinlogStore) -> IndexedFile:
+    """Return the newest relay log file for a file of the writer that begins at a position or before."""
+    known = []
+    newest = store.open_file(store.binlogs.names[-1]).file.begin.file
+    if is_later((file, 0), (newest, 0)):
+        raise _not_received(file, position)
+    for name in reversed(store.binlogs.names):
+        indexed = store.open_file(name)
+        begin = indexed.file.begin
+        if begin.file == file and (begin.position <= position or indexed.file.is_whole):
+            return indexed
+        known.append(f"{begin.file} from {begin.position} on")
+    raise _missing(file, position, f"it has {', '.join(reversed(known))}")
+
+
+def _missing(file: str, position: int, what: str) -> PositionError:
+    return PositionError(
+        f"the slave's relay log does not have this place of its master's binlog; {what}. "
+        "Replicate by GTID, or seed the replica from a backup",
+        file=file,
+        position=position,
+    )
+
+
+def _begin(indexed: IndexedFile, boundary: int, before: int) -> int:
+    """Return the writer's position at which a transaction begins, if its Gtid event tells it.
+
+    The position lies behind ``before``, the position after the event before, where a relay log lacks transactions. The
+    slave had these transactions already when it asked its master by GTID.
+    """
+    header = EventHeader.unpack(indexed.read(boundary, HEADER_LENGTH))
+    if header.type not in GTIDS or not header.end_log_pos:
+        return before
+    distance = (header.end_log_pos - header.size - before) & 0xFFFFFFFF
+    return before + distance if distance < _FARTHEST else before
+
+
+def is_event(position: int, indexed: IndexedFile, store: BinlogStore) -> bool:
+    """Tell whether an event of a server's binlog begins at a position, or the binlog ends there."""
+    if position <= indexed.file.first_event:
+        return position in (FIRST_EVENT, indexed.file.first_event)
+    if position > indexed.file.size:
+        return False
+    segment = store.segment_of(indexed, position)
+    return segment is None or bool((segment.offset == position).any())
+
+
+def is_gap(indexed: IndexedFile, boundary: int) -> bool:
+    """Tell whether a Gap event begins at a boundary."""
+    return EventHeader.unpack(indexed.read(boundary, HEADER_LENGTH)).type == EventType.IGNORABLE
+
+
+def _not_received(file: str, position: int) -> BinlogUnreadable:
+    return BinlogUnreadable(
+        "the slave has not received its master's binlog up to here yet; connect again",
+        file=file,
+        position=position,
+        momentary=True,
+    )
+
+
+def _transaction_at(indexed: IndexedFile, position: int, store: BinlogStore) -> tuple[int, int, int] | None:
+    """Return the first transaction or Gap event that ends behind a position of the writer, or None without one.
+
+    The result is its begin in the set, and the writer's positions before and behind it.
+    """
+    at = indexed.boundary_before(position)
+    begun: tuple[int, int] | None = None
+    while (segment := store.segment_of(indexed, at)) is not None:
+        starts = segment.txn_start
+        around = segment.positions_of(np.append(starts, segment.end))
+        number = int(np.searchsorted(around[1:], position, side="right"))
+        if number < len(starts):
+            if number or not segment.continues:
+                begun = int(starts[number]), int(around[number])
+            assert begun is not None, "a segment that continues a transaction has one before"
+            is_open = segment.open and number == len(starts) - 1
+            return (*begun, _UNKNOWN_END if is_open else int(around[number + 1]))
+        if not segment.open:
+            begun = None
+        elif not (segment.continues and len(starts) == 1):
+            begun = int(starts[-1]), int(around[-2])
+        at = segment.end
+    if begun is None or position > indexed.position_of(at):
+        return None
+    # The writer has not ended the transaction, and the replica has everything of it up to here.
+    return (*begun, _UNKNOWN_END)

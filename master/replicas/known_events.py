@@ -45,7 +45,7 @@ class KnownEvents:
         self._is_filtered = is_filtered
         self._server_id = server_id
         self._left_out = left_out if is_computed else NOTHING
-        self._at = start.begun
+        self._at = start.dump.begun
         """The position after the events so far, as the client has computed it."""
 
     def rest(self, events: bytes) -> bytes | None:
@@ -83,12 +83,12 @@ class KnownEvents:
         # next dump has this stand-in only if no later transaction of the domain is dropped in the same chunk.
         start = self._start
         size = HEADER_LENGTH + _XID_LENGTH + (CHECKSUM_LENGTH if start.checksum else 0)
-        if self._at != start.begun or start.told != start.end - size:
+        if self._at != start.dump.begun or start.told != start.dump.end - size:
             raise no_such_part(start.file, start.told)
         return make_event(
             EventType.XID,
             bytes(_XID_LENGTH),
             server_id=self._server_id,
-            end_log_pos=start.end & 0xFFFFFFFF,
+            end_log_pos=start.dump.end & 0xFFFFFFFF,
             checksum=start.checksum,
         )

@@ -11,7 +11,7 @@ from dumpfilter.binlog.gtid import MariadbGtidSet
 from dumpfilter.binlog.rows import Cursor, TableMap, decode_table_map
 from dumpfilter.errors import BinlogMissing, BinlogUnreadable, PositionError
 from dumpfilter.index.segment import Segment
-from dumpfilter.master.find_position import find_position, is_event, is_gap
+from dumpfilter.master.dump_start import find_position, is_event, is_gap
 from dumpfilter.master.logged import add_transactions
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.sql.plain import Value
@@ -126,8 +126,8 @@ def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:
     indexed = store.open_file(place.file)
     if not (store.is_relay_log or is_event(position, indexed, store)):
         return None
-    is_inside = place.end and not is_gap(indexed, place.boundary)
-    until = place.boundary + 1 if is_inside else place.boundary
+    is_inside = place.end and not is_gap(indexed, place.position)
+    until = place.position + 1 if is_inside else place.position
     for segment in store.segments(place.file):
         if segment.start >= until:
             break

@@ -14,8 +14,7 @@ from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import Membership
 from dumpfilter.errors import PositionError
 from dumpfilter.master.ahead import check_no_hole
-from dumpfilter.master.dump_start import DumpStart, start_after, start_at
-from dumpfilter.master.find_position import find_position, is_event
+from dumpfilter.master.dump_start import DumpStart, find_position, is_event, start_after, start_at
 from dumpfilter.master.replicas.failures import Said
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.options.defaults import FIRST_EVENT
@@ -27,15 +26,8 @@ class ReplicaStart:
 
     dump: DumpStart
     """The place between two transactions at which the dump begins."""
-    told: int = 0
+    told: int
     """The position that the replica named. From a relay log it is one in the writer's binlog."""
-    begun: int = 0
-    """The position, in the same binlog, at which the dump begins."""
-    end: int = 0
-    """The position, in the same binlog, behind the transaction that holds ``told``.
-
-    It is 0 between two transactions, and negative for a transaction of which the end is not known yet.
-    """
     checksum: bool = False
     """Whether the events of the file in which the dump begins end in a checksum. Known inside a transaction only."""
     file: str = ""
@@ -46,12 +38,7 @@ class ReplicaStart:
     @property
     def is_inside(self) -> bool:
         """Whether the replica has a part of the transaction with which the dump begins."""
-        return bool(self.end)
-
-    @property
-    def skips(self) -> int:
-        """The number of bytes of the binlog, from the dump's start on, that the replica has if nothing was dropped."""
-        return self.told - self.begun if self.is_inside else 0
+        return bool(self.dump.end)
 
 
 def start_by_gtids(have: GtidSet, store: BinlogStore, *, is_strict: bool = False) -> ReplicaStart:
@@ -60,7 +47,6 @@ def start_by_gtids(have: GtidSet, store: BinlogStore, *, is_strict: bool = False
     With ``is_strict`` (MariaDB's ``gtid_strict_mode``) the binlog must have the replica's last GTIDs themselves. Raises
     SqlError 1236 and ReplicaAhead.
     """
-    store.refresh()
     try:
         start = start_after(have, store)
     except PositionError:
@@ -69,9 +55,7 @@ def start_by_gtids(have: GtidSet, store: BinlogStore, *, is_strict: bool = False
         raise Said.PURGED.error(store.family, f" The missing transactions are '{missing}'.") from None
     if is_strict:
         check_no_hole(have, start.file, store)
-    return ReplicaStart(
-        start, start.position, start.position, has_first_transaction=_has_first_transaction(start, store)
-    )
+    return ReplicaStart(start, start.position, has_first_transaction=_has_first_transaction(start, store))
 
 
 def _has_first_transaction(start: DumpStart, store: BinlogStore) -> bool:
@@ -109,11 +93,5 @@ def start_by_position(
     indexed = store.open_file(found.file)
     if found.end and not (store.is_relay_log or is_computed or is_event(position, indexed, store)):
         raise PositionError("no event begins here", file=found.file, position=position)
-    return ReplicaStart(
-        DumpStart(found.file, found.boundary),
-        position,
-        found.begun,
-        found.end,
-        bool(found.end) and indexed.file.format_description.checksum,
-        file or found.file,
-    )
+    checksum = bool(found.end) and indexed.file.format_description.checksum
+    return ReplicaStart(found, position, checksum, file or found.file)

@@ -12,7 +12,7 @@ from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gap_events import Gap, is_gap_event, parse_gap_event
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.errors import BinlogUnreadable, PositionError
-from dumpfilter.master.find_position import find_position
+from dumpfilter.master.dump_start import find_position
 from dumpfilter.master.replicas.source import gtid_position
 from dumpfilter.master.store import BinlogStore
 from tests.master.replicas.serving import header, serving
@@ -55,7 +55,7 @@ def test_each_position_has_its_place(relay_dir: Path) -> None:
             found = find_position(file, position, store)
             assert found.file == name
             assert found.begun <= position
-            behind = [raw for _, _, after, raw in known if after > found.boundary and raw]
+            behind = [raw for _, _, after, raw in known if after > found.position and raw]
             wanted = [raw for _, _, _, raw in known[number + 1 :] if raw]
             assert behind[len(behind) - len(wanted) :] == wanted
             assert bool(found.end) or behind == wanted
@@ -70,8 +70,8 @@ def test_places_that_the_slave_does_not_have(relay_dir: Path) -> None:
         with pytest.raises(BinlogUnreadable, match="not received") as error:
             find_position(file, position, store)
         assert error.value.momentary
-    first = find_position("", 4, store)
-    assert first[:2] == find_position("bin.000001", 4, store)[:2]
+    first, named = find_position("", 4, store), find_position("bin.000001", 4, store)
+    assert (first.file, first.position) == (named.file, named.position)
     store.close()
 
 
