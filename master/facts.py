@@ -5,13 +5,14 @@ The console's tables, the metrics, docs/metrics.md and ``dumpfilter status`` are
 
 from __future__ import annotations
 
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dumpfilter.dump import Counts
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.master.known_slaves import KnownSlave, Presence
-from dumpfilter.metrics.facts import Fact, Facts
+from dumpfilter.metrics.facts import Fact, Facts, column, declared, metric
 from dumpfilter.metrics.latency import Latency
 from dumpfilter.printable import printable
 from dumpfilter.sql.result import ColumnType
@@ -33,6 +34,9 @@ LONGEST_LABEL = 64
 
 _LONGEST_WARNING = 500
 """The length to which a warning about a filter is cut, characters."""
+
+_PREFIX = "dumpfilter_master_"
+"""The beginning of the names of the metrics."""
 
 _INTEGER, _TEXT, _TIME = ColumnType.INTEGER, ColumnType.TEXT, ColumnType.TIMESTAMP
 
@@ -70,114 +74,79 @@ class SlaveView(NamedTuple):
         return None if self.end is None else self.end.lag_seconds(self.slave.place)
 
 
-def _slave_metric(name: str, help: str, read: str | Callable[[SlaveView], Any]) -> Fact:
-    return Fact("", read=read, metric=f"dumpfilter_master_{name}", help=help)
-
-
-def _slave_count(name: str, help: str) -> Fact:
-    return Fact(name, _INTEGER, f"slave.counts.{name}", f"dumpfilter_master_{name}_total", help)
-
-
-def _registered(
-    name: str, type: ColumnType = _TEXT, read: Callable[[RegisteredSlave], Any] | None = None
-) -> Fact:
-    """Return a fact that only a registered slave has."""
+def _registered(read: Callable[[RegisteredSlave], Any], type: ColumnType = _TEXT) -> Fact:
+    """Declare a column in which only a registered slave has a value."""
 
     def value(view: SlaveView) -> Any:
-        registered = view.slave.registered
-        if registered is None:
-            return None
-        return getattr(registered, name) if read is None else read(registered)
+        return None if view.slave.registered is None else read(view.slave.registered)
 
-    return Fact(name, type, value)
+    return column(value, type)
+
+
+def _count(name: str) -> Fact:
+    return column(f"slave.counts.{name}", metric=f"{name}_total")
+
+
+class _SlaveFacts:
+    server_id = column("slave.server_id")
+    uuid = column("slave.uuid", _TEXT)
+    host = column("slave.host", _TEXT)
+    port = column("slave.port")
+    channel = column("slave.channel", _TEXT)
+    user = column("slave.user", _TEXT)
+    filter_version = _registered(attrgetter("filter_version"), _INTEGER)
+    dumping = column(lambda view: view.slave.presence is Presence.CONNECTED, metric="slave_dumping")
+    """1 while a dump to the slave runs, otherwise 0."""
+    slave_gone = metric("slave.presence.is_missing")
+    """1 if no dump runs for a slave that the master has served within --keep-slaves or that a [[replica]] names,
+    otherwise 0. It is 0 for a slave that asked for the end of the binlog and got it."""
+    file = column("slave.file", _TEXT)
+    position = column("slave.position")
+    transactions_read = _count("transactions_read")
+    """Transactions read for the slave."""
+    transactions_dropped = _count("transactions_dropped")
+    """Transactions of which the slave got no event."""
+    events_read = _count("events_read")
+    """Events read for the slave."""
+    events_sent = _count("events_sent")
+    """Events sent to the slave."""
+    events_dropped = _count("events_dropped")
+    """Events that the filter dropped."""
+    events_undecided = _count("events_undecided")
+    """Events sent because the master could not decide about them. The slave decides about these events."""
+    bytes_read = _count("bytes_read")
+    """Bytes of events read for the slave."""
+    bytes_sent = _count("bytes_sent")
+    """Bytes of events sent to the slave."""
+    bytes_dropped = column("slave.counts.bytes_dropped")
+    # A payload that is compressed again can be longer than before, and a counter is never negative.
+    bytes_dropped_total = metric(lambda view: max(view.slave.counts.bytes_dropped, 0))
+    """Bytes of events that the filter dropped."""
+    bytes_gtid = _count("bytes_gtid")
+    """Bytes of the events that a real replica got in place of dropped transactions, so that it has their GTIDs."""
+    registered_at = _registered(attrgetter("registered_at"), _TIME)
+    last_seen_at = column("slave.last_seen_at", _TIME, metric="slave_last_seen_timestamp_seconds")
+    """Unix time of the newest chunk, heartbeat or end of a dump for the slave."""
+    semantics = _registered(lambda slave: semantics_of(slave.filter))
+    rules = _registered(lambda slave: rule_text(slave.filter))
+    imposed = _registered(lambda slave: listed(one.name for one in slave.imposed))
+    lag_bytes = column(metric="slave_lag_bytes")
+    """Bytes of the binlog, later files included, that the dump to the slave has not reached."""
+    lag_seconds = column(type=ColumnType.DOUBLE, metric="slave_lag_seconds")
+    """Time since the server wrote the first event that the dump to the slave has not reached. It is 0 for a slave that
+    has everything."""
+    protocol = _registered(attrgetter("protocol"), _INTEGER)
+    program_version = _registered(attrgetter("program_version"))
+    state = column("slave.presence.value", _TEXT)
+    gone_since = column("slave.gone_since", _TEXT)
+    drained = column("slave.is_drained", metric="slave_drained")
+    """1 while the operator has drained the slave, otherwise 0."""
+    entry = column("slave.entry", _TEXT)
+    refusal = column("slave.refusal", _TEXT)
 
 
 SLAVES: Facts[SlaveView] = Facts(
-    (
-        Fact("server_id", _INTEGER, "slave.server_id"),
-        Fact("uuid", _TEXT, "slave.uuid"),
-        Fact("host", _TEXT, "slave.host"),
-        Fact("port", _INTEGER, "slave.port"),
-        Fact("channel", _TEXT, "slave.channel"),
-        Fact("user", _TEXT, "slave.user"),
-        _registered("filter_version", _INTEGER),
-        Fact(
-            "dumping",
-            _INTEGER,
-            lambda view: view.slave.presence is Presence.CONNECTED,
-            "dumpfilter_master_slave_dumping",
-            "1 while a dump to the slave runs, otherwise 0.",
-        ),
-        _slave_metric(
-            "slave_gone",
-            "1 if no dump runs for a slave that the master has served within --keep-slaves or that a [[replica]] "
-            "names, otherwise 0. It is 0 for a slave that asked for the end of the binlog and got it.",
-            lambda view: view.slave.presence.is_missing,
-        ),
-        Fact("file", _TEXT, "slave.file"),
-        Fact("position", _INTEGER, "slave.position"),
-        _slave_count("transactions_read", "Transactions read for the slave."),
-        _slave_count("transactions_dropped", "Transactions of which the slave got no event."),
-        _slave_count("events_read", "Events read for the slave."),
-        _slave_count("events_sent", "Events sent to the slave."),
-        _slave_count("events_dropped", "Events that the filter dropped."),
-        _slave_count(
-            "events_undecided",
-            "Events sent because the master could not decide about them. The slave decides about these events.",
-        ),
-        _slave_count("bytes_read", "Bytes of events read for the slave."),
-        _slave_count("bytes_sent", "Bytes of events sent to the slave."),
-        Fact("bytes_dropped", _INTEGER, "slave.counts.bytes_dropped"),
-        _slave_metric(
-            "bytes_dropped_total",
-            "Bytes of events that the filter dropped.",
-            # A payload that is compressed again can be longer than before, and a counter is never negative.
-            lambda view: max(view.slave.counts.bytes_dropped, 0),
-        ),
-        _slave_count(
-            "bytes_gtid",
-            "Bytes of the events that a real replica got in place of dropped transactions, so that it has their GTIDs.",
-        ),
-        _registered("registered_at", _TIME),
-        Fact(
-            "last_seen_at",
-            _TIME,
-            "slave.last_seen_at",
-            "dumpfilter_master_slave_last_seen_timestamp_seconds",
-            "Unix time of the newest chunk, heartbeat or end of a dump for the slave.",
-        ),
-        _registered("semantics", read=lambda slave: semantics_of(slave.filter)),
-        _registered("rules", read=lambda slave: rule_text(slave.filter)),
-        _registered("imposed", read=lambda slave: listed(one.name for one in slave.imposed)),
-        Fact(
-            "lag_bytes",
-            _INTEGER,
-            "lag_bytes",
-            "dumpfilter_master_slave_lag_bytes",
-            "Bytes of the binlog, later files included, that the dump to the slave has not reached.",
-        ),
-        Fact(
-            "lag_seconds",
-            ColumnType.DOUBLE,
-            "lag_seconds",
-            "dumpfilter_master_slave_lag_seconds",
-            "Time since the server wrote the first event that the dump to the slave has not reached. It is 0 for a "
-            "slave that has everything.",
-        ),
-        _registered("protocol", _INTEGER),
-        _registered("program_version"),
-        Fact("state", _TEXT, "slave.presence.value"),
-        Fact("gone_since", _TEXT, "slave.gone_since"),
-        Fact(
-            "drained",
-            _INTEGER,
-            "slave.is_drained",
-            "dumpfilter_master_slave_drained",
-            "1 while the operator has drained the slave, otherwise 0.",
-        ),
-        Fact("entry", _TEXT, "slave.entry"),
-        Fact("refusal", _TEXT, "slave.refusal"),
-    ),
+    declared(_SlaveFacts, _PREFIX),
     labels={
         "slave": lambda view: view.slave.uuid or view.slave.entry,
         "server_id": lambda view: str(view.slave.server_id),
@@ -208,32 +177,33 @@ class DrainView(NamedTuple):
     slaves: list[RegisteredSlave]
 
 
-DRAINS: Facts[DrainView] = Facts(
-    (
-        Fact("drained_by", _TEXT, lambda view: view.drain.who.by[0]),
-        Fact("value", _TEXT, lambda view: view.drain.who.by[1]),
-        Fact("channel", _TEXT, "drain.who.channel"),
-        Fact("reason", _TEXT, "drain.reason"),
-        Fact("since", _TIME, "drain.since"),
-        Fact("registered", _INTEGER, lambda view: len(view.slaves)),
-        Fact("still_dumping", _INTEGER, lambda view: sum(bool(slave.dump) for slave in view.slaves)),
-    )
-)
+class _DrainFacts:
+    drained_by = column(lambda view: view.drain.who.by[0], _TEXT)
+    value = column(lambda view: view.drain.who.by[1], _TEXT)
+    channel = column("drain.who.channel", _TEXT)
+    reason = column("drain.reason", _TEXT)
+    since = column("drain.since", _TIME)
+    registered = column(lambda view: len(view.slaves))
+    still_dumping = column(lambda view: sum(bool(slave.dump) for slave in view.slaves))
+
+
+DRAINS: Facts[DrainView] = Facts(declared(_DrainFacts, _PREFIX))
 
 WRITE_RULES: Facts[tuple[str, str]] = Facts(
-    (Fact("semantics", _TEXT, lambda pair: pair[0]), Fact("rule", _TEXT, lambda pair: pair[1]))
+    (Fact("semantics", _TEXT, itemgetter(0)), Fact("rule", _TEXT, itemgetter(1)))
 )
 
-IMPOSED: Facts[ImposedFilter] = Facts(
-    (
-        Fact("name", _TEXT),
-        Fact("server_ids", _TEXT, lambda one: listed(sorted(one.server_ids))),
-        Fact("users", _TEXT, lambda one: listed(sorted(one.users))),
-        Fact("networks", _TEXT, lambda one: listed(one.networks)),
-        Fact("semantics", _TEXT, lambda one: semantics_of(one.filter)),
-        Fact("rules", _TEXT, lambda one: rule_text(one.filter)),
-    )
-)
+
+class _ImposedFacts:
+    name = column(type=_TEXT)
+    server_ids = column(lambda one: listed(sorted(one.server_ids)), _TEXT)
+    users = column(lambda one: listed(sorted(one.users)), _TEXT)
+    networks = column(lambda one: listed(one.networks), _TEXT)
+    semantics = column(lambda one: semantics_of(one.filter), _TEXT)
+    rules = column(lambda one: rule_text(one.filter), _TEXT)
+
+
+IMPOSED: Facts[ImposedFilter] = Facts(declared(_ImposedFacts, _PREFIX))
 
 
 class WarningView(NamedTuple):
@@ -243,64 +213,44 @@ class WarningView(NamedTuple):
     warning: FilterWarning
 
 
-FILTER_WARNINGS: Facts[WarningView] = Facts(
-    (
-        Fact("server_id", _INTEGER, "slave.server_id"),
-        Fact("channel", _TEXT, lambda view: printable(view.slave.channel)),
-        Fact("user", _TEXT, lambda view: printable(view.slave.user)),
-        Fact("uuid", _TEXT, "slave.uuid"),
-        Fact("code", _TEXT, "warning.code.label"),
-        Fact("rules", _TEXT, lambda view: printable(" ".join(map(str, view.warning.rules)))),
-        Fact("warning", _TEXT, lambda view: printable(view.warning.what, _LONGEST_WARNING)),
-        Fact("cure", _TEXT, lambda view: printable(view.warning.cure, _LONGEST_WARNING)),
-    )
-)
+class _WarningFacts:
+    server_id = column("slave.server_id")
+    channel = column(lambda view: printable(view.slave.channel), _TEXT)
+    user = column(lambda view: printable(view.slave.user), _TEXT)
+    uuid = column("slave.uuid", _TEXT)
+    code = column("warning.code.label", _TEXT)
+    rules = column(lambda view: printable(" ".join(map(str, view.warning.rules))), _TEXT)
+    warning = column(lambda view: printable(view.warning.what, _LONGEST_WARNING), _TEXT)
+    cure = column(lambda view: printable(view.warning.cure, _LONGEST_WARNING), _TEXT)
 
 
-SOURCE: Facts[SourceThread] = Facts(
-    (
-        Fact("address", _TEXT, lambda source: str(source.follower.url)),
-        Fact("state", _TEXT),
-        Fact(
-            "",
-            read="is_connected",
-            metric="dumpfilter_master_source_connected",
-            help="1 while the source sends its binlog, otherwise 0.",
-        ),
-        Fact("file", _TEXT, "follower.progress.file"),
-        Fact("position", _INTEGER, "follower.progress.position"),
-        Fact(
-            "bytes_received",
-            _INTEGER,
-            "follower.progress.bytes",
-            "dumpfilter_master_source_received_bytes_total",
-            "Bytes of events that came from the source.",
-        ),
-        Fact(
-            "connections",
-            _INTEGER,
-            "follower.connections",
-            "dumpfilter_master_source_connections_total",
-            "Connections on which the source was asked for events.",
-        ),
-        Fact(
-            "failures",
-            _INTEGER,
-            "follower.failures",
-            "dumpfilter_master_source_failures_total",
-            "Attempts to reach the source that failed, and connections that ended with an error.",
-        ),
-        Fact(
-            "last_event_at",
-            _TIME,
-            lambda source: source.follower.progress.events_at or None,
-            "dumpfilter_master_source_last_event_timestamp_seconds",
-            "Time at which the last event came from the source.",
-        ),
-        Fact("last_error", _TEXT, "follower.last_error"),
-        Fact("last_error_at", _TIME, lambda source: source.follower.last_error_at or None),
+FILTER_WARNINGS: Facts[WarningView] = Facts(declared(_WarningFacts, _PREFIX))
+
+
+class _SourceFacts:
+    address = column(lambda source: str(source.follower.url), _TEXT)
+    state = column(type=_TEXT)
+    connected = metric("is_connected")
+    """1 while the source sends its binlog, otherwise 0."""
+    file = column("follower.progress.file", _TEXT)
+    position = column("follower.progress.position")
+    bytes_received = column("follower.progress.bytes", metric="received_bytes_total")
+    """Bytes of events that came from the source."""
+    connections = column("follower.connections", metric="connections_total")
+    """Connections on which the source was asked for events."""
+    failures = column("follower.failures", metric="failures_total")
+    """Attempts to reach the source that failed, and connections that ended with an error."""
+    last_event_at = column(
+        lambda source: source.follower.progress.events_at or None,
+        _TIME,
+        metric="last_event_timestamp_seconds",
     )
-)
+    """Time at which the last event came from the source."""
+    last_error = column("follower.last_error", _TEXT)
+    last_error_at = column(lambda source: source.follower.last_error_at or None, _TIME)
+
+
+SOURCE: Facts[SourceThread] = Facts(declared(_SourceFacts, f"{_PREFIX}source_"))
 
 
 class Master(NamedTuple):
@@ -316,58 +266,35 @@ class Master(NamedTuple):
     measured: Measurements
 
 
-def _metric(
-    name: str, help: str, read: str | Callable[[Any], Any], type: ColumnType | type[Latency] = _INTEGER
-) -> Fact:
-    return Fact("", type, read, f"dumpfilter_master_{name}", help)
+class _MasterFacts:
+    serving = metric()
+    """1 while the gRPC server accepts calls, otherwise 0."""
+    binlog_readable = metric(lambda master: master.modified_at is not None)
+    """1 if the scrape could open the newest binlog and read from it, otherwise 0."""
+    binlog_files = metric("end.files")
+    """Files in the binlog set."""
+    binlog_bytes = metric("end.bytes")
+    """Size of all files in the binlog set."""
+    binlog_modified_timestamp_seconds = metric("modified_at")
+    """Unix time of the last write to the newest binlog."""
+    drains = metric()
+    """Drains in force. A drain can concern any number of slaves."""
+    send_delay_seconds = metric("measured.send_delay", Latency)
+    """Time from the commit of a chunk's first transaction to the moment at which a dump hands the chunk to gRPC.
+    MySQL 8.0.1 and later tell the commit in microseconds. Of other binlogs the event's time in whole seconds
+    counts."""
+    plan_seconds = metric("measured.plan", Latency)
+    """Time in which the master decides which events of a segment it sends, for all dumps that it decides together."""
+    encode_seconds = metric("measured.encode", Latency)
+    """Time in which the master reads the events of a chunk and makes its messages, once for all slaves that get
+    them."""
+    scanned_bytes_total = metric("scanned_bytes")
+    """Bytes of the binlog that the master has scanned. All slaves share a scan."""
+    scanned_events_total = metric("scanned_events")
+    """Events that the master has scanned."""
 
 
-MASTER: Facts[Master] = Facts(
-    (
-        _metric("serving", "1 while the gRPC server accepts calls, otherwise 0.", "serving"),
-        _metric(
-            "binlog_readable",
-            "1 if the scrape could open the newest binlog and read from it, otherwise 0.",
-            lambda master: master.modified_at is not None,
-        ),
-        _metric("binlog_files", "Files in the binlog set.", "end.files"),
-        _metric("binlog_bytes", "Size of all files in the binlog set.", "end.bytes"),
-        _metric(
-            "binlog_modified_timestamp_seconds",
-            "Unix time of the last write to the newest binlog.",
-            "modified_at",
-        ),
-        _metric("drains", "Drains in force. A drain can concern any number of slaves.", "drains"),
-        _metric(
-            "send_delay_seconds",
-            "Time from the commit of a chunk's first transaction to the moment at which a dump hands the chunk to "
-            "gRPC. MySQL 8.0.1 and later tell the commit in microseconds. Of other binlogs the event's time in whole "
-            "seconds counts.",
-            "measured.send_delay",
-            Latency,
-        ),
-        _metric(
-            "plan_seconds",
-            "Time in which the master decides which events of a segment it sends, for all dumps that it decides "
-            "together.",
-            "measured.plan",
-            Latency,
-        ),
-        _metric(
-            "encode_seconds",
-            "Time in which the master reads the events of a chunk and makes its messages, once for all slaves that get "
-            "them.",
-            "measured.encode",
-            Latency,
-        ),
-        _metric(
-            "scanned_bytes_total",
-            "Bytes of the binlog that the master has scanned. All slaves share a scan.",
-            "scanned_bytes",
-        ),
-        _metric("scanned_events_total", "Events that the master has scanned.", "scanned_events"),
-    )
-)
+MASTER: Facts[Master] = Facts(declared(_MasterFacts, _PREFIX))
 
 
 class Counted(NamedTuple):
@@ -378,66 +305,44 @@ class Counted(NamedTuple):
     limit: int = 0
 
 
-STATES: Facts[Counted] = Facts(
-    (
-        _metric(
-            "slaves",
-            "Slaves that the master knows, by state, as in the table dumpfilter.slaves of the console.",
-            "number",
-        ),
-    ),
-    labels={"state": lambda one: one.kind},
-)
+class _StateFacts:
+    slaves = metric("number")
+    """Slaves that the master knows, by state, as in the table dumpfilter.slaves of the console."""
 
-CALLS: Facts[Counted] = Facts(
-    (
-        _metric(
-            "calls",
-            "Calls under way, by kind. Dumps have the kind dump, watches of gRPC's health service the kind watch. "
-            "Connections of the replication port, also those that dump, have the kind replica_connection.",
-            "number",
-        ),
-        _metric("calls_limit", "The most calls of a kind that may be under way.", "limit"),
-    ),
-    labels={"kind": lambda one: one.kind},
-)
 
-FAILED_CALLS: Facts[Counted] = Facts(
-    (
-        _metric(
-            "failed_calls_total",
-            "Calls that the master refused, and dumps that ended with an error, by the error's class.",
-            "number",
-        ),
-    ),
-    labels={"reason": lambda one: one.kind},
-)
+class _CallFacts:
+    calls = metric("number")
+    """Calls under way, by kind. Dumps have the kind dump, watches of gRPC's health service the kind watch. Connections
+    of the replication port, also those that dump, have the kind replica_connection."""
+    calls_limit = metric("limit")
+    """The most calls of a kind that may be under way."""
 
-CACHES: Facts[tuple[str, CacheState]] = Facts(
-    (
-        _metric(
-            "cache_bytes",
-            "Memory of a cache's entries. The cache segments holds scanned parts of binlogs, and the cache chunks has "
-            "messages that slaves share. The cache steps, with decisions, is bounded by its number of entries.",
-            lambda cache: cache[1].bytes,
-        ),
-        _metric(
-            "cache_limit_bytes",
-            "The most memory that a cache's entries may take.",
-            lambda cache: cache[1].limit_bytes,
-        ),
-        _metric("cache_entries", "Entries in a cache.", lambda cache: cache[1].entries),
-        _metric(
-            "cache_hits_total", "Look-ups that found their entry in the cache.", lambda cache: cache[1].hits
-        ),
-        _metric(
-            "cache_misses_total",
-            "Look-ups that did not find their entry in the cache, so that the master made the entry anew.",
-            lambda cache: cache[1].misses,
-        ),
-    ),
-    labels={"cache": lambda cache: cache[0]},
-)
+
+class _FailureFacts:
+    failed_calls_total = metric("number")
+    """Calls that the master refused, and dumps that ended with an error, by the error's class."""
+
+
+class _CacheFacts:
+    cache_bytes = metric(lambda cache: cache[1].bytes)
+    """Memory of a cache's entries. The cache segments holds scanned parts of binlogs, and the cache chunks has messages
+    that slaves share. The cache steps, with decisions, is bounded by its number of entries."""
+    cache_limit_bytes = metric(lambda cache: cache[1].limit_bytes)
+    """The most memory that a cache's entries may take."""
+    cache_entries = metric(lambda cache: cache[1].entries)
+    """Entries in a cache."""
+    cache_hits_total = metric(lambda cache: cache[1].hits)
+    """Look-ups that found their entry in the cache."""
+    cache_misses_total = metric(lambda cache: cache[1].misses)
+    """Look-ups that did not find their entry in the cache, so that the master made the entry anew."""
+
+
+_KIND = attrgetter("kind")
+
+STATES: Facts[Counted] = Facts(declared(_StateFacts, _PREFIX), labels={"state": _KIND})
+CALLS: Facts[Counted] = Facts(declared(_CallFacts, _PREFIX), labels={"kind": _KIND})
+FAILED_CALLS: Facts[Counted] = Facts(declared(_FailureFacts, _PREFIX), labels={"reason": _KIND})
+CACHES: Facts[tuple[str, CacheState]] = Facts(declared(_CacheFacts, _PREFIX), labels={"cache": itemgetter(0)})
 
 METRICS = (MASTER, STATES, CALLS, FAILED_CALLS, SLAVES, CACHES)
 """The facts that are metrics of each master, in the order of docs/metrics.md."""

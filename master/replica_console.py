@@ -12,13 +12,13 @@ from dumpfilter.master.register import RegisteredSlave
 from dumpfilter.master.replica_entry import OnDrift, ReplicaEntry
 from dumpfilter.master.replicas.control import Changed, ReplicaControl, widening
 from dumpfilter.master.replicas.filters import ToldDrift
-from dumpfilter.metrics.facts import Fact, Facts
+from dumpfilter.metrics.facts import Facts, column, declared
 from dumpfilter.printable import printable
 from dumpfilter.sql import commands as C
 from dumpfilter.sql.result import ColumnType, Note, Result
 from dumpfilter.sql.server_errors import ER_UNKNOWN_ERROR
 
-_INTEGER, _TEXT, _TIME = ColumnType.INTEGER, ColumnType.TEXT, ColumnType.TIMESTAMP
+_TEXT, _TIME = ColumnType.TEXT, ColumnType.TIMESTAMP
 
 
 class EntryView(NamedTuple):
@@ -46,36 +46,35 @@ class EntryView(NamedTuple):
         )
 
 
-REPLICA_FILTERS: Facts[EntryView] = Facts(
-    (
-        Fact("entry", _TEXT, "entry.key"),
-        Fact("user", _TEXT, "entry.user"),
-        Fact("channel", _TEXT, "entry.channel"),
-        Fact("server_ids", _TEXT, lambda view: listed(sorted(view.entry.server_ids))),
-        Fact("networks", _TEXT, lambda view: listed(view.entry.networks)),
-        Fact("origin", _TEXT),
-        Fact("semantics", _TEXT, lambda view: str(view.entry.semantics)),
-        Fact("rules", _TEXT, lambda view: None if view.used is None else rule_text(view.used)),
-        Fact("changed_at", _TIME),
-        Fact("own_filter_read", _INTEGER, lambda view: view.entry.connect is not None),
-        Fact("on_drift", _TEXT),
-        Fact("registered", _INTEGER, lambda view: len(view.slaves)),
-        Fact("dumping", _INTEGER, lambda view: sum(bool(slave.dump) for slave in view.slaves)),
-    )
-)
+class _EntryFacts:
+    entry = column("entry.key", _TEXT)
+    user = column("entry.user", _TEXT)
+    channel = column("entry.channel", _TEXT)
+    server_ids = column(lambda view: listed(sorted(view.entry.server_ids)), _TEXT)
+    networks = column(lambda view: listed(view.entry.networks), _TEXT)
+    origin = column(type=_TEXT)
+    semantics = column(lambda view: str(view.entry.semantics), _TEXT)
+    rules = column(lambda view: None if view.used is None else rule_text(view.used), _TEXT)
+    changed_at = column(type=_TIME)
+    own_filter_read = column(lambda view: view.entry.connect is not None)
+    on_drift = column(type=_TEXT)
+    registered = column(lambda view: len(view.slaves))
+    dumping = column(lambda view: sum(bool(slave.dump) for slave in view.slaves))
 
-DRIFT: Facts[ToldDrift] = Facts(
-    (
-        Fact("user", _TEXT, "peer.user"),
-        Fact("channel", _TEXT, "peer.channel"),
-        Fact("server_id", _INTEGER, "peer.server_id"),
-        Fact("uuid", _TEXT, "peer.uuid"),
-        Fact("address", _TEXT, lambda told: str(told.peer.address)),
-        Fact("refused", _INTEGER, "is_refused"),
-        Fact("since", _TIME),
-        Fact("reason", _TEXT, "text"),
-    )
-)
+
+class _DriftFacts:
+    user = column("peer.user", _TEXT)
+    channel = column("peer.channel", _TEXT)
+    server_id = column("peer.server_id")
+    uuid = column("peer.uuid", _TEXT)
+    address = column(lambda told: str(told.peer.address), _TEXT)
+    refused = column("is_refused")
+    since = column(type=_TIME)
+    reason = column("text", _TEXT)
+
+
+REPLICA_FILTERS: Facts[EntryView] = Facts(declared(_EntryFacts, ""))
+DRIFT: Facts[ToldDrift] = Facts(declared(_DriftFacts, ""))
 
 _LONGEST_NOTE = 512
 """The longest text of a warning in the servers' protocol, characters."""
