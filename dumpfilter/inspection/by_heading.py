@@ -16,6 +16,7 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.inspection.flat_events import FlatEvents
 from dumpfilter.report.headings import Heading, Headings
 from dumpfilter.report.periods import PERIODS, wider
+from dumpfilter.traffic.facts import added_up
 from dumpfilter.traffic.tally import Tally
 
 Ints = npt.NDArray[np.int64]
@@ -138,10 +139,8 @@ class ByHeading:
 
 def _summed(parts: HeadingSums) -> HeadingSums:
     """Add up the sums with the same heading and period."""
-    keys, which = np.unique(np.stack([parts.heading, parts.period]), axis=1, return_inverse=True)
-    volume = np.zeros((keys.shape[1], 3), np.int64)
-    np.add.at(volume, which.ravel(), parts.volume)
-    return replace(parts, heading=keys[0], period=keys[1], volume=volume)
+    rows = added_up(np.column_stack([parts.heading, parts.period, parts.volume]), keys=2)
+    return replace(parts, heading=rows[:, 0], period=rows[:, 1], volume=rows[:, 2:])
 
 
 def _flat_segment(segment: Segment, flat: FlatEvents, size: Ints) -> Segment:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dumpfilter.inspection.by_heading import HeadingSums
+from dumpfilter.report.headings import sums as sums_of
 from dumpfilter.report.periods import Division, wider
 
 MOST_PERIODS = 32
@@ -40,20 +40,29 @@ class OverTime:
         """Return the bytes of a binlog set over time."""
         while options.period is None and len(np.unique(sums.period)) > MOST_PERIODS:
             sums = sums.in_periods(wider(sums.seconds))
-        totals: Counter[str] = Counter()
-        periods: dict[int, Counter[str]] = {}
-        for heading, period, (_, nbytes, _) in zip(
-            sums.heading.tolist(), sums.period.tolist(), sums.volume.tolist(), strict=True
-        ):
-            one = sums.headings[heading]
-            name = one.name if options.by is Division.TABLE else one.labels[0]
-            totals[name] += nbytes
-            periods.setdefault(period * sums.seconds, Counter())[name] += nbytes
+        labels = [one.name if options.by is Division.TABLE else one.labels[0] for one in sums.headings]
+        numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+        of_heading = np.array([numbers[label] for label in labels], np.int64)
+        keys = sums.period * len(numbers) + of_heading[sums.heading]
+        found, first, which = np.unique(keys, return_index=True, return_inverse=True)
+        nbytes = sums_of(which, sums.volume[:, 1], len(found))
+        totals = sums_of(found % max(len(numbers), 1), nbytes, len(numbers)).tolist()
+        names = list(numbers)
+        periods: dict[int, dict[str, int]] = {}
+        # A period lists its names in the order in which the sums have them.
+        for k in np.lexsort((first, found // max(len(numbers), 1))).tolist():
+            period, name = divmod(int(found[k]), len(names))
+            periods.setdefault(period * sums.seconds, {})[names[name]] = int(nbytes[k])
         return cls(
             options.by,
             sums.seconds,
-            tuple(sorted((name for name in totals if totals[name]), key=lambda name: (-totals[name], name))),
-            {start: dict(found) for start, found in sorted(periods.items()) if found.total()},
+            tuple(
+                sorted(
+                    (one for one in names if totals[numbers[one]]),
+                    key=lambda one: (-totals[numbers[one]], one),
+                )
+            ),
+            {start: of_names for start, of_names in periods.items() if any(of_names.values())},
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ without the binlogs. The answer is a sum over columns. The sums equal the bytes,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
@@ -440,28 +441,30 @@ bytes_ = bytes
 """The built-in type ``bytes``, under another name because :class:`Facts` has a column ``bytes``."""
 
 
-def added_up(units: Ints) -> Ints:
-    """Add up rows with the columns :data:`COLUMNS` that have the same condition, origin and bucket.
+def added_up(rows: Ints, keys: int = 3) -> Ints:
+    """Add up rows whose first ``keys`` columns are equal. The rows of the result ascend by these columns.
 
-    The rows of the result ascend by these three.
+    By default the rows have the columns :data:`COLUMNS`, and those of one condition, origin and bucket are added up.
     """
-    if not len(units):
-        return units
-    lowest = units[:, :3].min(axis=0)
-    origins, buckets = (units[:, 1:3].max(axis=0) - lowest[1:] + 1).tolist()
-    condition, origin, bucket = (units[:, :3] - lowest).T
-    if int(condition.max() + 1) * origins * buckets < 1 << 62:
+    if not len(rows):
+        return rows
+    lowest = rows[:, :keys].min(axis=0)
+    spans = (rows[:, :keys].max(axis=0) - lowest + 1).tolist()
+    if math.prod(spans) < 1 << 62:
         # One number is sorted several times as fast as three.
-        keys = (condition * origins + origin) * buckets + bucket
-        order = np.argsort(keys)
+        packed = np.zeros(len(rows), np.int64)
+        for k, span in enumerate(spans):
+            packed = packed * span + (rows[:, k] - lowest[k])
+        order = np.argsort(packed)
+        packed = packed[order]
+        first = np.flatnonzero(np.diff(packed, prepend=-1))
     else:
-        order = np.lexsort((bucket, origin, condition))
-    units = units[order]
-    is_first = np.ones(len(units), np.bool_)
-    is_first[1:] = (units[1:, :3] != units[:-1, :3]).any(axis=1)
-    first = np.flatnonzero(is_first)
-    units[first, 3:] = np.add.reduceat(units[:, 3:], first, axis=0)
-    return units[first]
+        order = np.lexsort(rows[:, :keys].T[::-1])
+        ordered = rows[order, :keys]
+        first = np.flatnonzero(np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1)))
+    heads = rows[order[first]]
+    heads[:, keys:] = np.add.reduceat(rows[order, keys:], first, axis=0)
+    return heads
 
 
 def flags_of(flags: TableFlags, subjects: Sequence[Subject]) -> SubjectFlags | None:
