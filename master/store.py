@@ -17,9 +17,17 @@ import structlog
 
 from dumpfilter.binlog.file_reads import unreadable
 from dumpfilter.binlog.format import Family, NameRules
-from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.binlog.gtid import GtidSet, MysqlGtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.errors import BinlogError, BinlogMissing, BinlogTruncated, BinlogUnsupported, DumpfilterError
+from dumpfilter.errors import (
+    BinlogError,
+    BinlogMissing,
+    BinlogTruncated,
+    BinlogUnreadable,
+    BinlogUnsupported,
+    DumpfilterError,
+    PositionError,
+)
 from dumpfilter.index.fileset import BinlogSet, identity_of
 from dumpfilter.index.previous_gtids import gtids_before, previous_gtids
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
@@ -38,6 +46,12 @@ log = structlog.get_logger("dumpfilter.master")
 CACHE_BYTES = 32 << 20
 """The default limit on the memory of scanned segments, bytes."""
 
+_UNKNOWN = (
+    "the slave does not know which GTIDs came before its relay log, because it began in the middle of a binlog file; "
+    "start the slave with --auto-position or at the beginning of a file (CHANGE REPLICATION SOURCE TO "
+    "SOURCE_AUTO_POSITION=1), or wait until its master begins another binlog file"
+)
+
 
 class BinlogStore:
     """The binlog files that a master serves, with the results of scanning them. Thread-safe.
@@ -48,6 +62,8 @@ class BinlogStore:
         cache_bytes: the limit on the memory for scan results, bytes.
         max_opened: the uncompressed size up to which compressed transactions are opened and filtered, bytes. Larger
             ones are sent whole.
+        is_complete: whether the slave that writes the set, its relay log, has received everything from the beginning of
+            its first binlog file on, or from its own GTIDs on.
     """
 
     def __init__(
@@ -57,12 +73,14 @@ class BinlogStore:
         verify: bool = True,
         cache_bytes: int = CACHE_BYTES,
         max_opened: int = MAX_OPENED,
+        is_complete: bool = True,
     ) -> None:
         self.binlogs = source if isinstance(source, BinlogSet) else BinlogSet.open(source)
         self.subjects = Subjects()
         self.sources = SourceNumbers()
         self._verify = verify
         self._max_opened = max_opened
+        self._is_complete = is_complete
         self._files: dict[str, IndexedFile] = {}
         self._lock = threading.Lock()
         self._opening = threading.Lock()
@@ -72,7 +90,7 @@ class BinlogStore:
         self._watcher = Watcher(self.binlogs.growth)
         self.on_forgotten: Callable[[Sequence[IndexedFile]], None] = lambda files: None
         """The function that is called with files that :meth:`forget_files` has removed, in any thread."""
-        self.upstream: Callable[[], Logged] | None = None
+        self.upstream: Callable[[], Logged] | None = None if self.binlogs.end is None else _cannot_ask
         """The function that asks the server from which the set is received for its logged GTIDs; None for no server.
 
         It raises DumpfilterError for a server that cannot be asked.
@@ -339,6 +357,9 @@ class BinlogStore:
         The check is for a file that ends without Rotate or Stop event, because it was cut or its server crashed. Raises
         BinlogTruncated.
         """
+        if self.binlogs.end is not None:
+            # The slave that writes the set checks it. The head of each file tells the size of the file before.
+            return
         before = self.previous_gtids(following)
         have = previous_gtids(indexed.file)
         if before is None or have is None:
@@ -354,11 +375,22 @@ class BinlogStore:
             )
 
     def previous_gtids(self, name: str) -> GtidSet | None:
-        """Return the GTID set of a file's Previous_gtids or Gtid_list event, or None without such an event.
+        """Return the GTIDs that a reader must have if its dump begins with a file: those that no file from it on has.
 
-        The set holds the GTIDs of all transactions before the file.
+        They come from the file's Previous_gtids or Gtid_list event, and from the head of a relay log file. A slave that
+        began in the middle of a file learns the GTIDs before from the next file of the writer. Return None if no event
+        tells them. Raises PositionError when the slave that writes the set does not know them.
         """
-        return previous_gtids(self.open_file(name).file)
+        before = previous_gtids(self.open_file(name).file)
+        if before is not None or self._is_complete:
+            return before
+        names = self.binlogs.names
+        for later in names[names.index(name) + 1 :]:
+            logged, received, _ = gtids_before(self.open_file(later).file)
+            # MariaDB's positions do not tell where the slave began.
+            if isinstance(logged, MysqlGtidSet):
+                return logged if received is None else logged - received
+        raise PositionError(_UNKNOWN, file=name)
 
     @property
     def watcher(self) -> Watcher:
@@ -394,6 +426,10 @@ class BinlogStore:
             for indexed in self._files.values():
                 indexed.file.close()
             self._files.clear()
+
+
+def _cannot_ask() -> Logged:
+    raise BinlogUnreadable("the slave may not have received everything from its master", momentary=True)
 
 
 def check_name(name: str) -> None:

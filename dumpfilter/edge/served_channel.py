@@ -11,16 +11,17 @@ from typing import Any, cast
 import structlog
 
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.edge.relay_store import ReceivedEnd, RelayStore, RelayWentBack
 from dumpfilter.errors import BinlogUnreadable, DumpfilterError
+from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.refusals import Context, abort
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
+from dumpfilter.master.store import BinlogStore
 from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.state.relay_log import RelayPosition, place_order
+from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition, place_order
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
@@ -53,7 +54,7 @@ class ServedChannel:
         self._loop = loop
         self._limits = limits
         self._lock = threading.Lock()
-        self._end: ReceivedEnd | None = None
+        self._end: PublishedEnd | None = None
         self._grown: Callable[[], None] = lambda: None
         self._reader: SharedReader | None = None
         self.running: DumpFilterService | None = None
@@ -71,7 +72,7 @@ class ServedChannel:
             if position is None or self._is_closed:
                 return
             if self._end is None:
-                self._end = ReceivedEnd(position)
+                self._end = PublishedEnd(position)
             self._end.position = position
             grown = self._grown
         grown()
@@ -90,7 +91,8 @@ class ServedChannel:
                     )
                 info = channel.info
                 is_complete = info.auto_position or not info.log_file or info.log_pos <= FIRST_EVENT
-                store = RelayStore(channel.directory, self._end, is_complete=is_complete)
+                binlogs = BinlogSet.from_index(channel.directory / f"{BASENAME}.index", self._end)
+                store = BinlogStore(binlogs, is_complete=is_complete)
                 self._grown = store.watcher.follow_writer()
                 self._reader = SharedReader(store, self._loop)
                 self.running = DumpFilterService(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -25,7 +27,14 @@ from dumpfilter.binlog.file_reads import check_whole, open_regular, read_into, r
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import MAX_EVENT, read_format_description
-from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogTruncated, OptionError
+from dumpfilter.errors import (
+    BinlogCorrupt,
+    BinlogError,
+    BinlogMissing,
+    BinlogTruncated,
+    BinlogUnreadable,
+    OptionError,
+)
 from dumpfilter.index.addresses import (
     RemoteContent,
     file_name,
@@ -74,15 +83,62 @@ FIRST_POINT = ScanPoint(NONE_PREPARED)
 """The state of a scan before the first file of a server."""
 
 
+class RelayWentBack(BinlogUnreadable):
+    """The error for the reader of a relay log of which the slave discards a part. It passes by itself."""
+
+    def __init__(
+        self,
+        what: str = "the slave discards this part of its relay log, and receives it again; connect again",
+        *,
+        file: str | None = None,
+        position: int | None = None,
+        momentary: bool = True,
+    ) -> None:
+        super().__init__(what, file=file, position=position, momentary=momentary)
+
+
+@dataclass(eq=False)
+class PublishedEnd:
+    """The position up to which a log that this process writes may be read. One thread moves it, any thread reads it.
+
+    Behind the position the log may end inside a transaction. Up to the position the log never changes, until the writer
+    discards a part. Then this end is closed for good, and readers of the log end with an error.
+    """
+
+    position: tuple[str, int]
+    """A file of the log, and an offset in it."""
+    is_closed: bool = False
+
+    def readable(self, name: str, offset: int, length: int) -> int:
+        """Return how many of the bytes of a file from ``offset`` on may be read. Raises RelayWentBack."""
+        if self.is_closed:
+            raise RelayWentBack(file=name)
+        file, end = self.position
+        return length if name != file else max(0, min(length, end - offset))
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Raise RelayWentBack in place of an error about files that the writer is discarding."""
+        try:
+            yield
+        except BinlogError as error:
+            if self.is_closed:
+                raise RelayWentBack(file=error.file) from error
+            raise
+
+
 class BinlogFile:
-    """One file of a binlog set, opened for reading at any offset.
+    """One file of a binlog set, opened for reading at any offset up to the ``end`` that its writer has published.
 
     The file is not mapped into memory, because a process that reads a mapped file dies when the file is truncated.
     """
 
-    def __init__(self, path: Path) -> None:
+    _end: PublishedEnd | None = None
+
+    def __init__(self, path: Path, end: PublishedEnd | None = None) -> None:
         self.path = path
         self.name = path.name
+        self._end = end
         self._file = open_regular(path)
         try:
             self.format_description: FormatDescription = read_format_description(self._file, file=self.name)
@@ -139,8 +195,11 @@ class BinlogFile:
 
     @property
     def size(self) -> int:
-        """The file's size now, bytes."""
-        return self._status().st_size
+        """The size of the file's readable part now, bytes."""
+        return self._readable(0, self._status().st_size)
+
+    def _readable(self, offset: int, length: int) -> int:
+        return length if self._end is None else self._end.readable(self.name, offset, length)
 
     @property
     def modified(self) -> int:
@@ -173,14 +232,15 @@ class BinlogFile:
 
         Raises BinlogUnreadable when the system reports an error.
         """
-        return read_up_to(self._file.fileno(), offset, length, file=self.name)
+        return read_up_to(self._file.fileno(), offset, self._readable(offset, length), file=self.name)
 
     def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> int:
         """Read the file from ``offset`` on into ``buffer`` (uint8), and return the number of bytes read.
 
         The number is less than the buffer's size only at the end of the file. Raises BinlogUnreadable.
         """
-        return read_into(self._file.fileno(), buffer.data, offset, file=self.name)
+        readable = buffer[: self._readable(offset, buffer.size)]
+        return read_into(self._file.fileno(), readable.data, offset, file=self.name)
 
     def read_whole(self, buffer: npt.NDArray[np.uint8], offset: int) -> None:
         """Fill ``buffer`` (uint8) with the file's bytes from ``offset`` on.
@@ -407,12 +467,15 @@ class SegmentReader:
 class BinlogSet:
     """A binlog set: binlog files in order, each found by its name without a directory.
 
-    ``paths`` are the files. A file of a remote file system is the text of its URI. Raises OptionError for two files of
-    one name.
+    ``paths`` are the files. A file of a remote file system is the text of its URI. With ``end`` the set ends where its
+    writer in this process says. Raises OptionError for two files of one name.
     """
 
-    def __init__(self, paths: Iterable[Path | str], index: Path | None = None) -> None:
+    def __init__(
+        self, paths: Iterable[Path | str], index: Path | None = None, end: PublishedEnd | None = None
+    ) -> None:
         self.index = index
+        self.end = end
         self._paths: dict[str, Path | str] = {}
         for path in paths:
             name = path.name if isinstance(path, Path) else file_name(path)
@@ -460,15 +523,15 @@ class BinlogSet:
         return cls(paths)
 
     @classmethod
-    def from_index(cls, index: Path) -> BinlogSet:
-        """Return the binlog set whose files an index file names.
+    def from_index(cls, index: Path, end: PublishedEnd | None = None) -> BinlogSet:
+        """Return the binlog set whose files an index file names, up to ``end``.
 
         Relative names are relative to the index file's directory.
 
         When an absolute name does not exist, the file of that name beside the index file is used, since the set was
         moved.
         """
-        found = cls([], index)
+        found = cls([], index, end)
         found.refresh()
         if not found._paths:
             raise BinlogMissing("the index names no binlog", file=str(index))
@@ -482,7 +545,8 @@ class BinlogSet:
         if self.index is None:
             return False
         try:
-            lines = read_index(self.index)
+            with self._reading():
+                lines = read_index(self.index)
         except BinlogMissing:
             if self._paths and not self.index.is_symlink() and not self.index.exists():
                 # A server deletes its index file before it writes the new one. A missing index file therefore appears
@@ -506,6 +570,10 @@ class BinlogSet:
                     "a binlog set needs a different name for each file",
                     file=str(self.index),
                 )
+        if self.end is not None:
+            # The writer names a file in the index before it publishes a position in the file.
+            newest = _order(self.end.position[0])
+            paths = {name: path for name, path in paths.items() if _order(name) <= newest}
         if not paths:
             return False
         changed = list(paths) != list(self._paths)
@@ -559,16 +627,21 @@ class BinlogSet:
         return next((later for later in names if _order(later) > _order(name)), None)
 
     def size(self, name: str) -> int:
-        """Return the size of a binlog file of the set, bytes. Raises BinlogMissing when the file is not there."""
+        """Return the size of a binlog file's readable part, bytes. Raises BinlogMissing when the file is not there."""
         path = self._path(name)
         if isinstance(path, str):
             return remote_size(path)
-        try:
-            return path.stat().st_size
-        except FileNotFoundError:
-            raise _not_there(path) from None
-        except OSError as error:
-            raise unreadable(error, file=str(path)) from None
+        with self._reading():
+            try:
+                size = path.stat().st_size
+            except FileNotFoundError:
+                raise _not_there(path) from None
+            except OSError as error:
+                raise unreadable(error, file=str(path)) from None
+        return size if self.end is None else self.end.readable(name, 0, size)
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.end is None else self.end.reading()
 
     def growth(self) -> tuple[object, ...]:
         """Return a value that changes when the set grows: sizes and times of the newest file and of the index file.
@@ -587,12 +660,13 @@ class BinlogSet:
         path = self._path(name)
         if isinstance(path, str):
             return RemoteFile(path)
-        try:
-            return BinlogFile(path)
-        except BinlogMissing:
-            if self.index is not None and not path.is_symlink() and not path.exists():
-                raise _not_there(path) from None
-            raise
+        with self._reading():
+            try:
+                return BinlogFile(path, self.end)
+            except BinlogMissing:
+                if self.index is not None and not path.is_symlink() and not path.exists():
+                    raise _not_there(path) from None
+                raise
 
     def segments(
         self, subjects: Subjects, sources: SourceNumbers, *, verify: bool = True

@@ -46,9 +46,9 @@ class RelayPosition(NamedTuple):
     offset: int
 
 
-def place_order(position: RelayPosition | None) -> tuple[int, int]:
+def place_order(position: tuple[str, int] | None) -> tuple[int, int]:
     """Return a key by which positions in the relay log are ordered. None stands for the beginning of the relay log."""
-    return (file_number(position.file), position.offset) if position else (0, 0)
+    return (file_number(position[0]), position[1]) if position else (0, 0)
 
 
 class RelayHead(NamedTuple):

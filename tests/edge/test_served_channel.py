@@ -10,8 +10,9 @@ from typing import cast
 
 import pytest
 
-from dumpfilter.edge.relay_store import ReceivedEnd, RelaySet, RelayStore, RelayWentBack
 from dumpfilter.edge.served_channel import ServedChannel
+from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
+from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import RelayPosition
 from tests.master.test_relay_plans import receive
@@ -25,8 +26,8 @@ def relay_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_files_and_bytes_end_at_the_position(relay_dir: Path) -> None:
-    end = ReceivedEnd(RelayPosition("relay-bin.000001", 700))
-    found = RelaySet(relay_dir, end)
+    end = PublishedEnd(RelayPosition("relay-bin.000001", 700))
+    found = BinlogSet.from_index(relay_dir / "relay-bin.index", end)
     assert found.names == ["relay-bin.000001"]
     assert found.size("relay-bin.000001") == 700
     whole = (relay_dir / "relay-bin.000001").stat().st_size
@@ -42,8 +43,8 @@ def test_files_and_bytes_end_at_the_position(relay_dir: Path) -> None:
 
 
 def test_a_closed_relay_log_cannot_be_read(relay_dir: Path) -> None:
-    end = ReceivedEnd(RelayPosition("relay-bin.000003", 200))
-    store = RelayStore(relay_dir, end, is_complete=True)
+    end = PublishedEnd(RelayPosition("relay-bin.000003", 200))
+    store = BinlogStore(BinlogSet.from_index(relay_dir / "relay-bin.index", end))
     indexed = store.open_file("relay-bin.000002")
     assert store.segment_of(indexed, indexed.file.first_event) is not None
     indexed.check()
@@ -64,7 +65,7 @@ def test_a_closed_relay_log_cannot_be_read(relay_dir: Path) -> None:
 
 def test_who_publishes_wakes_who_waits(relay_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The slave in this process has just written the relay log, so nobody looks at the files."""
-    monkeypatch.setattr(RelaySet, "growth", lambda self: ())
+    monkeypatch.setattr(BinlogSet, "growth", lambda self: ())
     info = SimpleNamespace(auto_position=True)
     slave = SimpleNamespace(uuid="u", channels_now=[SimpleNamespace(name="", info=info, directory=relay_dir)])
     loop = asyncio.new_event_loop()
