@@ -143,7 +143,7 @@ def _write_packets(made: GeneratedSet, family: str) -> None:
         fd, read = segment.format_description, reader.file.read
         thread.start_file(segment.start, read)
         plans = thread.plan(segment)
-        found = find_empties(plans, segment, segment.start, segment.start, read, gtid_source)
+        found = find_empties(plans, segment, segment.start, read, gtid_source)
         for plan, empties in zip(plans, found, strict=True):
             events = render(plan, reader.data, reader.data_offset, read, fd)
             frame(with_empties(events, empties, read, fd), 1)

@@ -17,10 +17,9 @@ from dumpfilter.dump.chunk import Counts, Window
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.placed import PlacedPlan, ToldPositions
-from dumpfilter.packets.empties import with_empties
+from dumpfilter.packets.empties import Empties, with_empties
 from dumpfilter.packets.relay import (
     DroppedRun,
-    StandIns,
     domain_ends,
     dropped_runs,
     mariadb_stand_ins,
@@ -53,9 +52,11 @@ class RelayPlan(PlacedPlan):
     def counts(self) -> Counts:
         """The chunk's counts, with the bytes of the stand-ins.
 
-        The plan itself does not have them, because a slave of dumpfilter at the same place may share the plan.
+        The plan itself does not have them, because a slave of dumpfilter at the same place may share the plan. The last
+        part counts the events of all parts.
         """
-        return replace(self.plan.counts, bytes_gtid=self.bytes_gtid) if self.bytes_gtid else self.plan.counts
+        counts = self.plan.counts if self.stop is None else Counts()
+        return replace(counts, bytes_gtid=self.bytes_gtid) if self.bytes_gtid else counts
 
     def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
         """Yield the chunk's events as one message, which is empty if the chunk has neither events nor stand-ins."""
@@ -66,12 +67,12 @@ class RelayPlan(PlacedPlan):
             return
         made = self._stand_ins()
         fd = self.source.file.format_description
-        out = with_empties(events, made.empties, made.read, fd)
-        self.bytes_gtid = made.empties.size(fd.checksum)
+        out = with_empties(events, made, self.source.read, fd)
+        self.bytes_gtid = made.size(fd.checksum)
         self.source.check()
         yield bytes(out)
 
-    def _stand_ins(self) -> StandIns:
+    def _stand_ins(self) -> Empties:
         fd = self.segment.format_description
         if fd.family == "mariadb":
             return mariadb_stand_ins(self.runs, fd)
@@ -117,6 +118,6 @@ def _parts(whole: RelayPlan) -> Iterator[RelayPlan]:
         # A part before the last one ends between two stand-ins, at no position of the writer.
         plan = whole.plan
         if not is_last:
-            plan = replace(plan, resume=whole.resume, resume_bytes=0, counts=Counts())
+            plan = plan.inside(whole.resume)
         yield replace(whole, plan=plan, runs=moved, begin=begin, stop=stop)
         begin = stop or 0

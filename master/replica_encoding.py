@@ -47,7 +47,7 @@ class ReplicaPlan(PlacedPlan):
     def extent(self) -> Extent | None:
         """The bytes of the file from which messages are made: the events, and the Gtid events of the stand-ins."""
         own, empties = extent_of(self.plan), self.empties
-        if not len(empties.gtid_offset):
+        if not empties.reads_gtids:
             return own
         low, high = empties.gtid_span
         gtids = Extent(low, high, len(empties), int(empties.gtid_size.sum()))
@@ -55,7 +55,7 @@ class ReplicaPlan(PlacedPlan):
 
     def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
         """Yield the chunk's events as one message, which is empty if the chunk has neither events nor stand-ins."""
-        if window is None and len(self.empties.gtid_offset) and self.extent is not None:
+        if window is None and self.empties.reads_gtids and self.extent is not None:
             # The events and the Gtid events of the stand-ins are read together, where they are near one another.
             window = read_window(self.source, self.extent)
         events = self.events(window) if self.plan.size else b""
@@ -99,9 +99,7 @@ class ReplicaEncoding:
         if self.by_gtid and segment.writer is not None:
             return relay_pieces(place, segment, plans, positions, filter_version)
         if self.by_gtid:
-            empties = find_empties(
-                plans, segment, place.position, place.thread.resume, source.read, source.gtid_source
-            )
+            empties = find_empties(plans, segment, place.thread.resume, source.read, source.gtid_source)
         return [
             ReplicaPlan(plan, source, told, filter_version, of_plan)
             for plan, told, of_plan in zip(plans, positions, empties, strict=True)

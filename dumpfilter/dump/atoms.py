@@ -48,6 +48,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.native import load_u32
 from dumpfilter.compiler.kernels import inlined, kernel
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_HIT_F, FILTER_UNDECIDED_F
+from dumpfilter.index.segment import DroppedRuns
 
 FILTERS = 64
 """The most filters that one call decides for, the bits of a word."""
@@ -146,7 +147,7 @@ class Columns(NamedTuple):
     txn_number: np.ndarray
     txn_set: np.ndarray
     set_subject: np.ndarray
-    dropped: tuple
+    dropped: DroppedRuns
     """The GTIDs that Gap events tell (:class:`~dumpfilter.index.segment.DroppedRuns`)."""
     end: int
     """The file offset where the segment ends."""

@@ -17,6 +17,7 @@ from dumpfilter.dump import cut as K
 from dumpfilter.dump.cut import ADD_STATEMENT_END, RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
 from dumpfilter.dump.gaps import NO_GAPS, Gaps
 from dumpfilter.filter.hits import Hits
+from dumpfilter.index.segment import NO_DROPPED_RUNS, DroppedRuns
 
 DEFAULT_CHUNK_SIZE = 256 << 10
 """The bytes of events after which a chunk ends. Smaller messages would make gRPC's cost for each message noticeable."""
@@ -70,6 +71,18 @@ class Counts:
         self.bytes_gtid += other.bytes_gtid
 
 
+class Reported(NamedTuple):
+    """The GTIDs of a segment's transactions that a slave is to know. GTIDs that the slave has are not among them."""
+
+    source: npt.NDArray[np.int32]
+    """The GTID source of each transaction, negative for a transaction without such a GTID."""
+    told: DroppedRuns
+    """The GTIDs that the Gap events of a relay log tell."""
+
+
+NOTHING_REPORTED = Reported(np.empty(0, np.int32), NO_DROPPED_RUNS)
+
+
 @dataclass(slots=True)
 class ChunkPlan:
     """The description of a chunk before its bytes are read from ``file``. All offsets are byte offsets in ``file``."""
@@ -94,6 +107,8 @@ class ChunkPlan:
     gaps: Gaps = NO_GAPS
     """The places of the chunk at which the master dropped transactions, with their GTIDs, ends and hits."""
     counts: Counts = field(default_factory=Counts)
+    reported: Reported = NOTHING_REPORTED
+    """The GTIDs of the segment's transactions, as far as the slave lacks them."""
     replaced: Mapping[int, bytes] = field(default_factory=dict)
     """The new bytes of changed events, by the event's offset in ``file``. The master changes a compressed transaction
     when it drops a part of the content."""
@@ -124,6 +139,12 @@ class ChunkPlan:
         """A value that is equal for equal plans of one file; None if that is not known."""
         return None
 
+    def inside(self, resume: int) -> ChunkPlan:
+        """Return a plan of the same events that ends inside a transaction, after the boundary ``resume``."""
+        plan = ChunkPlan(self.file, self.ranges, self.end, resume, 0, self.completed[:0], counts=self.counts)
+        plan.replaced = self.replaced
+        return plan
+
 
 _NOTHING_REPLACED: Mapping[int, bytes] = MappingProxyType({})
 
@@ -135,6 +156,7 @@ class Written(NamedTuple):
     gap: npt.NDArray[np.int64]
     run: GtidRuns
     hit: npt.NDArray[np.int64]
+    reported: Reported
 
 
 class PlanView(ChunkPlan):
@@ -154,6 +176,7 @@ class PlanView(ChunkPlan):
         self.file = file
         self.end, self.resume, self.resume_bytes = chunk[: K.H_EVENTS_READ]
         self.replaced = _NOTHING_REPLACED
+        self.reported = written.reported
         self._written = written
         self._before = before
         self._chunk = chunk
@@ -178,15 +201,16 @@ class PlanView(ChunkPlan):
         return object.__getattribute__(self, name)
 
     def _view(self) -> None:
-        range, gap, run, hit = self._written
+        range, gap, run, hit, _ = self._written
         ranges, gaps, hits, _, runs = self._before[K.H_RANGES :]
         ranges_until, gaps_until, hits_until, gap_runs, runs_until = self._chunk[K.H_RANGES :]
         self.ranges = range[ranges:ranges_until]
         self.completed = run[gap_runs:runs_until]
         self.gaps = NO_GAPS
         if gaps < gaps_until:
-            offset, end, run_of_gap, hit_of_gap = gap[:, gaps:gaps_until]
-            self.gaps = Gaps(offset, end, run_of_gap, run[runs:gap_runs], hit_of_gap, hit[hits:hits_until])
+            offset, end, first, run_of_gap, hit_of_gap = gap[:, gaps:gaps_until]
+            of_gaps = (run[runs:gap_runs], hit[hits:hits_until])
+            self.gaps = Gaps(offset, end, first, run_of_gap, hit_of_gap, *of_gaps)
 
 
 def holds(ranges: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -44,9 +44,9 @@ RUN_COLUMNS = 3
 OF_NEXT = 0
 """The value in place of a gap's end which says that the gap only has hits of the transaction that follows."""
 
-G_OFFSET, G_END, G_RUNS_UNTIL, G_HITS_UNTIL = range(4)
+G_OFFSET, G_END, G_FIRST, G_RUNS_UNTIL, G_HITS_UNTIL = range(5)
 """The columns of a gap (:class:`~dumpfilter.dump.gaps.Gaps`)."""
-GAP_COLUMNS = 4
+GAP_COLUMNS = 5
 
 H_END, H_RESUME, H_RESUME_BYTES = range(3)
 """The columns of a chunk with the numbers of its plan."""
@@ -128,7 +128,7 @@ class Done(NamedTuple):
 @kernel
 def _list_transactions(c, low, g):
     """List the places and the GTIDs of the transactions from number ``low`` on."""
-    gap_transaction, gap_until, gap_runs = c.dropped
+    gap_transaction, gap_until, gap_runs, _ = c.dropped
     gap = np.int64(0)
     n = np.int64(0)
     read = np.int64(0)
@@ -181,8 +181,8 @@ def _add_runs(g, first, until, run, at):
 
 
 @inlined
-def _add_gap(done, j, k, offset, end):
-    """Add a gap with the hits that are counted."""
+def _add_gap(done, j, k, offset, end, first):
+    """Add a gap with the hits that are counted. ``first`` is the number of its first transaction."""
     head, before, state = done.chunk[k], done.chunk[k - 1], done.filters[j]
     if state[D_KINDS]:
         n = head[H_HITS]
@@ -197,6 +197,7 @@ def _add_gap(done, j, k, offset, end):
     gap = head[H_GAPS]
     done.gap[gap, G_OFFSET] = offset
     done.gap[gap, G_END] = end
+    done.gap[gap, G_FIRST] = first
     done.gap[gap, G_RUNS_UNTIL] = head[H_GAP_RUNS] - before[H_RUNS]
     done.gap[gap, G_HITS_UNTIL] = head[H_HITS] - before[H_HITS]
     head[H_GAPS] = gap + 1
@@ -212,7 +213,7 @@ def _end_gap(done, j, k, g, first, until, offset, end, is_last):
     runs = head[H_GAP_RUNS]
     head[H_GAP_RUNS] = _add_runs(g, first, until, done.run, runs)
     if is_last or head[H_GAP_RUNS] > runs or done.filters[j, D_KINDS]:
-        _add_gap(done, j, k, offset, end)
+        _add_gap(done, j, k, offset, end, first)
 
 
 @inlined
@@ -489,7 +490,7 @@ def cut(c, f, j, k, low, g, w, done):
         state[D_ENDS] = end + 1
         h = _take_hits(c.hits, t, h, state)
         if state[D_KINDS]:
-            _add_gap(done, j, k, before, OF_NEXT)
+            _add_gap(done, j, k, before, OF_NEXT, np.int64(0))
         if head[H_BYTES_SENT] >= chunk_size and t + 1 < n:
             k = _finish_chunk(done, j, k, g, gap, t + 1, next_event, g.start[t + 1], head[H_BYTES_SENT])
     is_held = closed < n and _has(w.transaction[A.T_BUSY, closed], shift)

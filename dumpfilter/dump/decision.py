@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dumpfilter.binlog import roles as R
 from dumpfilter.dump import atoms as A
 from dumpfilter.dump import cut as K
-from dumpfilter.dump.chunk import ChunkPlan, PlanView, Written
+from dumpfilter.dump.chunk import ChunkPlan, PlanView, Reported, Written
 from dumpfilter.filter.boundary import OnUndecided
 from dumpfilter.filter.flags import MOST_HITS
 from dumpfilter.filter.hits import KINDS
@@ -265,6 +265,7 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked], with_end
             done.gap[: last[K.H_GAPS]].T.copy(),
             done.run[: last[K.H_RUNS]].copy(),
             done.hit[: last[K.H_HITS]].copy(),
+            Reported(columns.txn_source, columns.dropped),
         )
         chunk, carry, ends = 1, 0, 0
         for result in results:

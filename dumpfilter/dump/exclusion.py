@@ -148,15 +148,18 @@ class Exclusion:
         )
 
     def _missing(self, dropped: DroppedRuns, executed: Membership) -> DroppedRuns:
-        runs: list[tuple[int, int, int]] = []
-        count = np.zeros(len(dropped.until), np.int64)
-        gap_of_run = np.repeat(np.arange(len(count)), np.diff(dropped.until, prepend=0))
-        for gap, (source, first, last) in zip(gap_of_run.tolist(), dropped.runs.tolist(), strict=True):
+        rows: list[tuple[int, int, int, int]] = []
+        until = [0]
+        for (source, first, last), ordinal in zip(
+            dropped.runs.tolist(), dropped.ordinal.tolist(), strict=True
+        ):
             key = self._sources.key(source, executed.family)
-            missing = executed.missing(key, first, last)
-            runs += [(source, *run) for run in missing]
-            count[gap] += len(missing)
-        return dropped.only(np.array(runs, np.int64).reshape(-1, 3), count)
+            rows += [(source, *run, ordinal + run[0] - first) for run in executed.missing(key, first, last)]
+            until.append(len(rows))
+        runs = np.array(rows, np.int64).reshape(-1, 4)
+        return DroppedRuns(
+            dropped.transaction, np.array(until)[dropped.until], runs[:, :3].copy(), runs[:, 3].copy()
+        )
 
     def _without_unwanted(
         self,

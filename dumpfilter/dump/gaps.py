@@ -37,15 +37,17 @@ class Gaps:
     """The bytes of the chunk's events that come before each gap, int64 of shape (n,)."""
     end: Integers
     """The position in the binlog file after each gap's last transaction, or ``OF_NEXT``, int64 of shape (n,)."""
+    first: Integers
+    """The number of each gap's first transaction in the segment, int64 of shape (n,)."""
     runs_until: Integers
     """The index after each gap's last row of ``runs``, int64 of shape (n,)."""
+    hits_until: Integers
+    """The index after each gap's last row of ``hits``, int64 of shape (n,)."""
     runs: Integers
     """The GTIDs of the dropped transactions, int64 of shape (m, 3).
 
     The columns are the number of the GTID source, the first and the last transaction number of a run.
     """
-    hits_until: Integers
-    """The index after each gap's last row of ``hits``, int64 of shape (n,)."""
     hits: Integers
     """The hits of dropped events, int64 of shape (k, 2). The columns are the column of ``KINDS`` and the count."""
 
@@ -76,8 +78,7 @@ class Gaps:
         if segment.writer is None or not len(self):
             return self
         # A gap without an end has 0, and moves no position.
-        ends = np.where(self.end == 0, 0, segment.positions_of(self.end))
-        return Gaps(self.offset, ends, self.runs_until, self.runs, self.hits_until, self.hits)
+        return replace(self, end=np.where(self.end == 0, 0, segment.positions_of(self.end)))
 
     def part(self, first: int, stop: int) -> Gaps:
         """Return the gaps from number ``first`` up to, but without, ``stop``."""
@@ -86,9 +87,10 @@ class Gaps:
         return Gaps(
             self.offset[first:stop],
             self.end[first:stop],
+            self.first[first:stop],
             self.runs_until[first:stop] - runs,
-            self.runs[runs:more_runs],
             self.hits_until[first:stop] - hits,
+            self.runs[runs:more_runs],
             self.hits[hits:more_hits],
         )
 
@@ -102,7 +104,7 @@ class Gaps:
         """Return the gaps at offsets from ``begin`` up to, but without, ``end``. The result counts from ``begin``."""
         first, stop = np.searchsorted(self.offset, [begin, end]).tolist()
         part = self.part(first, stop)
-        return Gaps(part.offset - begin, part.end, part.runs_until, part.runs, part.hits_until, part.hits)
+        return replace(part, offset=part.offset - begin)
 
 
 def _bounds(until: Integers, first: int, stop: int) -> tuple[int, int]:
@@ -111,5 +113,5 @@ def _bounds(until: Integers, first: int, stop: int) -> tuple[int, int]:
 
 
 _NONE: Integers = np.empty(0, np.int64)
-NO_GAPS = Gaps(_NONE, _NONE, _NONE, np.empty((0, 3), np.int64), _NONE, np.empty((0, 2), np.int64))
+NO_GAPS = Gaps(_NONE, _NONE, _NONE, _NONE, _NONE, np.empty((0, 3), np.int64), np.empty((0, 2), np.int64))
 """The gaps of a chunk in which the master drops nothing."""

@@ -401,7 +401,10 @@ class FileScanner:
                 n += 1
             until[gap] = n
             gap += 1
-        return DroppedRuns(np.searchsorted(txn_event, gaps), until, runs[:n].copy())
+        told = np.cumsum(np.append(0, runs[:n, 2] - runs[:n, 1] + 1))
+        begin = np.append(0, until[:-1])
+        ordinal = told[:-1] - np.repeat(told[begin], until - begin)
+        return DroppedRuns(np.searchsorted(txn_event, gaps), until, runs[:n].copy(), ordinal)
 
     def _read_gap(self, body: bytes | memoryview, position: int) -> list[tuple[int, int, int]]:
         try:

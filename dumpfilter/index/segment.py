@@ -31,20 +31,18 @@ class DroppedRuns(NamedTuple):
     """The index after each Gap event's last row of ``runs``."""
     runs: npt.NDArray[np.int64]
     """The GTIDs, of shape (n, 3): the number of the GTID source, the first and the last transaction number of a run."""
+    ordinal: npt.NDArray[np.int64]
+    """For each run, the number of GTIDs that the same Gap event tells before the run."""
 
     def before(self, txn: int) -> DroppedRuns:
         """Return the runs of the Gap events before transaction number ``txn``."""
         n = int(np.searchsorted(self.transaction, txn))
-        return DroppedRuns(
-            self.transaction[:n], self.until[:n], self.runs[: int(self.until[n - 1]) if n else 0]
-        )
-
-    def only(self, kept: npt.NDArray[np.int64], count: npt.NDArray[np.int64]) -> DroppedRuns:
-        """Return the Gap events with the runs ``kept``, of which ``count`` belong to each Gap event."""
-        return DroppedRuns(self.transaction, np.cumsum(count), kept)
+        runs = int(self.until[n - 1]) if n else 0
+        return DroppedRuns(self.transaction[:n], self.until[:n], self.runs[:runs], self.ordinal[:runs])
 
 
-NO_DROPPED_RUNS = DroppedRuns(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 3), np.int64))
+_NONE = np.empty(0, np.int64)
+NO_DROPPED_RUNS = DroppedRuns(_NONE, _NONE, np.empty((0, 3), np.int64), _NONE)
 """The dropped transactions of a segment without Gap events, as every segment of a server's binlog."""
 
 

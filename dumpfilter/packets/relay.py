@@ -28,10 +28,17 @@ from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import ChunkPlan
 from dumpfilter.dump.stand_ins import BEGIN_LENGTH, MARIADB_GTID_LENGTH, XID_LENGTH
-from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.index.segment import Segment
 from dumpfilter.packets import _kernels as K
-from dumpfilter.packets.empties import NO_EMPTIES, Empties, find_dropped, last_of_domains, layout
+from dumpfilter.packets.empties import (
+    NO_EMPTIES,
+    OWN,
+    Empties,
+    find_dropped,
+    last_of_domains,
+    layout,
+    mariadb_empties,
+)
 
 Integers = npt.NDArray[np.int64]
 
@@ -73,8 +80,8 @@ class DroppedRun(NamedTuple):
     """The writer's position after the transaction or Gap event."""
     time: int
     """The time of the transaction, or of the newest event before the Gap event, Unix seconds."""
-    sequence: int | None
-    """The first ``sequence_number`` of a run that a Gap event tells. None for a transaction that the relay log has."""
+    sequence: int
+    """The first ``sequence_number`` of a run that a Gap event tells. 0 for a transaction that the relay log has."""
 
     @property
     def length(self) -> int:
@@ -83,59 +90,34 @@ class DroppedRun(NamedTuple):
 
     def after(self, skipped: int) -> DroppedRun:
         """Return the GTIDs after the first ``skipped`` ones. Only a run that a Gap event tells has several."""
-        sequence = None if self.sequence is None else self.sequence + skipped
+        sequence = self.sequence and self.sequence + skipped
         return self._replace(first=self.first + skipped, sequence=sequence)
 
 
 def dropped_runs(plan: ChunkPlan, segment: Segment, key_of: Callable[[int], SourceKey]) -> list[DroppedRun]:
-    """Return the dropped transactions that a chunk's gaps name, in the order of the stream.
-
-    Raises BinlogCorrupt when the segment does not have the transactions.
-    """
-    gaps, told, writer = plan.gaps, segment.dropped, segment.writer
-    if not len(gaps.runs):
-        return []
+    """Return the dropped transactions that a chunk's gaps name, in the order of the stream."""
+    found, writer = find_dropped(plan, segment), segment.writer
     assert writer is not None, "the segment is not one of a relay log"
-    # The transactions with a GTID of their own, and the runs of the Gap events, in the order of the file.
-    (own,) = np.nonzero(segment.txn_source >= 0)
-    transaction = np.concatenate((own, np.repeat(told.transaction, np.diff(told.until, prepend=0))))
-    order = np.argsort(transaction, kind="stable")
-    transaction = transaction[order]
-    columns = np.concatenate((_runs_of(segment, own), told.runs))[order]
-    source, firsts, lasts = columns.T.tolist()
-    begun = np.append(0, np.cumsum(columns[:, 2] - columns[:, 1] + 1))
-    gap = np.searchsorted(told.transaction, transaction)
-    # The number of GTIDs that the same Gap event tells before.
-    before = begun[:-1] - begun[np.searchsorted(transaction, transaction)]
-    sequence = np.append(writer.sequence, 0)[gap] + before + 1
-    is_gap = np.isin(transaction, told.transaction)
-    times = segment.time[segment.txn_event[transaction]].astype(np.int64)
-    time = np.where(is_gap, np.append(writer.time, 0)[gap], times)
     position = writer.position[segment.txn_event]
-    until = np.searchsorted(transaction, np.searchsorted(segment.txn_start, gaps.end))
-    keys: dict[int, SourceKey] = {}
-    out = []
-    try:
-        for place, entry, first, last in find_dropped(gaps, until, source, firsts, lasts):
-            if (key := keys.get(source[entry])) is None:
-                key = keys[source[entry]] = key_of(source[entry])
-            at = int(transaction[entry])
-            begin, end = int(position[at]), int(position[at + 1])
-            number = int(sequence[entry]) + first - firsts[entry] if is_gap[entry] else None
-            out.append(DroppedRun(place, key, first, last, at, begin, end, int(time[entry]), number))
-    except LookupError:
-        raise BinlogCorrupt(
-            "the relay log lacks transactions whose GTIDs a replica needs; check the file, or start the slave afresh",
-            file=segment.file,
-            position=segment.start,
-        ) from None
-    return out[::-1]
-
-
-def _runs_of(segment: Segment, transaction: Integers) -> Integers:
-    """Return runs of one GTID each, int64 of shape (n, 3), for some transactions."""
-    number = segment.txn_number[transaction]
-    return np.stack((segment.txn_source[transaction], number, number), axis=1)
+    is_told = found.ordinal != OWN
+    gap = np.searchsorted(segment.dropped.transaction, found.transaction)
+    own_time = segment.time[segment.txn_event[found.transaction]].astype(np.int64)
+    time = np.where(is_told, np.append(writer.time, 0)[gap], own_time)
+    sequence = np.where(is_told, np.append(writer.sequence, 0)[gap] + found.ordinal + 1, 0)
+    keys = {number: key_of(number) for number in np.unique(found.source).tolist()}
+    columns = (
+        found.place,
+        found.source,
+        found.first,
+        found.last,
+        found.transaction,
+        position[found.transaction],
+        position[found.transaction + 1],
+        time,
+        sequence,
+    )
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [DroppedRun(place, keys[source], *others) for place, source, *others in rows]
 
 
 def pages(runs: list[DroppedRun], most: int) -> Iterator[list[DroppedRun]]:
@@ -146,7 +128,7 @@ def pages(runs: list[DroppedRun], most: int) -> Iterator[list[DroppedRun]]:
         rest = run
         while rest.length > left:
             if left:
-                page.append(rest._replace(last=rest.first + left - 1))
+                page.append(rest._replace(last=rest.first + left - 1, end=rest.begin))
                 rest = rest.after(left)
             yield page
             page, left = [], most
@@ -156,32 +138,21 @@ def pages(runs: list[DroppedRun], most: int) -> Iterator[list[DroppedRun]]:
         yield page
 
 
-class StandIns(NamedTuple):
-    """The stand-ins of one chunk's dropped transactions, with the bytes of their Gtid events."""
-
-    empties: Empties
-    gtids: bytes = b""
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Return bytes of the Gtid events, as a binlog file would be read."""
-        return self.gtids[offset : offset + length]
-
-
 def mysql_stand_ins(
     runs: list[DroppedRun], fd: FormatDescription, gtid_of: Callable[[int], bytes]
-) -> StandIns:
+) -> Empties:
     """Return the stand-ins of dropped transactions for a MySQL replica, which needs each GTID.
 
     ``gtid_of`` returns the Gtid event of a transaction that the relay log has, by the transaction's number in the
     segment.
     """
     if not runs:
-        return StandIns(NO_EMPTIES)
+        return NO_EMPTIES
     synthesis = GtidSynthesis(fd)
     parts: list[bytes | memoryview] = []
     sizes, ends = [], []
     for run, following in zip(runs, [*runs[1:], None], strict=True):
-        if run.sequence is None:
+        if not run.sequence:
             events: bytes | memoryview = gtid_of(run.transaction)
             lengths: int | Integers = len(events)
         else:
@@ -196,18 +167,17 @@ def mysql_stand_ins(
             ends[-1][-1] = run.end
     place = np.repeat([run.place for run in runs], [run.length for run in runs])
     size = np.concatenate(sizes)
-    empties = Empties(place, np.concatenate(ends), gtid_offset=np.cumsum(size) - size, gtid_size=size)
-    return StandIns(empties, b"".join(parts))
+    return Empties(place, np.concatenate(ends), np.cumsum(size) - size, size, b"".join(parts))
 
 
-def mariadb_stand_ins(runs: list[DroppedRun], fd: FormatDescription) -> StandIns:
+def mariadb_stand_ins(runs: list[DroppedRun], fd: FormatDescription) -> Empties:
     """Return the stand-ins for a MariaDB replica, which needs the last GTID of each domain (:func:`domain_ends`).
 
     A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end
     one after another, and the last of them ends at the position that the Gap event tells.
     """
     if not runs:
-        return StandIns(NO_EMPTIES)
+        return NO_EMPTIES
     stand_in = MARIADB_GTID_LENGTH + XID_LENGTH + 2 * fd.checksum_length
     number = np.arange(len(runs))
     transaction, place, end, last, time = np.array(
@@ -217,9 +187,8 @@ def mariadb_stand_ins(runs: list[DroppedRun], fd: FormatDescription) -> StandIns
     # The number of stand-ins of the same Gap event that follow directly.
     last_of_gap = np.append(np.flatnonzero(np.diff(transaction)), len(runs) - 1)
     later = last_of_gap[np.searchsorted(last_of_gap, number)] - number
-    columns = (place, end - later * stand_in, keys[:, 0], keys[:, 1], last, time)
-    place, end, domain, server, last, time = map(np.ascontiguousarray, columns)
-    return StandIns(Empties(place, end, domain=domain, server=server, number=last, timestamp=time))
+    place, end = np.ascontiguousarray(place), end - later * stand_in
+    return mariadb_empties(place, end, keys, last, time, checksum=fd.checksum)
 
 
 def domain_ends(runs: list[DroppedRun]) -> list[DroppedRun]:

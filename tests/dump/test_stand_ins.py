@@ -154,9 +154,7 @@ def figures(data: bytes, rules: Filter, segment_size: int, chunk_size: int) -> t
         position, resume = thread.position, thread.resume
         assert position is not None
         plans = thread.plan(segment)
-        found = find_empties(
-            plans, segment, position, resume, file.file.read, lambda n: file.sources.key(n, "mariadb")
-        )
+        found = find_empties(plans, segment, resume, file.file.read, lambda n: file.sources.key(n, "mariadb"))
         number += sum(map(len, found))
     tallied = tally.take()
     return number, tallied.stand_ins_for(tallied.flags(flags), 0)

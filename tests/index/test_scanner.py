@@ -114,7 +114,7 @@ class _Compiled:
             before += events
 
     def _dropped(self, segment: Segment, txn: int, family: str) -> Any:
-        transactions, until, runs = segment.dropped
+        transactions, until, runs, _ = segment.dropped
         if txn not in transactions:
             return ()
         gap = int(np.searchsorted(transactions, txn))

@@ -17,6 +17,7 @@ from dumpfilter.binlog.gtid_events import (
 )
 from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.filter import Filter
+from dumpfilter.master import relay_plans
 from dumpfilter.master.dump import Dump, DumpOptions, Reached
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.register import Register
@@ -125,6 +126,22 @@ def test_a_replica_of_the_slave_gets_the_same(tmp_path: Path, name: str, options
     places = {count: place for place, count in there.reached}
     assert all(places[count].file == place.file for place, count in here.reached if count in places)
     assert here.counts.bytes_gtid > 0 or there.counts.bytes_gtid == 0
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_stand_ins_of_one_gap_event_in_several_messages_are_the_same(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Gap event may tell more GTIDs than one message holds."""
+    receive(name, tmp_path, FILTERS[0])
+    whole = Streamed(tmp_path / "relay-bin.index", [])
+    monkeypatch.setattr(relay_plans, "_MOST_STAND_INS", 3)
+    parts = Streamed(tmp_path / "relay-bin.index", [])
+    assert parts.events == whole.events
+    assert parts.counts == whole.counts
+    stand_ins = [item for item in items(whole) if not item.raw]
+    assert len(parts.reached) > len(whole.reached) or len(stand_ins) <= 3
+    assert parts.reached[-1] == whole.reached[-1]
 
 
 @pytest.mark.parametrize("name", RECORDINGS)

@@ -31,7 +31,6 @@ class Streamed:
             found = find_empties(
                 planned,
                 segment,
-                position,
                 resume,
                 file.file.read,
                 lambda number: file.sources.key(number, self.fd.family),
@@ -50,7 +49,7 @@ class Streamed:
 
 def _windows(file: ScannedFile, empties: Empties) -> Iterator[Window]:
     """Yield bytes of the file that contain all Gtid events of the stand-ins, and bytes that lack the last one."""
-    if len(empties.gtid_offset):
+    if empties.reads_gtids:
         low, high = empties.gtid_span
         for end in (high, high - 1):
             yield Window(np.frombuffer(file.file.read(low, end - low), np.uint8), low)

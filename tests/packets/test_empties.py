@@ -17,17 +17,15 @@ from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceKey, add_run, empty_set
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump import ChunkPlan
-from dumpfilter.dump.chunk import Counts
-from dumpfilter.dump.gaps import Gaps
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.filter import Rule
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.packets.empties import NO_EMPTIES, Empties, find_empties, with_empties
+from dumpfilter.packets.empties import NO_EMPTIES, Empties, with_empties
 from dumpfilter.packets.framing import frame
 from tests.dump.plans import scanned
 from tests.dump.test_law import of_rules
 from tests.packets.streamed import Streamed
-from tests.strategies import DIALECTS, MadeBinlog, T, _Builder, binlogs, query_body, rules
+from tests.strategies import DIALECTS, MadeBinlog, binlogs, rules
 
 BINLOGS = binlogs(odd=False, max_transactions=12)
 
@@ -171,7 +169,7 @@ def test_an_unfiltered_dump_has_no_stand_ins(made: MadeBinlog, segment_size: int
 
 def _empties(place: int) -> Empties:
     column = np.array([place])
-    return Empties(column, column, gtid_offset=np.array([0]), gtid_size=np.array([42]))
+    return Empties(column, column, np.array([0]), np.array([42]))
 
 
 @pytest.mark.parametrize(
@@ -184,29 +182,3 @@ def test_a_changed_file_is_an_error(kind: EventType, size: int, place: int) -> N
     event = EventHeader(1, kind, 1, size, 0, 0).pack() + bytes(30)
     with pytest.raises(BinlogCorrupt):
         with_empties(b"", _empties(place), lambda offset, length: event[offset : offset + length], fd)
-
-
-def test_a_plan_of_another_segment_is_an_error() -> None:
-    """A GTID that the segment lacks would be missing on the replica for ever."""
-    made = scanned(_sample(), 1 << 20)
-    segment = made.segments[0]
-    runs = np.array([[0, 900, 901]])
-    gaps = Gaps(
-        np.array([0]), np.array([segment.end]), np.array([1]), runs, np.array([0]), np.empty((0, 2), np.int64)
-    )
-    plan = ChunkPlan(
-        segment.file, np.empty((0, 3), np.int64), segment.end, segment.end, 0, runs, gaps, Counts()
-    )
-    with pytest.raises(BinlogCorrupt, match="lack"):
-        find_empties(
-            [plan], segment, segment.start, segment.start, made.file.read, lambda number: (bytes(16), "")
-        )
-
-
-def _sample() -> bytes:
-    builder = _Builder(DIALECTS[0])
-    for number in (1, 2, 3):
-        builder.add(T.GTID, b"\1" + bytes(16) + number.to_bytes(8, "little") + b"\2" + bytes(16))
-        builder.add(T.QUERY, query_body(b"CREATE TABLE t (a int)", "shop"))
-        builder.boundary()
-    return bytes(builder.data)

@@ -87,7 +87,7 @@ def through_relay(
                 begins = [resume if segment.continues else starts[0], *starts[1:]]
                 made = mysql_stand_ins(runs, fd, event_at(file.file, begins))
             chunk = render(plan, b"", 0, file.file.read, fd)
-            out.append(bytes(with_empties(chunk, made.empties, made.read, fd)))
+            out.append(bytes(with_empties(chunk, made, file.file.read, fd)))
     return b"".join(out), position
 
 

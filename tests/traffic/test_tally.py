@@ -154,7 +154,7 @@ class Both:
             return
         fd = segment.format_description
         empties = find_empties(
-            plans, segment, position, resume, file.read, lambda source: self.sources.key(source, fd.family)
+            plans, segment, resume, file.read, lambda source: self.sources.key(source, fd.family)
         )
         count, size = known
         count += sum(map(len, empties))
