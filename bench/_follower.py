@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from bench._growing import MARK, MARK_LENGTH
-from dumpfilter.stream.proof import chunk_crc32
+from dumpfilter.stream.message import chunk_crc32
 from dumpfilter.stream.versions import PROTOCOL
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.workload.generate import UUID

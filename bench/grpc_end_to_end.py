@@ -9,6 +9,7 @@ import grpc
 from bench import _grpc_raw
 from bench._common import Options, Report, binlogs, child, do_db, interleaved, keeping, master, timed, warm
 from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.stream.message import client
 from dumpfilter.stream.versions import PROTOCOL
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
@@ -27,9 +28,9 @@ def dump(stub: rpc.DumpFilterStub, names: list[str], *, most: int | None = None)
     call = stub.Dump(
         pb.DumpRequest(slave_id=answer.slave_id, once=True, **{"from": pb.BinlogPosition(position=4)})
     )
-    for chunk in call:
-        if chunk.events:
-            sizes.append(len(chunk.events))
+    for _, events in call:
+        if events:
+            sizes.append(len(events))
         if most is not None and len(sizes) >= most:
             call.cancel()
             break
@@ -49,7 +50,7 @@ def run(options: Options) -> bool:
             master(made.index) as (address, _),
             grpc.insecure_channel(address, options=_UNLIMITED) as channel,
         ):
-            stub = rpc.DumpFilterStub(channel)
+            stub = client(channel)
             dump(stub, share[kept], most=1)
 
             def work() -> None:
@@ -64,7 +65,7 @@ def run(options: Options) -> bool:
     ):
         assert raw_server.stdout is not None
         raw_address = f"127.0.0.1:{raw_server.stdout.readline().strip()}"
-        stub = rpc.DumpFilterStub(channel)
+        stub = client(channel)
         for kept in share:
             sizes[kept] = dump(stub, share[kept])
         with grpc.insecure_channel(raw_address, options=_UNLIMITED) as raw_channel:

@@ -88,7 +88,7 @@ def _touch(address: str) -> None:
     import grpc
 
     from bench.grpc_end_to_end import dump
-    from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
+    from dumpfilter.stream.message import client
 
     with grpc.insecure_channel(address, options=[("grpc.max_receive_message_length", -1)]) as channel:
-        dump(rpc.DumpFilterStub(channel), [], most=1)
+        dump(client(channel), [], most=1)

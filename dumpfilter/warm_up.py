@@ -115,7 +115,7 @@ def _write_relay_log(directory: Path, plan: ChunkPlan, segment: Segment, reader:
     with BinlogSetWriter(directory, "relay", overwrite=True) as writer:
         writer.begin(fd)
         writer.append(rotate("binlog.000001", 4, 1, fd.checksum))
-        writer.append(with_gaps(events, gaps, server_id=1, checksum=fd.checksum))
+        writer.append(bytes(with_gaps(events, gaps, server_id=1, checksum=fd.checksum)))
         writer.close()
     for _ in BinlogSet.open(writer.index).segments(Subjects(), SourceNumbers()):
         pass

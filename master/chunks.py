@@ -15,8 +15,8 @@ from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.placed import PlacedPlan
 from dumpfilter.stream.gaps import gaps_to_proto
+from dumpfilter.stream.message import with_events
 from dumpfilter.stream.pace import LEAST
-from dumpfilter.stream.proof import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _LEAST_SPLIT = LEAST
@@ -24,9 +24,6 @@ _LEAST_SPLIT = LEAST
 
 _COUNT_NAMES = tuple(field.name for field in pb.Counts.DESCRIPTOR.fields)
 _COUNTS = attrgetter(*_COUNT_NAMES)
-
-_EVENTS_KEY = bytes([pb.Chunk.EVENTS_FIELD_NUMBER << 3 | 2])
-"""The first byte of the field ``events`` in a serialized chunk: its number, and the wire type of bytes."""
 
 
 def position_chunk(
@@ -62,8 +59,7 @@ def position_chunk(
     if announce:
         chunk.format_description = place.source.file.format_description.raw
         chunk.start_position = position
-    chunk.crc32 = chunk_crc32(chunk)
-    return chunk.SerializeToString()
+    return with_events(chunk, b"")
 
 
 def kept_chunk(announcement: bytes, piece: GrpcPlan, kept: int) -> bytes:
@@ -71,8 +67,7 @@ def kept_chunk(announcement: bytes, piece: GrpcPlan, kept: int) -> bytes:
     chunk = pb.Chunk.FromString(announcement)
     chunk.end_position = piece.positions.before
     chunk.kept_bytes = kept
-    chunk.crc32 = chunk_crc32(chunk)
-    return chunk.SerializeToString()
+    return with_events(chunk, b"")
 
 
 @dataclass(eq=False, slots=True)
@@ -123,7 +118,7 @@ class GrpcPlan(PlacedPlan):
                 completed=completed if is_here else None,
                 gaps=gaps_to_proto(here, key_of) if here else None,
             )
-            yield _with_events(chunk, piece)
+            yield with_events(chunk, piece)
             before = end
 
 
@@ -152,25 +147,6 @@ class GrpcEncoding:
 
     def end_of_log(self, place: DumpPlace) -> bytes:
         return position_chunk(place, end_of_log=True)
-
-
-def _with_events(chunk: pb.Chunk, events: bytes | memoryview) -> bytes:
-    """Return the serialized chunk with its events, which are copied only once."""
-    chunk.crc32 = chunk_crc32(chunk, len(events))
-    head = chunk.SerializeToString()
-    if not len(events):
-        return head
-    return b"".join((head, _EVENTS_KEY, _varint(len(events)), events))
-
-
-def _varint(number: int) -> bytes:
-    """Return a number in the variable-length form of protocol buffers."""
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 def counts_to_proto(counts: Counts) -> pb.Counts:

@@ -35,7 +35,7 @@ from dumpfilter.master.placed import PlacedPlan
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
 from dumpfilter.options.defaults import HEARTBEAT_PERIOD
-from dumpfilter.stream.pace import Pace
+from dumpfilter.stream.pace import LARGEST, Pace
 
 log = structlog.get_logger("dumpfilter.master")
 
@@ -160,10 +160,11 @@ class Dump:
         self._unknown_domains = start.unknown_domains
         self._drains = drains or Drains()
         self._once = options.once
-        self._pace = Pace(options.chunk_size or DEFAULT_CHUNK_SIZE, options.line_rate or None)
-        self._kept = options.kept
         self._is_sized = options.encoding is None
         """Whether the line decides the size of the messages. The messages of a real replica are single events."""
+        most = LARGEST if self._is_sized else DEFAULT_CHUNK_SIZE
+        self._pace = Pace(options.chunk_size or most, options.line_rate or None)
+        self._kept = options.kept
         self._heartbeat_period = options.heartbeat_period or HEARTBEAT_PERIOD
         self._signal = reader.signal()
         self._number = register.begin_dump(slave, self._signal.set)

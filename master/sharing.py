@@ -49,7 +49,7 @@ _CHUNKS_AHEAD = 4
 """The number of chunks that are made before a dump asks for them. One worker makes them together."""
 
 _MADE_IN_A_TURN = 16
-"""The most chunks that are made in one turn of the loop. A chunk takes less than a fifth of a millisecond."""
+"""The most chunks that are made in one turn of the loop. A chunk of 1 MiB takes half a millisecond."""
 
 _WORKERS = 4
 """The threads that scan, decide and read. Two are enough for two processors; the others wait for the disk."""

@@ -210,7 +210,9 @@ def parse_gap_event(body: bytes | memoryview) -> Gap | Head:
     return Gap(end, hits, tuple(runs))
 
 
-def with_gaps(events: bytes, gaps: GapColumns, *, server_id: int, checksum: bool) -> bytes:
+def with_gaps(
+    events: bytes | memoryview, gaps: GapColumns, *, server_id: int, checksum: bool
+) -> bytes | memoryview:
     """Return the events of a chunk with a Gap event at the place of each gap.
 
     ``server_id`` goes into the headers of the Gap events, and ``checksum`` tells whether events end in a CRC32.
@@ -236,4 +238,4 @@ def with_gaps(events: bytes, gaps: GapColumns, *, server_id: int, checksum: bool
         out,
     )
     assert used == size
-    return out.tobytes()
+    return out.data

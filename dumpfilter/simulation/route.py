@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE
 from dumpfilter.links.line import BITS
 from dumpfilter.links.shape import LinkShape
 from dumpfilter.simulation.hop import MICROSECOND, NANOSECONDS, NEVER, Down, Hop
 from dumpfilter.simulation.plan import Channel, FilterKey, Leg, PlannedNode
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.retries import Retries
-from dumpfilter.stream.pace import BUFFERS, message_size
+from dumpfilter.stream.pace import BUFFERS, LARGEST, message_size
 
 MESSAGE_OVERHEAD = 110
 """The bytes around the events of a message of gRPC: the frames of HTTP/2, and the fields of a chunk. Measured."""
@@ -149,7 +148,7 @@ class Router:
             hop = replace(hop, tick=TICK)
         if form in (Form.PACKETS, Form.STAND_INS):
             return hop
-        most = leg.chunk_size or DEFAULT_CHUNK_SIZE
+        most = leg.chunk_size or LARGEST
         return replace(
             hop,
             message=most if hop.rate is None else message_size(hop.rate / BITS, most),

@@ -38,7 +38,7 @@ class EventProof:
         """Whether the last piece ended inside an event, which the next piece goes on with."""
         return bool(self._left or self._header)
 
-    def check(self, events: bytes) -> None:
+    def check(self, events: bytes | memoryview) -> None:
         """Check the next piece of the stream. Raises StreamDamaged for an impossible length or a wrong checksum."""
         at = self._finish(events) if self.inside else 0
         if at >= len(events):
@@ -52,7 +52,7 @@ class EventProof:
         if end < len(events):
             self._finish(events[end:])
 
-    def _finish(self, piece: bytes) -> int:
+    def _finish(self, piece: bytes | memoryview) -> int:
         """Take the bytes of ``piece`` that belong to the incomplete event, and return their number."""
         at = 0
         if not self._left:

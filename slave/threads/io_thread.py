@@ -48,6 +48,7 @@ from dumpfilter.slave.threads.connection import ROUND_TRIPS, explain_failure, op
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.source import Source
 from dumpfilter.slave.tls_trial import Unreachable
+from dumpfilter.stream.message import Received, client
 from dumpfilter.stream.versions import PROTOCOL, Peer, check_versions
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
@@ -113,7 +114,7 @@ class _Call(Protocol):
 class _Dump(_Call, Protocol):
     """A running dump: the stream of messages (chunks) in which the master sends events to this slave."""
 
-    def __iter__(self) -> Iterator[pb.Chunk]: ...
+    def __iter__(self) -> Iterator[Received]: ...
 
 
 @dataclass(frozen=True)
@@ -323,7 +324,7 @@ class IoThread:
         """
         self.state = _CONNECTING
         with open_channel(self._source, self._stop.is_set) as channel:
-            stub = rpc.DumpFilterStub(channel)
+            stub = client(channel)
             with self._registering:
                 answer = self._register(stub)
                 self.last_error = ""
@@ -458,9 +459,7 @@ class IoThread:
     def _receive(self, call: _Dump) -> bool:
         begun, size = time.monotonic(), 0
         try:
-            for chunk in call:
-                # Each access to the field copies the events.
-                events = chunk.events
+            for chunk, events in call:
                 size += len(events)
                 # While the slave writes, it does not listen. That time must not count as the master's silence.
                 self._silent_until = math.inf

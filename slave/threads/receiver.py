@@ -33,7 +33,7 @@ from dumpfilter.slave.threads.gtids import add_runs
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.stream.event_proof import EventProof
 from dumpfilter.stream.gaps import gaps_from_proto
-from dumpfilter.stream.proof import chunk_crc32
+from dumpfilter.stream.message import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 
@@ -46,7 +46,7 @@ class Kept(NamedTuple):
     size: int = 0
     crc32: int = 0
 
-    def add(self, events: bytes) -> Kept:
+    def add(self, events: bytes | memoryview) -> Kept:
         """Return the bytes with further ones."""
         return Kept(self.size + len(events), zlib.crc32(events, self.crc32))
 
@@ -286,10 +286,10 @@ class Receiver:
         """
         self._awaited_version = version
 
-    def receive(self, chunk: pb.Chunk, events: bytes | None = None) -> bool:
+    def receive(self, chunk: pb.Chunk, events: bytes | memoryview | None = None) -> bool:
         """Write a chunk's events to the relay log, and advance the position to the chunk's last complete transaction.
 
-        ``events`` are the chunk's events, if the caller has taken them from the message, which copies them.
+        ``events`` are the chunk's events, if ``chunk`` itself does not hold them (:class:`Received`).
 
         Return False, without writing, for a chunk that the master sent before it changed the filter. The master sends
         the transactions of such a chunk again with the new filter.
@@ -448,7 +448,7 @@ class Receiver:
         """Return the offset in the master's binlog file at which the format description event ends."""
         return len(MAGIC) + EventHeader.unpack(chunk.format_description).size
 
-    def _append(self, chunk: pb.Chunk, events: bytes) -> None:
+    def _append(self, chunk: pb.Chunk, events: bytes | memoryview) -> None:
         here = self._info
         if chunk.resume_position < here.source_position or chunk.resume_bytes > len(events):
             raise StreamError(
@@ -495,7 +495,7 @@ class Receiver:
             )
         self._kept = _NOTHING.add(events[chunk.resume_bytes :])
 
-    def _with_gaps(self, chunk: pb.Chunk, events: bytes) -> bytes:
+    def _with_gaps(self, chunk: pb.Chunk, events: bytes | memoryview) -> bytes | memoryview:
         """Return the chunk's events, with a Gap event at each place where the master dropped transactions."""
         data = events
         if chunk.HasField("gaps"):

@@ -26,11 +26,10 @@ from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import read_index
 from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
 from dumpfilter.slave.state.source_info import SourceInfo
-from dumpfilter.slave.threads import connection
+from dumpfilter.slave.threads import connection, io_thread
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.sql.commands import ChangeReplicationFilter
 from dumpfilter.sql.parser import parse_statement
-from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from tests.slave.driven import filters_of
 from tests.slave.stepped.disk import Disk
 from tests.slave.stepped.model import Known, Model, Place, Recording, Unit
@@ -527,7 +526,7 @@ def machine(recording: Recording, directory: Path, setup: Setup) -> Iterator[Mac
         put(grpc, "insecure_channel", lambda *_, **__: Connection())
         # The master of a schedule has no port that could speak TLS.
         put(connection, "speaks_tls", lambda *_: False)
-        put(rpc, "DumpFilterStub", lambda channel: Stub(made[0].network))
+        put(io_thread, "client", lambda channel: Stub(made[0].network))
         for name, (holder, value) in PATCHES.items():
             put(holder, name, value)
         with world.installed():

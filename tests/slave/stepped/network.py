@@ -17,6 +17,7 @@ import grpc
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.threads import connection as connection_module
+from dumpfilter.stream.message import Received
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.inline import Flag, InlineReader, at_once, one_by_one
 from tests.slave.stepped.world import World
@@ -95,7 +96,7 @@ class Stream:
         self._network = network
         self._world = network.world
         self._request = request
-        self._messages: deque[pb.Chunk] = deque()
+        self._messages: deque[bytes] = deque()
         self._ended = False
         self._error: Failed | None = None
         self.context = Context()
@@ -117,7 +118,7 @@ class Stream:
                 )
                 if not self.context.active:
                     break
-                self._messages.append(pb.Chunk.FromString(message))
+                self._messages.append(message)
                 self._world.pause("a message is under way")
         except Failed as error:
             self._error = self._error or error
@@ -125,14 +126,12 @@ class Stream:
             self._ended = True
             self.context.end()
 
-    def __iter__(self) -> Iterator[pb.Chunk]:
+    def __iter__(self) -> Iterator[Received]:
         while True:
             self._world.pause("before a message")
             self._world.block(lambda: bool(self._messages) or self._ended, where="a message")
             if self._messages:
-                chunk = pb.Chunk()
-                chunk.CopyFrom(self._messages.popleft())
-                yield chunk
+                yield Received.parse(self._messages.popleft())
             elif self._error is not None:
                 raise self._error
             else:

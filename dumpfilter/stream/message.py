@@ -1,0 +1,127 @@
+"""The form of a chunk, a message of the stream: its bytes, and the CRC32 that proves it.
+
+A chunk may have a MiB of events, which the generated code of protocol buffers copies several times. Therefore this
+module writes and reads the field ``events`` by itself, and leaves the other fields to the generated code. On the wire
+the message is an ordinary one, whose first field is ``events``.
+
+The CRC32 covers everything of a chunk but its events. Of the events it covers the length, because each event ends in
+a checksum of its own.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import NamedTuple
+
+import grpc
+
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
+
+_DUMP = f"/{pb.DESCRIPTOR.services_by_name['DumpFilter'].full_name}/Dump"
+
+_EVENTS_KEY = pb.Chunk.EVENTS_FIELD_NUMBER << 3 | 2
+"""The first byte of the field ``events``: its number, and the wire type of bytes."""
+
+_LONGEST_VARINT = 10
+"""The longest number of variable length, bytes."""
+
+_NUMBERS = struct.Struct("<8Q3?")
+
+
+def chunk_crc32(chunk: pb.Chunk, events: int | None = None) -> int:
+    """Return the CRC32 of a chunk's fields, at least 1.
+
+    The CRC32 is taken over the numbers, the names, the format description event, and the messages ``completed``,
+    ``gaps`` and ``counts``, in this order. ``kept_bytes`` follows if that is not 0. A field that later releases add
+    is not covered. ``events`` is the length of the chunk's events, bytes, if ``chunk`` itself does not hold them.
+    """
+    crc = zlib.crc32(
+        _NUMBERS.pack(
+            chunk.begin_position,
+            chunk.end_position,
+            chunk.start_position,
+            chunk.resume_position,
+            chunk.resume_bytes,
+            chunk.filter_version,
+            len(chunk.events) if events is None else events,
+            len(chunk.format_description),
+            chunk.heartbeat,
+            chunk.end_of_log,
+            chunk.end_of_file,
+        )
+    )
+    parts = [
+        chunk.file.encode(),
+        chunk.previous_file.encode(),
+        chunk.format_description,
+        chunk.completed.SerializeToString(deterministic=True),
+        chunk.gaps.SerializeToString(deterministic=True),
+        chunk.counts.SerializeToString(deterministic=True),
+    ]
+    if chunk.kept_bytes:
+        parts.append(b"%d" % chunk.kept_bytes)
+    for part in parts:
+        crc = zlib.crc32(b"%d:" % len(part), crc)
+        crc = zlib.crc32(part, crc)
+    return crc or 1
+
+
+class Received(NamedTuple):
+    """A chunk as a slave receives it."""
+
+    chunk: pb.Chunk
+    """All fields but ``events``."""
+    events: bytes | memoryview
+
+    @classmethod
+    def parse(cls, message: bytes) -> Received:
+        """Return the chunk of a message. Raises DecodeError."""
+        if message[:1] != bytes([_EVENTS_KEY]):
+            chunk = pb.Chunk.FromString(message)
+            return cls(chunk, chunk.events)
+        size, begin = _read_varint(message, 1)
+        # Slices of a message that ends too early are shorter, which the CRC32 shows.
+        view = memoryview(message)
+        return cls(pb.Chunk.FromString(message[begin + size :]), view[begin : begin + size])
+
+
+def client(channel: grpc.Channel) -> rpc.DumpFilterStub:
+    """Return a client of the service, whose method ``Dump`` yields :class:`Received`."""
+    stub = rpc.DumpFilterStub(channel)
+    stub.Dump = channel.unary_stream(
+        _DUMP, request_serializer=pb.DumpRequest.SerializeToString, response_deserializer=Received.parse
+    )
+    return stub
+
+
+def with_events(chunk: pb.Chunk, events: bytes | memoryview) -> bytes:
+    """Return the message of a chunk with its events, which are copied only once. Set the chunk's CRC32."""
+    chunk.crc32 = chunk_crc32(chunk, len(events))
+    rest = chunk.SerializeToString()
+    if not len(events):
+        return rest
+    return b"".join((bytes([_EVENTS_KEY]), _varint(len(events)), events, rest))
+
+
+def _varint(number: int) -> bytes:
+    """Return a number in the variable-length form of protocol buffers."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+    """Return the number of variable length at an offset of a message, and the offset after the number."""
+    number = shift = 0
+    for byte in message[at : at + _LONGEST_VARINT]:
+        at += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    return number, at
