@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ from dumpfilter.printable import for_terminal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dumpfilter.status.model import Status
+    from dumpfilter.status.model import Record
 
 
 def status_command(
@@ -29,7 +30,7 @@ def status_command(
             metavar="LAG",
         ),
     ] = "",
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     watch: Annotated[
         float | None,
         typer.Option(
@@ -54,7 +55,7 @@ def status_command(
         dumpfilter status --relay-dir s1 --watch 2
     """
     from dumpfilter import logs
-    from dumpfilter.status.model import ExitCode, MaxLag
+    from dumpfilter.status.model import ExitCode, MaxLag, judge
 
     logs.configure(level=logs.Level.ERROR)
     asked.check()
@@ -69,52 +70,49 @@ def status_command(
             if watch is None:
                 raise
             # A watched master or slave may be starting again.
-            _show_error(error, json=json)
+            _show_error(error, as_json=as_json)
         else:
-            status.judge(most)
-            _show(status, json=json, again=watch is not None)
+            problems = judge(status, most)
+            _show(status, as_json=as_json, again=watch is not None)
             if watch is None:
-                raise typer.Exit(ExitCode.PROBLEM if status.problems else ExitCode.GOOD)
+                raise typer.Exit(ExitCode.PROBLEM if problems else ExitCode.GOOD)
         time.sleep(watch)
 
 
-def _question(asked: AskedOptions, source_tls: SourceTlsOptions) -> Callable[[], Status]:
+def _question(asked: AskedOptions, source_tls: SourceTlsOptions) -> Callable[[], Record]:
     """Return the function that asks for the status. Raises OptionError."""
-    from dumpfilter.status.of_slave import relay_directory_status, slave_status
-
-    login = asked.console_login()
     directory = asked.relay_dir
     if directory is not None:
+        from dumpfilter.status.of_directory import relay_directory_status
+
         return lambda: relay_directory_status(directory)
+    login = asked.console_login()
     if asked.slave and login is not None:
+        from dumpfilter.status.of_slave import slave_status
+
         return lambda: slave_status(login)
-    # gRPC takes 0.1 s to import.
-    from dumpfilter.status.of_master import MasterToAsk, master_status
+    from dumpfilter.status.of_master import master_status
 
-    master = MasterToAsk(asked.source(source_tls), login)
-    return lambda: master_status(master)
+    source = asked.source(source_tls)
+    return lambda: master_status(source, login)
 
 
-def _show(status: Status, *, json: bool, again: bool) -> None:
-    import json as json_module
-
+def _show(status: Record, *, as_json: bool, again: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(status, indent=None if again else 1))
+        return
     from rich.console import Console
 
     from dumpfilter.status.rendering import render_status
 
-    if json:
-        typer.echo(json_module.dumps(status.as_dict(), indent=None if again else 1))
-        return
     terminal = Console(highlight=False)
     if again and terminal.is_terminal:
         terminal.clear()
     render_status(status, terminal)
 
 
-def _show_error(error: DumpfilterError, *, json: bool) -> None:
-    import json as json_module
-
-    if json:
-        typer.echo(json_module.dumps({"error": str(error), "exit_code": error.exit_code}))
+def _show_error(error: DumpfilterError, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"error": str(error), "exit_code": error.exit_code}))
     else:
         typer.echo(for_terminal(f"dumpfilter: {error}"), err=True)

@@ -1,17 +1,22 @@
-"""The facts that ``dumpfilter status`` tells about a master or a slave, and the problems among them."""
+"""The records that ``dumpfilter status`` shows of a master or a slave, and the problems in them.
+
+A record has the facts by name, with values that JSON can represent: ``--json`` prints the record as it is. A value is
+None if the asked console, port or directory does not tell the fact. Times are Unix times, seconds.
+"""
 
 from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
-
 from dumpfilter.errors import ConnectionLost, DumpfilterError, OptionError
 from dumpfilter.options.sizes import parse_size
+
+Record = dict[str, Any]
 
 
 class ExitCode(enum.IntEnum):
@@ -34,27 +39,9 @@ _FEW_BYTES = 1024
 """The size below which a lag in bytes is most probably meant in seconds."""
 
 
-_TIMES = {"min": 60.0, "h": 3600.0, "s": 1.0}
-"""The seconds in each unit of time."""
-
-
-def no_lag(text: str) -> OptionError:
-    """Return the error about a text that names no lag."""
-    if text[-1:] == "m" and text[:-1].isdecimal():
-        minutes = int(text[:-1])
-        return OptionError(
-            f"--max-lag: {text!r} could be minutes or bytes: write {minutes}min or {minutes * 60}s, or {minutes}M"
-        )
-    return OptionError(f"--max-lag: {text!r} is no lag: write a time (30s, 5min, 1h) or bytes (64M)")
-
-
-def _seconds_in(text: str) -> tuple[str, float | None]:
-    """Return the number of a time and the seconds in the time's unit. The seconds are None for all other texts."""
-    lower = text.lower()
-    return next(
-        ((lower.removesuffix(unit), factor) for unit, factor in _TIMES.items() if lower.endswith(unit)),
-        (text, None),
-    )
+_TIME = re.compile(r"(\d{1,15}(?:\.\d*)?)(s|min|h)", re.ASCII | re.IGNORECASE)
+_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+_BYTE = re.compile(r"i?b$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -73,22 +60,19 @@ class MaxLag:
         >>> MaxLag.parse("30s"), MaxLag.parse("1K"), MaxLag.parse("1KB")
         (MaxLag(nbytes=inf, seconds=30.0), MaxLag(nbytes=1024, seconds=inf), MaxLag(nbytes=1024, seconds=inf))
         """
-        number, factor = _seconds_in(text)
-        if factor is None:
-            if text.endswith("m"):
-                raise no_lag(text)
-            size = text.upper().removesuffix("B").removesuffix("I")
-            try:
-                return cls(nbytes=parse_size(size, option="--max-lag"))
-            except OptionError:
-                raise no_lag(text) from None
+        if (time := _TIME.fullmatch(text)) is not None:
+            return cls(seconds=float(time[1]) * _SECONDS[time[2].lower()])
+        if text[-1:] == "m" and text[:-1].isdecimal():
+            minutes = int(text[:-1])
+            raise OptionError(
+                f"--max-lag: {text!r} could be minutes or bytes: write {minutes}min or {minutes * 60}s, or {minutes}M"
+            )
         try:
-            seconds = float(number) * factor
-        except ValueError:
-            seconds = -1.0
-        if not 0 <= seconds < math.inf:
-            raise no_lag(text)
-        return cls(seconds=seconds)
+            if text[-1:] != "m":
+                return cls(nbytes=parse_size(_BYTE.sub("", text)))
+        except OptionError:
+            pass
+        raise OptionError(f"--max-lag: {text!r} is no lag: write a time (30s, 5min, 1h) or bytes (64M)")
 
     def is_odd(self, text: str) -> bool:
         """Tell whether a lag in bytes, parsed from a bare number, is most probably meant in seconds."""
@@ -101,245 +85,187 @@ class MaxLag:
         )
 
 
-class Record(BaseModel):
-    """Facts from a row, a message or files. A NULL is the member's default, and other columns are left out."""
+def master_record(**known: Any) -> Record:
+    """Return the record of a master with the known facts.
 
-    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
+    ``address`` is the master's address for slaves. ``health`` is SERVING, NOT_SERVING, or empty if nobody asked the
+    health service. ``hint`` says why the record is not complete. ``slaves``, ``drains`` and ``drift`` are None if the
+    asker may not know them, and ``source`` if the master follows none.
+    """
+    return {
+        "role": "master",
+        **dict.fromkeys(("address", "console", "health", "hint", "version", "server_version", "file"), ""),
+        **dict.fromkeys(("position", "files", "bytes"), 0),
+        **dict.fromkeys(("slaves", "drains", "drift", "source")),
+        **known,
+        "problems": [],
+    }
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, values: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in values.items() if value is not None}
+
+def with_files(status: Record, files: Sequence[tuple[str, int]]) -> None:
+    """Add the names and sizes of a binlog set's files to a master's record."""
+    status |= {"files": len(files), "bytes": sum(size for _, size in files)}
+    if files:
+        status["file"], status["position"] = files[-1]
 
 
-class SlaveOfMaster(Record):
-    """A slave as its master tells it."""
+_COUNTS = ("events_", "bytes_", "transactions_")
+"""The beginnings of the names of a slave's counts."""
 
-    server_id: int = 0
-    uuid: str = ""
-    host: str = ""
-    port: int = 0
-    user: str = ""
-    channel: str = ""
-    dumping: bool = False
-    file: str = ""
-    position: int = 0
-    lag_bytes: int | None = None
-    lag_seconds: float | None = None
-    """The time since the first event was written that the slave was not sent. Only the master's console tells it."""
-    counts: dict[str, int] = Field(default_factory=dict)
-    """The events, bytes and transactions that the master has read, sent and dropped for the slave."""
-    filter_warnings: list[str] = Field(default_factory=list)
-    """Warnings about rules of the slave's filter that do not do what they seem to do. They are no problems."""
-    state: str = ""
-    """``connected``, ``gone``, ``refused``, ``drained``, ``never seen``, ``finished`` or ``registered``."""
-    gone_since: str = ""
-    """The time of the last sign of life of a slave that is gone, ISO 8601 in UTC. Empty for any other slave."""
-    drained: bool = False
-    entry: str = ""
-    """The key of the ``[[replica]]`` that names a slave which was never seen, such as ``replica[2]``."""
-    refusal: str = ""
-    """The error with which the master refused a replica whose state is ``refused``."""
 
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def saved(self) -> float | None:
-        """The part of the binlog's bytes that the slave was saved: dropped bytes without stand-ins for GTIDs.
+def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = ()) -> Record:
+    """Return the record of a slave from its master's facts, which are those of the table ``dumpfilter.slaves``.
 
-        None before the master has read anything for the slave.
-        """
-        dropped = self.counts.get("bytes_dropped", 0)
-        read = self.counts.get("bytes_sent", 0) + dropped
-        return (dropped - self.counts.get("bytes_gtid", 0)) / read if read > 0 else None
+    ``saved`` is the part of the binlog's bytes that the slave was saved: dropped bytes without stand-ins for GTIDs. It
+    is None before the master has read anything for the slave.
+    """
+    counts = {name: value or 0 for name, value in facts.items() if name.startswith(_COUNTS)}
+    dropped = counts.get("bytes_dropped", 0)
+    read = counts.get("bytes_sent", 0) + dropped
+    return {
+        **dict.fromkeys(("server_id", "port", "position"), 0),
+        **dict.fromkeys(("uuid", "host", "user", "channel", "file"), ""),
+        **dict.fromkeys(("lag_bytes", "lag_seconds")),
+        **dict.fromkeys(("state", "gone_since", "entry", "refusal"), ""),
+        **{name: value for name, value in facts.items() if name not in counts},
+        "dumping": bool(facts.get("dumping")),
+        "drained": bool(facts.get("drained")),
+        "counts": counts,
+        "filter_warnings": list(filter_warnings),
+        "saved": (dropped - counts.get("bytes_gtid", 0)) / read if read > 0 else None,
+    }
 
-    @property
-    def shown_state(self) -> str:
-        """The state for people."""
-        state = self.state if self.state == "gone" else f"{self.state}, gone"
-        return f"{state} since {self.gone_since}" if self.gone_since else self.state
 
-    def absence(self) -> str | None:
-        """Return why the absence of the slave is a problem, or None when it is none."""
-        if self.drained:
-            return None
-        if self.state == "never seen":
+def slave_record(**known: Any) -> Record:
+    """Return the record of a slave with the known facts.
+
+    ``running`` tells whether a slave answers at the console, or works in the relay directory; ``process`` is then the
+    number of the process that has locked the directory.
+    """
+    return {
+        "role": "slave",
+        **dict.fromkeys(("console", "relay_dir", "server_uuid", "version"), ""),
+        "running": True,
+        "process": None,
+        "channels": [],
+        **known,
+        "problems": [],
+    }
+
+
+def channel_record(**known: Any) -> Record:
+    """Return the record of a slave's channel with the known facts.
+
+    ``io_running`` and ``sql_running`` are those of SHOW REPLICA STATUS. ``last_io_error`` and ``last_sql_error`` are
+    the newest errors at all, even if the thread runs again; only the relay directory tells them. ``lag_bytes`` are the
+    bytes of the relay log that are not applied. ``unusable`` is the error of a state file that cannot be used.
+    """
+    return {
+        **dict.fromkeys(("channel", "source", "filter_on"), ""),
+        **dict.fromkeys(("io_running", "sql_running")),
+        **dict.fromkeys(("io_error", "sql_error"), ""),
+        "last_io_error": "",
+        "last_io_error_at": 0.0,
+        "last_sql_error": "",
+        "last_sql_error_at": 0.0,
+        "received_file": "",
+        "received_position": 0,
+        "applied_file": "",
+        "applied_position": 0,
+        "relay_file": "",
+        "relay_position": 0,
+        "retrieved_gtids": "",
+        "executed_gtids": "",
+        "lag_bytes": None,
+        "lag_seconds": None,
+        "counters": {},
+        "hits": {},
+        "unusable": "",
+        **known,
+    }
+
+
+def judge(status: Record, most: MaxLag) -> list[str]:
+    """Return the problems of a master or slave as sentences, and note them in its record."""
+    problems = _problems_of_master if status["role"] == "master" else _problems_of_slave
+    status["problems"] = list(problems(status, most))
+    found: list[str] = status["problems"]
+    return found
+
+
+def _problems_of_master(status: Record, most: MaxLag) -> Iterator[str]:
+    if status["health"] not in ("", "SERVING"):
+        yield (
+            f"the master answers and is {status['health']}: it is draining, or cannot read its binlog; look at its log"
+        )
+    source = status["source"]
+    if source is not None and source["state"] != "receiving":
+        error = f": {source['last_error']}" if source["last_error"] else ""
+        yield f"the source {source['address']} is not received ({source['state']}){error}"
+    for drifting in status["drift"] or ():
+        yield f"replica {drifting['server_id']} of user {drifting['user']}: {drifting['reason']}"
+    for slave in status["slaves"] or ():
+        if (absence := _absence(slave)) is not None:
+            yield absence
+        elif most.exceeded(slave["lag_bytes"], slave["lag_seconds"]):
+            state = "" if slave["dumping"] else ", and has no dump"
+            yield f"{name_of_slave(slave)} lags behind by {_lag(slave)}{state}"
+
+
+def _absence(slave: Record) -> str | None:
+    """Return why the absence of a slave is a problem, or None when it is none."""
+    if slave["drained"]:
+        return None
+    name, user = name_of_slave(slave), slave["user"]
+    match slave["state"]:
+        case "never seen":
             return (
-                f"{self.entry} (user {self.user}): no such replica has ever connected; let one connect, or remove the "
+                f"{slave['entry']} (user {user}): no such replica has ever connected; let one connect, or remove the "
                 "table from the master's configuration"
             )
-        if self.state == "refused":
-            return f"{self} of user {self.user!r} was refused: {self.refusal}; cure this, and start the replica again"
-        if self.state != "gone":
-            return None
-        behind = _lag(self.lag_bytes, self.lag_seconds)
-        lag = f" and lags behind by {behind}" if behind else ""
-        name = self.server_id or f"'{self.uuid}'"
-        return (
-            f"{self} of user {self.user!r} is gone since {self.gone_since}{lag}; start it again, or say "
-            f"UNREGISTER REPLICA {name} on the master's console"
-        )
-
-    def __str__(self) -> str:
-        channel = f" on channel {self.channel}" if self.channel else ""
-        return f"slave {self.server_id}{channel}"
-
-
-class MasterStatus(Record):
-    """The status of a master, as far as the asker may know it."""
-
-    address: str = ""
-    """The master's address for slaves, or an empty text if only its console was asked."""
-    console: str = ""
-    health: str = ""
-    """SERVING, NOT_SERVING, or an empty text if the health service was not asked."""
-    hint: str = ""
-    """Why the status is not complete, and what to do."""
-    version: str = ""
-    server_version: str = ""
-    file: str = ""
-    position: int = 0
-    files: int = 0
-    bytes: int = 0
-    slaves: list[SlaveOfMaster] | None = None
-    """The slaves that the asker may know. None if the asker may not know any."""
-    drains: list[dict[str, Any]] | None = None
-    """The drains in force, or None if the console was not asked."""
-    drift: list[dict[str, Any]] | None = None
-    """The real replicas whose own filters are wider than those of the master, or None if the console was not asked."""
-    source: dict[str, Any] | None = None
-    """The running server that the master follows, as its console tells. None if it follows none."""
-    problems: list[str] = Field(default_factory=list)
-
-    def judge(self, most: MaxLag) -> None:
-        """Fill in :attr:`problems`."""
-        self.problems = list(self._problems(most))
-
-    def _problems(self, most: MaxLag) -> Iterator[str]:
-        if self.health and self.health != "SERVING":
-            yield (
-                f"the master answers and is {self.health}: it is draining, or cannot read its binlog; look at its log"
+        case "refused":
+            return f"{name} of user {user!r} was refused: {slave['refusal']}; cure this, and start the replica again"
+        case "gone":
+            behind = f" and lags behind by {lag}" if (lag := _lag(slave)) else ""
+            number = slave["server_id"] or f"'{slave['uuid']}'"
+            return (
+                f"{name} of user {user!r} is gone since {slave['gone_since']}{behind}; start it again, or say "
+                f"UNREGISTER REPLICA {number} on the master's console"
             )
-        if self.source is not None and self.source.get("state") != "receiving":
-            error = self.source.get("last_error")
-            yield (
-                f"the source {self.source.get('address')} is not received ({self.source.get('state')})"
-                f"{f': {error}' if error else ''}"
-            )
-        for drifting in self.drift or ():
-            yield f"replica {drifting.get('server_id')} of user {drifting.get('user')}: {drifting.get('reason')}"
-        for slave in self.slaves or ():
-            if (absence := slave.absence()) is not None:
-                yield absence
-            elif most.exceeded(slave.lag_bytes, slave.lag_seconds):
-                state = "" if slave.dumping else ", and has no dump"
-                yield f"{slave} lags behind by {_lag(slave.lag_bytes, slave.lag_seconds)}{state}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the status as values that JSON can represent."""
-        return {"role": "master", **self.model_dump(mode="json")}
+    return None
 
 
-class ChannelStatus(Record):
-    """One channel of a slave. A value is None if the asked source does not tell it. Times are Unix times, seconds."""
-
-    channel: str = ""
-    source: str = ""
-    """The address of the channel's master, as HOST:PORT."""
-    filter_on: str = ""
-    io_running: str | None = None
-    """``Replica_IO_Running``: Yes, No or Connecting."""
-    sql_running: str | None = None
-    io_error: str = ""
-    sql_error: str = ""
-    last_io_error: str = ""
-    """The newest error of the I/O thread at all, even if the thread runs again. Only the relay directory tells it."""
-    last_io_error_at: float = 0.0
-    last_sql_error: str = ""
-    last_sql_error_at: float = 0.0
-    received_file: str = ""
-    received_position: int = 0
-    applied_file: str = ""
-    applied_position: int = 0
-    relay_file: str = ""
-    relay_position: int = 0
-    retrieved_gtids: str = ""
-    executed_gtids: str = ""
-    lag_bytes: int | None = None
-    """The bytes of the relay log that are not applied. The lag behind the master is in the master's status."""
-    lag_seconds: float | None = None
-    counters: dict[str, int] = Field(default_factory=dict)
-    hits: dict[str, int] = Field(default_factory=dict)
-    unusable: str = ""
-    """The error of a state file that cannot be used."""
-
-    @property
-    def shown_name(self) -> str:
-        """The channel's name for people."""
-        return f"channel {self.channel}" if self.channel else "the default channel"
-
-    def problems(self, most: MaxLag) -> Iterator[str]:
-        """Yield the channel's problems as sentences."""
-        name = self.shown_name
-        if self.unusable:
-            yield f"{name}: {self.unusable}"
-        for thread, running, error in (
-            ("I/O thread", self.io_running, self.io_error),
-            ("SQL thread", self.sql_running, self.sql_error),
-        ):
-            if running is not None and running != "Yes":
+def _problems_of_slave(status: Record, most: MaxLag) -> Iterator[str]:
+    if not status["running"]:
+        yield f"no slave runs in {status['relay_dir']}: its threads have stopped"
+    for channel in status["channels"]:
+        name = name_of_channel(channel)
+        if channel["unusable"]:
+            yield f"{name}: {channel['unusable']}"
+        for thread, title in (("io", "I/O thread"), ("sql", "SQL thread")):
+            running, error = channel[f"{thread}_running"], channel[f"{thread}_error"]
+            if running not in (None, "Yes"):
                 state = "is connecting" if running == "Connecting" else "does not run"
-                yield f"{name}: the {thread} {state}{': ' + error if error else ''}"
-        if most.exceeded(self.lag_bytes, self.lag_seconds):
-            yield f"{name}: the SQL thread lags behind by {_lag(self.lag_bytes, self.lag_seconds)}"
+                yield f"{name}: the {title} {state}{': ' + error if error else ''}"
+        if most.exceeded(channel["lag_bytes"], channel["lag_seconds"]):
+            yield f"{name}: the SQL thread lags behind by {_lag(channel)}"
+    if not status["channels"]:
+        yield "the slave has no channel: configure one with CHANGE REPLICATION SOURCE TO"
 
 
-class SlaveStatus(Record):
-    """The status of a slave: a running one by its console, or its relay directory."""
-
-    console: str = ""
-    relay_dir: str = ""
-    server_uuid: str = ""
-    version: str = ""
-    running: bool = True
-    """Whether a slave process works in the relay directory, or answers at the console."""
-    process: int | None = None
-    """The number of the process that has locked the relay directory."""
-    channels: list[ChannelStatus] = Field(default_factory=list)
-    problems: list[str] = Field(default_factory=list)
-
-    def judge(self, most: MaxLag) -> None:
-        """Fill in :attr:`problems`."""
-        self.problems = [problem for one in self.channels for problem in one.problems(most)]
-        if not self.running:
-            self.problems.insert(0, f"no slave runs in {self.relay_dir}: its threads have stopped")
-        if not self.channels:
-            self.problems.append("the slave has no channel: configure one with CHANGE REPLICATION SOURCE TO")
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the status as values that JSON can represent."""
-        return {"role": "slave", **self.model_dump(mode="json")}
+def name_of_slave(slave: Record) -> str:
+    """Return the name of a master's slave for people."""
+    channel = f" on channel {slave['channel']}" if slave["channel"] else ""
+    return f"slave {slave['server_id']}{channel}"
 
 
-Status = MasterStatus | SlaveStatus
+def name_of_channel(channel: Record) -> str:
+    """Return the name of a slave's channel for people."""
+    return f"channel {channel['channel']}" if channel["channel"] else "the default channel"
 
 
-def lag_after(files: list[tuple[str, int]], file: str, position: int) -> int | None:
-    """Return the bytes of a binlog set after a place. None if the set does not have the file.
-
-    ``files`` are the names and sizes of the set's files in their order.
-
-    >>> lag_after([("b.1", 100), ("b.2", 50)], "b.1", 90)
-    60
-    """
-    names = [name for name, _ in files]
-    if file not in names:
-        return None
-    first = names.index(file)
-    return max(0, files[first][1] - position) + sum(size for _, size in files[first + 1 :])
-
-
-def _lag(nbytes: int | None, seconds: float | None) -> str:
-    parts = [f"{nbytes:,} bytes"] if nbytes is not None else []
-    if seconds is not None:
-        parts.append(f"{seconds:.1f} s")
-    return ", ".join(parts)
+def _lag(lagging: Record) -> str:
+    """Return the lag of a slave or channel as far as it is known."""
+    nbytes, seconds = lagging["lag_bytes"], lagging["lag_seconds"]
+    parts = [] if nbytes is None else [f"{nbytes:,} bytes"]
+    return ", ".join(parts if seconds is None else [*parts, f"{seconds:.1f} s"])

@@ -1,11 +1,12 @@
-"""The printing of a status as tables for people."""
+"""The printing of a master's or slave's record as tables for people."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 from rich.console import Console
@@ -13,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dumpfilter.printable import printable
-from dumpfilter.status.model import ChannelStatus, MasterStatus, SlaveOfMaster, SlaveStatus, Status
+from dumpfilter.status.model import Record, name_of_channel, name_of_slave
 
 _LONGEST = 500
 """The length at which a value is cut on the terminal, characters. GTID sets can be long; --json has them whole."""
@@ -22,145 +23,150 @@ _ANY_WIDTH = 1 << 20
 """A width in which every table fits, characters."""
 
 
-def render_status(status: Status, console: Console) -> None:
+def render_status(status: Record, console: Console) -> None:
     """Print a status: a table of facts, a table of slaves or of each channel, and the problems."""
-    if isinstance(status, MasterStatus):
+    if status["role"] == "master":
         _render_master(status, console)
     else:
         _render_slave(status, console)
-    for problem in status.problems:
-        console.print(Text(f"PROBLEM: {printable(problem, _LONGEST)}", style="bold red"), soft_wrap=True)
+    for problem in status["problems"]:
+        _say(console, f"PROBLEM: {printable(problem, _LONGEST)}", "bold red")
 
 
-def _render_master(status: MasterStatus, console: Console) -> None:
-    facts: list[tuple[str, Any]] = [("master", status.address or status.console)]
-    if status.console and status.address:
-        facts.append(("console", status.console))
-    # Only --master asks about the health, so that a status of the console alone has no such line.
-    facts.append(("health", status.health))
-    if status.slaves is not None:
-        facts += [
-            ("binlog of", status.server_version),
-            *_source(status),
-            ("binlog ends at", f"{status.file}:{status.position}"),
-            ("files", f"{status.files} ({status.bytes:,} bytes)"),
-            ("slaves", _numbers(status.slaves)),
-        ]
-    console.print(_facts(facts))
-    if status.slaves:
-        rows = [
-            [
-                str(one.server_id) if one.server_id else one.entry,
-                one.channel,
-                one.user,
-                f"{one.host}:{one.port}" if one.host else "",
-                one.shown_state,
-                f"{one.file}:{one.position}" if one.file else "",
-                _number(one.lag_bytes),
-                "" if one.lag_seconds is None else f"{one.lag_seconds:.1f}",
-                _number(one.counts.get("bytes_sent")),
-                _number(one.counts.get("bytes_dropped")),
-                _number(one.counts.get("bytes_gtid") or None),
-                "" if one.saved is None else f"{100 * one.saved:.1f} %",
-                _number(one.counts.get("events_undecided")),
-            ]
-            for one in status.slaves
-        ]
-        heads = ["id", "channel", "user", "host", "state", "position", "lag bytes", "lag s"]
-        heads += ["sent", "dropped", "for GTIDs", "saved", "undecided"]
-        _print_rows(console, "slave", heads, rows, numeric=(0, 6, 7, 8, 9, 10, 11, 12))
-    if status.drains:
-        names = ["drained_by", "value", "channel", "reason", "since", "still_dumping"]
-        rows = [["" if row.get(name) is None else str(row[name]) for name in names] for row in status.drains]
-        _print_rows(console, "drain", [name.replace("_", " ") for name in names], rows)
-    for one in status.slaves or ():
-        for warning in one.filter_warnings:
-            console.print(
-                Text(f"warning: {one}: {printable(warning, _LONGEST)}", style="yellow"), soft_wrap=True
-            )
-    if status.hint:
-        console.print(Text(status.hint), soft_wrap=True)
+def _say(console: Console, text: str, style: str = "") -> None:
+    console.print(Text(text, style=style), soft_wrap=True)
 
 
-def _numbers(slaves: Sequence[SlaveOfMaster]) -> str:
-    """Return the number of slaves, and how many of them are in each state."""
-    states = Counter(one.state for one in slaves if one.state)
-    return (
-        f"{len(slaves)} ({', '.join(f'{count} {state}' for state, count in states.items())})"
-        if states
-        else "0"
-    )
-
-
-def _source(status: MasterStatus) -> list[tuple[str, Any]]:
-    source = status.source
-    if source is None:
-        return []
-    return [("source", f"{source.get('address')} ({source.get('state')})")]
-
-
-def _render_slave(status: SlaveStatus, console: Console) -> None:
-    running = "yes" if status.running else "no"
-    if status.process:
-        running += f" (process {status.process})"
+def _render_master(status: Record, console: Console) -> None:
+    slaves, source = status["slaves"], status["source"]
     console.print(
         _facts(
             [
-                ("slave", status.console or status.relay_dir),
-                *([("relay directory", status.relay_dir)] if status.console else []),
-                ("server uuid", status.server_uuid),
+                ("master", status["address"] or status["console"]),
+                ("console", status["console"] if status["address"] else ""),
+                ("health", status["health"]),
+                ("binlog of", status["server_version"]),
+                ("source", "" if source is None else f"{source['address']} ({source['state']})"),
+                ("binlog ends at", f"{status['file']}:{status['position']}"),
+                ("files", "" if slaves is None else f"{status['files']} ({status['bytes']:,} bytes)"),
+                ("slaves", "" if slaves is None else _numbers(slaves)),
+            ]
+        )
+    )
+    if slaves:
+        rows = [[show(slave) for _, show in _SLAVE] for slave in slaves]
+        numeric = [at for at, (head, _) in enumerate(_SLAVE) if head in _NUMERIC]
+        _print_rows(console, "slave", [head for head, _ in _SLAVE], rows, numeric)
+    if status["drains"]:
+        names = ["drained_by", "value", "channel", "reason", "since", "still_dumping"]
+        rows = [
+            ["" if row.get(name) is None else str(row[name]) for name in names] for row in status["drains"]
+        ]
+        _print_rows(console, "drain", [name.replace("_", " ") for name in names], rows)
+    for slave in slaves or ():
+        for warning in slave["filter_warnings"]:
+            _say(console, f"warning: {name_of_slave(slave)}: {printable(warning, _LONGEST)}", "yellow")
+    if status["hint"]:
+        _say(console, status["hint"])
+
+
+def _numbers(slaves: Sequence[Record]) -> str:
+    """Return the number of slaves, and how many of them are in each state."""
+    states = Counter(one["state"] for one in slaves if one["state"])
+    each = ", ".join(f"{count} {state}" for state, count in states.items())
+    return f"{len(slaves)} ({each})" if states else "0"
+
+
+def _state(slave: Record) -> str:
+    state, since = slave["state"], slave["gone_since"]
+    return f"{state if state == 'gone' else f'{state}, gone'} since {since}" if since else state
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _count(name: str) -> Callable[[Record], str]:
+    return lambda record: _number(record["counts"].get(name))
+
+
+_SLAVE: tuple[tuple[str, Callable[[Record], str]], ...] = (
+    ("id", lambda slave: str(slave["server_id"] or slave["entry"])),
+    ("channel", itemgetter("channel")),
+    ("user", itemgetter("user")),
+    ("host", lambda slave: f"{slave['host']}:{slave['port']}" if slave["host"] else ""),
+    ("state", _state),
+    ("position", lambda slave: f"{slave['file']}:{slave['position']}" if slave["file"] else ""),
+    ("lag bytes", lambda slave: _number(slave["lag_bytes"])),
+    ("lag s", lambda slave: "" if slave["lag_seconds"] is None else f"{slave['lag_seconds']:.1f}"),
+    ("sent", _count("bytes_sent")),
+    ("dropped", _count("bytes_dropped")),
+    ("for GTIDs", lambda slave: _number(slave["counts"].get("bytes_gtid") or None)),
+    ("saved", lambda slave: "" if slave["saved"] is None else f"{100 * slave['saved']:.1f} %"),
+    ("undecided", _count("events_undecided")),
+)
+"""The columns of the table of slaves, each with the function that makes the cell."""
+
+_NUMERIC = ("id", "lag bytes", "lag s", "sent", "dropped", "for GTIDs", "saved", "undecided")
+"""The columns that are aligned to the right."""
+
+
+def _render_slave(status: Record, console: Console) -> None:
+    running = "yes" if status["running"] else "no"
+    if status["process"]:
+        running += f" (process {status['process']})"
+    console.print(
+        _facts(
+            [
+                ("slave", status["console"] or status["relay_dir"]),
+                ("relay directory", status["relay_dir"] if status["console"] else ""),
+                ("server uuid", status["server_uuid"]),
                 ("running", running),
             ]
         )
     )
-    for channel in status.channels:
-        console.print(_facts(_channel_facts(channel), title=channel.shown_name))
-    if not status.console and status.running:
-        console.print(
-            Text("The files do not tell the state of the threads: ask the slave's console with --slave.")
-        )
+    for channel in status["channels"]:
+        console.print(_facts(_channel_facts(channel), title=name_of_channel(channel)))
+    if not status["console"] and status["running"]:
+        _say(console, "The files do not tell the state of the threads: ask the slave's console with --slave.")
 
 
-def _channel_facts(channel: ChannelStatus) -> list[tuple[str, Any]]:
+def _channel_facts(channel: Record) -> list[tuple[str, Any]]:
     unknown = "unknown (give --slave)"
-    counters = channel.counters
+    counters = {**dict.fromkeys(("bytes_dropped", "events_dropped"), 0), **channel["counters"]}
     return [
-        ("source", channel.source),
-        ("filter on", channel.filter_on),
-        ("I/O thread", channel.io_running or unknown),
-        ("SQL thread", channel.sql_running or unknown),
-        ("received", f"{channel.received_file}:{channel.received_position}"),
-        ("applied", f"{channel.applied_file}:{channel.applied_position}"),
-        ("relay log", f"{channel.relay_file}:{channel.relay_position}"),
-        ("not applied", "" if channel.lag_bytes is None else f"{channel.lag_bytes:,} bytes"),
-        ("lag", "" if channel.lag_seconds is None else f"{channel.lag_seconds:.1f} s"),
-        ("retrieved GTIDs", channel.retrieved_gtids),
-        ("executed GTIDs", channel.executed_gtids),
-        ("I/O error", channel.io_error),
-        ("SQL error", channel.sql_error),
-        ("last I/O error", _past(channel.last_io_error, channel.last_io_error_at)),
-        ("last SQL error", _past(channel.last_sql_error, channel.last_sql_error_at)),
+        ("source", channel["source"]),
+        ("filter on", channel["filter_on"]),
+        ("I/O thread", channel["io_running"] or unknown),
+        ("SQL thread", channel["sql_running"] or unknown),
+        ("received", f"{channel['received_file']}:{channel['received_position']}"),
+        ("applied", f"{channel['applied_file']}:{channel['applied_position']}"),
+        ("relay log", f"{channel['relay_file']}:{channel['relay_position']}"),
+        ("not applied", "" if channel["lag_bytes"] is None else f"{channel['lag_bytes']:,} bytes"),
+        ("lag", "" if channel["lag_seconds"] is None else f"{channel['lag_seconds']:.1f} s"),
+        ("retrieved GTIDs", channel["retrieved_gtids"]),
+        ("executed GTIDs", channel["executed_gtids"]),
+        ("I/O error", channel["io_error"]),
+        ("SQL error", channel["sql_error"]),
+        ("last I/O error", _past(channel["last_io_error"], channel["last_io_error_at"])),
+        ("last SQL error", _past(channel["last_sql_error"], channel["last_sql_error_at"])),
         ("connections", _number(counters.get("connections"))),
         ("bytes received", _number(counters.get("bytes_received"))),
         (
             "dropped by the master",
-            f"{counters.get('bytes_dropped', 0):,} bytes, {counters.get('events_dropped', 0):,} events",
+            f"{counters['bytes_dropped']:,} bytes, {counters['events_dropped']:,} events",
         ),
         ("undecided events", _number(counters.get("events_undecided"))),
         (
             "errors",
             f"{counters.get('io_errors', 0)} of the I/O thread, {counters.get('sql_errors', 0)} of the SQL thread",
         ),
-        ("hits", " ".join(f"{kind}={count}" for kind, count in channel.hits.items())),
+        ("hits", " ".join(f"{kind}={count}" for kind, count in channel["hits"].items())),
     ]
 
 
 def _past(error: str, at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC).isoformat(timespec='seconds')}: {error}" if error else ""
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
 
 
 def _facts(facts: Sequence[tuple[str, Any]], title: str | None = None) -> Table:

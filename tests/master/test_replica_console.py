@@ -17,7 +17,7 @@ from dumpfilter.master.store import BinlogStore
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import Result
 from dumpfilter.sql.server_errors import SqlError
-from dumpfilter.status.model import MasterStatus, MaxLag
+from dumpfilter.status.model import MaxLag, judge, master_record
 from tests.master.replicas.entries import PEER, Own, adopting, checked
 from tests.master.replicas.serving import MYSQL, entry
 
@@ -123,9 +123,7 @@ def test_drift_is_a_problem_of_the_status(server: MasterServer) -> None:
         console.filters.filter_for(PEER)
     drift = console.table("replica_drift")
     assert [(row["user"], row["server_id"], row["refused"]) for row in drift] == [("r", 7, 0)]
-    status = MasterStatus(drift=drift)
-    status.judge(MaxLag())
-    assert len(status.problems) == 1
-    assert status.problems[0].startswith("replica 7 of user r: the replica's own filter is wider")
+    (problem,) = judge(master_record(drift=drift), MaxLag())
+    assert problem.startswith("replica 7 of user r: the replica's own filter is wider")
     (row,) = console.table("replica_filters")
     assert (row["own_filter_read"], row["on_drift"]) == (1, "warn")

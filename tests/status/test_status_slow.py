@@ -109,7 +109,10 @@ def test_a_master(running: Running) -> None:
     by_console = told(GOOD, "--console", running.console, *running.admin, "--max-lag", "0")
     assert by_console["health"] == ""
     assert by_console["drains"] == []
-    assert by_console["slaves"][0] == slave | {"lag_seconds": 0.0}
+    (by_table,) = by_console["slaves"]
+    assert {name: by_table[name] for name in slave} == slave | {"lag_seconds": 0.0}
+    # The console's JSON has every column of dumpfilter.slaves.
+    assert by_table["rules"] == "--replicate-do-db=shop"
     both = told(GOOD, "--master", running.master, "--console", running.console, *running.admin)
     assert (both["health"], both["slaves"]) == ("SERVING", by_console["slaves"])
     shown = status("--master", running.master, "--console", running.console, *running.admin).stdout

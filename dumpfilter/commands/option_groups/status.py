@@ -58,13 +58,13 @@ class AskedOptions(Settings):
 
     def source(self, tls: SourceTlsOptions) -> Source | None:
         """Return the connection to the master's port for slaves, or None without ``--master``. Raises OptionError."""
+        members = tls.members()
+        if not self.master:
+            return None
         from dumpfilter.slave.options import SlaveOptions
         from dumpfilter.slave.state.source_info import SourceInfo
         from dumpfilter.slave.threads.source import Source
 
-        members = tls.members()
-        if not self.master:
-            return None
         host, port = parse_address("--master", self.master)
         password = read_password(self.source_password_file, SOURCE_VARIABLE) if self.source_user else ""
         info = SourceInfo(host=host, port=port, user=self.source_user, password=password, **members)
