@@ -113,6 +113,8 @@ class Follower:
         self.resume = place
         self._go_to(place)
         self.remembered.clear()
+        # The follower is not at the place of the last chunk any more.
+        self._next = None
         self._awaited = 1 << 63
 
     def await_version(self, version: int) -> None:

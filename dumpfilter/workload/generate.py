@@ -16,22 +16,24 @@ popularity of schemas, and of the tables in a schema, follows Zipf's law: 1, 1/2
 Without a time span, the commits follow one another by 0.2 ms. Over a span, the pause before a commit is random, and in
 proportion to the transaction's bytes.
 
+The first 8 MiB are transactions of their own. Later transactions are drawn from these, with other GTIDs and times.
+
 In the shell, ``dumpfilter generate`` writes such a set.
 """
 
 from __future__ import annotations
 
 import math
-import uuid as uuids
-from collections.abc import Sequence
+import random
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import NormalDist
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import MAGIC, EventType
 from dumpfilter.binlog.gtid import (
     GtidList,
@@ -40,27 +42,31 @@ from dumpfilter.binlog.gtid import (
     encode_gtid_list,
     encode_previous_gtids,
 )
-from dumpfilter.binlog.rows import TableMap, encode_table_map
-from dumpfilter.binlog.writer import make_event
-from dumpfilter.workload import _stamp as G
+from dumpfilter.binlog.writer import make_event, rebase
+from dumpfilter.workload.transactions import SERVER_ID, UUID, Ints, Style, Transaction, Transactions, written
 
-Style = Literal["mysql", "mariadb"]
+__all__ = ["SERVER_ID", "START", "UUID", "GeneratedSet", "Span", "Style", "generate", "schema_names"]
 
-UUID = uuids.UUID("5e1ec7ed-b109-11f1-a980-0002fc000000")
-"""The server_uuid in the GTIDs of generated binlog sets of the style ``mysql``."""
-SERVER_ID = 1
 START = 1_790_000_000
 """The Unix time of the first event of a generated binlog set, seconds."""
 
 _DAY = 86_400
 """The length of a day, seconds."""
+_DAILY_SWING = 0.7
+"""The part of the mean traffic by which traffic of a day rises and falls."""
+_QUIET_AT = _DAY / 6
+"""The seconds of a day, UTC, after which its traffic is lowest."""
+_STEP = 60.0
+"""The interval at which the traffic of a span is computed, seconds. The traffic between is interpolated."""
 _ENDS_EARLY = 1.02
 """The factor by which the traffic of a span is faster than its bytes need.
 
 The pauses are random. Without the factor, many transactions could pile up at the end of the span.
 """
-_BUFFER = 8 << 20
-_TEXT = 1 << 16
+_PAUSE = (20, 420)
+"""The range of the pauses between two commits without a span, microseconds."""
+_BLOCK = 8 << 20
+"""The bytes of transactions that are encoded, and the most that are written at once."""
 
 _MYSQL_VERSION = b"9.7.4"
 _MYSQL_LENGTHS = bytes.fromhex(
@@ -71,44 +77,6 @@ _MARIADB_LENGTHS = (
     bytes.fromhex("380d000800120004040404120000e400041a08000000080808020000000a0a0a0000000000000a0a0a")
     + bytes(119)
     + bytes.fromhex("041304000d0808080a0a0a")
-)
-_BEGIN_STATUS = bytes.fromhex("0000000000010000000000000000060373746404ff00ff00ff0012ff00")
-
-_LONGLONG, _LONG, _DOUBLE, _TINY, _TIMESTAMP2, _NEWDECIMAL, _VARCHAR, _BLOB = 8, 3, 5, 1, 17, 246, 15, 252
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """A kind of table in a generated binlog set, with its columns.
-
-    Every table begins with the columns BIGINT, INT and TIMESTAMP. The fields describe the columns that follow: first
-    the columns of fixed length, then the columns of variable length.
-    """
-
-    fixed: bytes
-    """The bytes of a row's columns of fixed length after TIMESTAMP. All rows have the same bytes."""
-    variable: int
-    """The number of columns of variable length, such as VARCHAR, in a table of the kind."""
-    prefix: int
-    """The size of the length that stands before each value of variable length, bytes."""
-    most: int
-    """The size of the longest value in the table's columns of variable length, bytes."""
-    row: int
-    """The size of a usual row of the table, bytes."""
-    types: bytes
-    metadata: bytes
-
-
-_KINDS = (
-    # The generated tables of the first kind, as for measurements, have a DOUBLE column.
-    _Kind(np.float64(20.5).tobytes(), 0, 0, 0, 25, bytes([_DOUBLE]), b"\x08"),
-    # The generated tables of the second kind, as for orders, have a DECIMAL(10,2) with the value 199.95, and a
-    # VARCHAR(250).
-    _Kind(bytes.fromhex("800000c75f"), 1, 1, 250, 70, bytes([_NEWDECIMAL, _VARCHAR]), bytes([10, 2, 250, 0])),
-    # The generated tables of the third kind, as for customers, have a TINYINT and three VARCHARs.
-    _Kind(b"\x01", 3, 1, 240, 150, bytes([_TINY] + 3 * [_VARCHAR]), 3 * bytes([240, 0])),
-    # The generated tables of the fourth kind, as for documents, have a TEXT column.
-    _Kind(b"", 1, 2, 8000, 400, bytes([_BLOB]), b"\x02"),
 )
 
 
@@ -122,15 +90,17 @@ class Span:
     daily: bool = False
     """Whether the traffic rises and falls with the time of day."""
 
-    def seconds_at_mean_pace(self) -> float:
-        """Return the seconds in which traffic at its mean pace would have the bytes of the span."""
-        if not self.daily:
-            return self.seconds
-
-        def swing(at: float) -> float:
-            return G.DAILY_SWING * _DAY / (2 * math.pi) * math.sin(2 * math.pi * (at / _DAY - G.QUIET_AT))
-
-        return self.seconds - swing(self.start + self.seconds) + swing(self.start)
+    def times(self, done: npt.NDArray[np.float64]) -> Ints:
+        """Return the Unix times at which these parts (0 to 1) of the traffic have been written, microseconds."""
+        seconds = np.append(np.arange(0, self.seconds, _STEP), self.seconds)
+        traffic = seconds
+        if self.daily:
+            of_day = 2 * math.pi * (self.start + seconds - _QUIET_AT) / _DAY
+            traffic = seconds - _DAILY_SWING * _DAY / (2 * math.pi) * np.sin(of_day)
+            traffic -= traffic[0]
+        at = np.interp(done * traffic[-1], traffic, seconds)
+        times: Ints = self.start * 1_000_000 + (at * 1_000_000).astype(np.int64)
+        return times
 
 
 @dataclass
@@ -182,190 +152,125 @@ def generate(
         span: the time over which the commits are spread. None: a transaction in each 0.2 ms from :data:`START` on.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    names = schema_names(schemas)
     made = GeneratedSet(directory / f"{base}.index")
-    mariadb = style == "mariadb"
-    settings = np.zeros(G.SETTINGS, np.int64)
-    settings[G.P_MARIADB] = mariadb
-    settings[G.P_CHECKSUM] = 4 if checksum else 0
-    settings[G.P_SERVER_ID] = SERVER_ID
-    settings[G.P_SCHEMAS] = schemas
-    settings[G.P_TABLES] = tables
-    settings[G.P_STATEMENTS] = statements
-    settings[G.P_FOREIGN] = 13
-    settings[G.P_TRIGGERS] = 5
-    settings[G.P_BULK] = 2
-    settings[G.P_LATEST] = np.iinfo(np.int64).max
-    if span is not None:
-        settings[G.P_BYTES_A_DAY] = max(1, round(_ENDS_EARLY * size * _DAY / span.seconds_at_mean_pace()))
-        settings[G.P_DAILY] = span.daily
-        settings[G.P_LATEST] = (span.start + span.seconds) * 1_000_000
-    state = np.zeros(G.STATE, np.int64)
-    state[G.G_TIME] = (START if span is None else span.start) * 1_000_000
-    state[G.G_XID] = 1000
-    rng = np.array([seed * 0x9E3779B97F4A7C15 & (2**64 - 1) or 1], np.uint64)
-    world = _world(schemas, tables, mariadb=mariadb, seed=seed)
-    counts = np.zeros(schemas, np.int64)
-    buffer = np.empty(_BUFFER, np.uint8)
-    plan = np.zeros((64 * (statements + 1), G.PLAN_COLUMNS), np.int64)
-    number = 0
-    while made.bytes < size or not number:
-        number += 1
-        name = f"{base}.{number:06}"
-        path = directory / name
+    supply = _supply(Transactions(names, tables, statements, style=style, checksum=checksum, seed=seed), seed)
+    clock = _Clock(size, span, seed)
+    counts: Counter[int] = Counter()
+    while made.bytes < size or not made.files:
+        number = len(made.files) + 1
+        path = directory / f"{base}.{number:06}"
         stop = min(file_size, size - made.bytes)
         with open(path, "wb") as file:
-            at = file.write(_file_head(name, state, mariadb=mariadb, checksum=checksum))
-            state[G.G_SEQUENCE] = 0
+            before = made.transactions
+            at = file.write(file_head(path.name, clock.seconds, before, style=style, checksum=checksum))
             while at < stop:
-                used = G.stamp(buffer, at, stop, rng, state, settings, world, plan, counts)
-                file.write(buffer[:used].data)
-                at += used
-            if made.bytes + at < size:
+                block = list(_block(supply, min(stop - at, _BLOCK)))
+                for one in block:
+                    counts.update(one.schemas)
+                times = clock.advance(np.array([len(one.events) for one in block], np.int64))
+                first = made.transactions + 1
                 at += file.write(
-                    make_event(
-                        EventType.ROTATE,
-                        (4).to_bytes(8, "little") + f"{base}.{number + 1:06}".encode(),
-                        timestamp=_seconds(state),
-                        server_id=SERVER_ID,
-                        end_log_pos=at + 19 + 8 + len(name) + settings[G.P_CHECKSUM].item(),
+                    written(block, at, first, first - before, times, style=style, checksum=checksum)
+                )
+                made.transactions += len(block)
+            if made.bytes + at < size:
+                rotate = encode_rotate(Rotate(f"{base}.{number + 1:06}", 4))
+                at += file.write(
+                    rebase(
+                        _event(EventType.ROTATE, rotate, clock.seconds, checksum=checksum),
+                        at,
                         checksum=checksum,
                     )
                 )
         made.files.append(path)
         made.bytes += at
     made.index.write_text("".join(f"./{path.name}\n" for path in made.files))
-    made.transactions = int(state[G.G_GNO])
-    made.schemas = dict(zip(schema_names(schemas), counts.tolist(), strict=True))
+    made.schemas = {name: counts[number] for number, name in enumerate(names)}
     return made
 
 
-def _world(schemas: int, tables: int, *, mariadb: bool, seed: int) -> G.World:
-    """Return the templates from which the transactions of a binlog set are written.
-
-    ``tables`` is the number of tables in each schema.
-    """
-    random = np.random.default_rng(seed)
-    normal = NormalDist()
-    quantiles = (np.arange(4096) + 0.5) / 4096
-    log_sizes = np.log(250) + 0.9 * np.array([normal.inv_cdf(q) for q in quantiles])
-    sizes = np.clip(np.exp(log_sizes), 60, 8192).astype(np.int64)
-    pick_schema = _zipf(schemas)
-    pick_table = _zipf(tables)
-    kinds = np.array(
-        [(3 + len(k.types), len(k.fixed), k.variable, k.prefix, k.most, k.row) for k in _KINDS],
-        np.int64,
-    )
-    tails = np.zeros((len(_KINDS), 16), np.uint8)
-    for number, kind in enumerate(_KINDS):
-        tails[number, : len(kind.fixed)] = np.frombuffer(kind.fixed, np.uint8)
-    table_kind = random.permuted(np.resize(np.arange(len(_KINDS)), schemas * tables))
-    names = schema_names(schemas)
-    bodies = [
-        _table_map(
-            100 + s * tables + t,
-            names[s],
-            f"table_{t:03}",
-            _KINDS[table_kind[s * tables + t]],
-            mariadb,
-        )
-        for s in range(schemas)
-        for t in range(tables)
-    ]
-    maps = np.array(list(zip(_starts(bodies), map(len, bodies), strict=False)), np.int64)
-    map_bytes = np.frombuffer(b"".join(bodies), np.uint8)
-    begins = [_begin(name) for name in names]
-    begin_start = np.array(_starts(begins), np.int64)
-    begin = np.frombuffer(b"".join(begins), np.uint8)
-    words = random.choice([b"lorem", b"ipsum", b"dolor", b"sit", b"amet", b"42", b"2026", b"ok"], _TEXT // 3)
-    text = np.frombuffer(b" ".join(words.tolist())[:_TEXT], np.uint8)
-    uuid = np.frombuffer(UUID.bytes, np.uint8)
-    return G.World(
-        sizes=sizes,
-        pick_schema=pick_schema,
-        pick_table=pick_table,
-        kinds=kinds,
-        table_kind=table_kind,
-        maps=maps,
-        map_bytes=map_bytes,
-        tails=tails,
-        text=text,
-        uuid=uuid,
-        begin=begin,
-        begin_start=begin_start,
-    )
+def _supply(transactions: Transactions, seed: int) -> Iterator[Transaction]:
+    """Yield new transactions of 8 MiB, and then random ones of these without end."""
+    pool: list[Transaction] = []
+    size = 0
+    while size < _BLOCK:
+        pool.append(next(transactions))
+        size += len(pool[-1].events)
+        yield pool[-1]
+    draw = random.Random(seed)
+    while True:
+        yield from draw.choices(pool, k=len(pool))
 
 
-def _zipf(number: int) -> npt.NDArray[np.int32]:
-    """Return 65,536 numbers below ``number`` by Zipf's law: number k has a frequency proportional to 1 / (k + 1)."""
-    weights = 1 / np.arange(1, number + 1)
-    ends = np.cumsum(weights) / weights.sum()
-    return np.searchsorted(ends, (np.arange(65536) + 0.5) / 65536).astype(np.int32)
+def _block(supply: Iterator[Transaction], size: int) -> Iterator[Transaction]:
+    """Yield transactions until they have ``size`` bytes."""
+    while size > 0:
+        one = next(supply)
+        size -= len(one.events)
+        yield one
 
 
-def _starts(pieces: Sequence[bytes]) -> list[int]:
-    return [0, *np.cumsum([len(piece) for piece in pieces]).tolist()]
+class _Clock:
+    """The commit times of a generated set of ``size`` bytes, which never go back."""
+
+    def __init__(self, size: int, span: Span | None, seed: int) -> None:
+        self._random = np.random.default_rng(seed)
+        self._span = span
+        self._size = size
+        self._done = 0.0
+        """The bytes written so far, weighted by the random pauses."""
+        self._now = (START if span is None else span.start) * 1_000_000
+
+    @property
+    def seconds(self) -> int:
+        """The Unix time of the last commit, seconds."""
+        return self._now // 1_000_000
+
+    def advance(self, sizes: Ints) -> Ints:
+        """Return the commit times of the next transactions, microseconds. ``sizes`` are their bytes."""
+        if self._span is None:
+            times = self._now + np.cumsum(self._random.integers(*_PAUSE, size=sizes.size))
+        else:
+            done = self._done + np.cumsum(sizes * self._random.uniform(0, 2 * _ENDS_EARLY, sizes.size))
+            self._done = float(done[-1])
+            times = self._span.times(np.minimum(done / self._size, 1))
+        self._now = int(times[-1])
+        return times
 
 
-def _table_map(table_id: int, schema: str, table: str, kind: _Kind, mariadb: bool) -> bytes:
-    types = bytes([_LONGLONG, _LONG, _TIMESTAMP2]) + kind.types
-    nullable = ((1 << len(types)) - 2).to_bytes((len(types) + 7) // 8, "little")
-    # MySQL's optional metadata of a table has the field SIGNEDNESS, with a zero bit for each signed numeric column.
-    numeric = sum(t in (_LONGLONG, _LONG, _TINY, _DOUBLE, _NEWDECIMAL) for t in types)
-    optional = b"" if mariadb else b"\x01" + bytes([(numeric + 7) // 8]) + bytes((numeric + 7) // 8)
-    return encode_table_map(
-        TableMap(table_id, 1, schema, table, types, b"\x00" + kind.metadata, nullable, optional)
-    )
-
-
-def _begin(schema: str) -> bytes:
-    head = (8).to_bytes(4, "little") + bytes(4) + bytes([len(schema)]) + bytes(2)
-    return head + len(_BEGIN_STATUS).to_bytes(2, "little") + _BEGIN_STATUS + schema.encode() + b"\0BEGIN"
-
-
-def _seconds(state: npt.NDArray[np.int64]) -> int:
-    return int(state[G.G_TIME]) // 1_000_000
-
-
-def _file_head(name: str, state: npt.NDArray[np.int64], *, mariadb: bool, checksum: bool) -> bytes:
+def file_head(name: str, now: int, last: int, *, style: Style, checksum: bool) -> bytes:
     """Return the beginning of a generated binlog file: the events before the first transaction.
 
     They are the format description event and the GTIDs of earlier files, and in MariaDB also a Binlog_checkpoint
-    event.
+    event. ``last`` is the number of transactions in the earlier files.
     """
-    now, last = _seconds(state), int(state[G.G_GNO])
+    mariadb = style == "mariadb"
     version, lengths = (_MARIADB_VERSION, _MARIADB_LENGTHS) if mariadb else (_MYSQL_VERSION, _MYSQL_LENGTHS)
     created = now if not last else 0
-    body = (
+    description = (
         (4).to_bytes(2, "little") + version.ljust(50, b"\0") + created.to_bytes(4, "little") + b"\x13" + lengths
         + bytes([checksum])
     )  # fmt: skip
-    head = bytearray(MAGIC)
-
-    def add(kind: EventType, body: bytes, *, flags: int = 0, checksum: bool = checksum) -> None:
-        end = len(head) + 19 + len(body) + (4 if checksum else 0)
-        head.extend(
-            make_event(
-                kind,
-                body,
-                timestamp=now,
-                server_id=SERVER_ID,
-                end_log_pos=end,
-                flags=flags,
-                checksum=checksum,
-            )
-        )
-
-    # A format description event has a checksum even when the other events have none.
-    add(EventType.FORMAT_DESCRIPTION, body, checksum=True)
     if mariadb:
-        add(
-            EventType.GTID_LIST,
-            encode_gtid_list(GtidList((MariadbGtid(0, SERVER_ID, last),) if last else ())),
-        )
-        add(EventType.BINLOG_CHECKPOINT, len(name).to_bytes(4, "little") + name.encode())
+        gtids = encode_gtid_list(GtidList((MariadbGtid(0, SERVER_ID, last),) if last else ()))
+        checkpoint = len(name).to_bytes(4, "little") + name.encode()
+        others = _event(EventType.GTID_LIST, gtids, now, checksum=checksum)
+        others += _event(EventType.BINLOG_CHECKPOINT, checkpoint, now, checksum=checksum)
     else:
         before = MysqlGtidSet()
         if last:
             before.add_range((UUID.bytes, ""), 1, last)
-        add(EventType.PREVIOUS_GTIDS, encode_previous_gtids(before), flags=0x80)
-    return bytes(head)
+        others = _event(
+            EventType.PREVIOUS_GTIDS, encode_previous_gtids(before), now, flags=0x80, checksum=checksum
+        )
+    # A format description event has a checksum even when the other events have none.
+    first = rebase(
+        _event(EventType.FORMAT_DESCRIPTION, description, now, checksum=True), len(MAGIC), checksum=True
+    )
+    head = MAGIC + first
+    return bytes(head + rebase(others, len(head), checksum=checksum))
+
+
+def _event(kind: EventType, body: bytes, now: int, *, flags: int = 0, checksum: bool) -> bytes:
+    return make_event(kind, body, timestamp=now, server_id=SERVER_ID, flags=flags, checksum=checksum)
