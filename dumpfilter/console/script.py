@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dumpfilter.statement.tokens import Lexer, TokenKind
-
 
 @dataclass(frozen=True)
 class ScriptStatement:
@@ -27,6 +25,9 @@ def script_statements(script: str) -> Iterator[ScriptStatement]:
     >>> [(s.text, s.line, s.vertical) for s in script_statements("SELECT ';'; -- a;\nSHOW REPLICA STATUS\\G")]
     [("SELECT ';'", 1, False), ('SHOW REPLICA STATUS', 2, True)]
     """
+    # numpy takes 0.1 s to import, and dumpfilter status divides no script.
+    from dumpfilter.statement.tokens import Lexer, TokenKind
+
     lexer, begin, first = Lexer(script), 0, -1
     while True:
         token = lexer.next()

@@ -13,7 +13,7 @@ from dumpfilter.cli import main
 try:
     main()
 except SystemExit:
-    print(sorted({"numba", "pydantic", "grpc", "pymysql"} & set(sys.modules)), file=sys.stderr)
+    print(sorted({"numba", "numpy", "pydantic", "grpc", "pymysql"} & set(sys.modules)), file=sys.stderr)
 """
 
 
@@ -21,7 +21,7 @@ except SystemExit:
     ("arguments", "loaded"),
     [
         ("--help", set()),
-        ("status --relay-dir .", {"pydantic"}),
+        ("status --relay-dir .", {"numpy", "pydantic"}),
         ("status --console 127.0.0.1:1", {"pydantic", "pymysql"}),
     ],
 )
