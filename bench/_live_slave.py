@@ -39,7 +39,7 @@ def main() -> None:
     path = Path(directory)
     receiver = Receiver(_TimedRelayLog(path), MasterInfoFile(path), RelayEnd())
     rule_filter = filter_to_proto(Filter.from_options([f"--{rule}" for rule in rules]))
-    options = SlaveOptions(path, server_id=int(server_id))
+    options = SlaveOptions(relay_dir=path, server_id=int(server_id))
     info = SourceInfo(host=host, port=int(port))
     source = Source(info, options, str(uuid.uuid4()), filter=rule_filter)
     IoThread(source, receiver, ChannelCounters(path)).run()

@@ -34,7 +34,7 @@ def receive(address: str, directory: Path, sync: int, names: list[str]) -> dict[
         RelayLog(directory, sync_every=sync), MasterInfoFile(directory, sync_every=sync), RelayEnd()
     )
     host, _, port = address.rpartition(":")
-    options = SlaveOptions(directory, server_id=901, once=True)
+    options = SlaveOptions(relay_dir=directory, server_id=901, once=True)
     counters = ChannelCounters(directory)
     info = SourceInfo(host=host, port=int(port))
     thread = IoThread(

@@ -10,6 +10,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -27,12 +28,12 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import FilterOn
 from dumpfilter.filter.trusted import TrustedRows
 from dumpfilter.slave.measurements import ChannelMeasurements
-from dumpfilter.slave.options import SlaveOptions, Watching
+from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.state import CHANNELS, imposed_info
 from dumpfilter.slave.state.counters_info import ChannelCounters, CountersInfo
 from dumpfilter.slave.state.identity import registration_secret
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
-from dumpfilter.slave.state.relay_log import RelayLog, file_number, place_order, read_head
+from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, file_number, place_order, read_head
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
 from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.targets import make_target
@@ -62,6 +63,24 @@ _LONGEST_NAME = 120
 
 A longer name is cut, and a hash of the channel's name is appended, so that names stay different.
 """
+
+
+@dataclass(frozen=True)
+class Watching:
+    """Functions that the slave calls while it receives. Their first argument is the channel's name.
+
+    ``on_chunk`` is called after each message of the master's stream, ``on_connect`` after each registration.
+    ``on_relay_end`` receives the position up to which the relay log is complete, whenever the position changes. Before
+    a channel truncates the relay log, ``on_relay_end`` receives a position further back.
+    """
+
+    on_chunk: Callable[[str, pb.Chunk], None] = lambda channel, chunk: None
+    on_connect: Callable[[str, rpc.DumpFilterStub, pb.RegisterResponse], None] = (
+        lambda channel, stub, answer: None
+    )
+    on_relay_end: Callable[[str, RelayPosition | None], None] = lambda channel, position: None
+    needed_relay_log: Callable[[str], str | None] = lambda channel: None
+    """Return the name of the oldest relay log file of a channel that must not be removed yet; None without one."""
 
 
 class Channel:
@@ -263,12 +282,12 @@ class Channel:
     ) -> None:
         """Start ``threads`` (``START REPLICA``). A thread that is running already is left alone.
 
-        Without ``threads`` the option ``apply`` decides whether both threads start or only the I/O thread. The
+        Without ``threads`` the option ``io_thread_only`` decides whether both threads start or only the I/O thread. The
         applier stops at the condition ``until``. A ``user`` and ``password`` replace the configured ones until
         the I/O thread ends. Raises StateCorrupt when ``relay-log.info`` does not fit the relay log or the target.
         """
         if threads is None:
-            threads = Threads.BOTH if self.options.apply else Threads.IO
+            threads = Threads.IO if self.options.io_thread_only else Threads.BOTH
         with self._busy:
             if Threads.SQL in threads:
                 self._check_nothing_expired()
@@ -302,7 +321,7 @@ class Channel:
             if newest is None:
                 return
             before = [newest.file]
-            if self.options.apply or self.sql_worker.running:
+            if not self.options.io_thread_only or self.sql_worker.running:
                 applied = self._applied_file.load().relay_position
                 if applied is None:
                     return

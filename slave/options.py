@@ -1,74 +1,137 @@
-"""The options that all channels of a slave share, and the functions that a slave calls while it receives."""
+"""The options of a slave, and those of each of its channels, as the command line and the channels have them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from dumpfilter.errors import OptionError
-from dumpfilter.slave.state.relay_log import RelayPosition
-from dumpfilter.v1 import dumpfilter_pb2 as pb
-from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
+from dumpfilter.options.defaults import CONNECT_RETRY, FIRST_EVENT, NET_TIMEOUT, SYNC_EVENTS
+from dumpfilter.options.settings import Settings, setting
+
+MASTER_PANEL = "Master"
+_FILTER_PANEL = "Filter"
+_RELAY_PANEL = "Relay log"
 
 DEFAULT_TARGET = "summary"
 """The target of a slave without the option ``--target``."""
 
 
-@dataclass(frozen=True)
-class SlaveOptions:
+class TlsOptions(Settings, panel=MASTER_PANEL):
+    """The options that say whether a slave uses TLS, and how far the slave verifies the master's certificate."""
+
+    ssl: bool | None = setting(None, "--source-ssl/--no-source-ssl", show_default=False)
+    """Connect to the master with TLS. The default is yes if one of the files below is given."""
+    ssl_ca: str = setting("", "--source-ssl-ca", metavar="FILE")
+    """The CA that must have signed the master's certificate, PEM. Without it the connection is encrypted, and the
+    certificate is not verified."""
+    ssl_cert: str = setting("", "--source-ssl-cert", metavar="FILE")
+    """This slave's certificate, PEM, for a master that demands one."""
+    ssl_key: str = setting("", "--source-ssl-key", metavar="FILE")
+    """The private key of --source-ssl-cert, PEM."""
+    ssl_verify_server_cert: bool | None = setting(
+        None, "--source-ssl-verify-server-cert/--no-source-ssl-verify-server-cert", show_default=False
+    )
+    """Demand that the master's certificate names the host in --master. The default is yes with --source-ssl-ca."""
+
+    def members(self) -> dict[str, Any]:
+        """Return the options as members of SourceInfo. Raises OptionError for options that contradict each other."""
+        is_any_file = bool(self.ssl_ca or self.ssl_cert or self.ssl_key)
+        if self.ssl is False and is_any_file:
+            raise OptionError(
+                "--no-source-ssl contradicts --source-ssl-ca, --source-ssl-cert and --source-ssl-key: leave out one "
+                "or the others"
+            )
+        if self.ssl_verify_server_cert and not self.ssl_ca:
+            raise OptionError(
+                "--source-ssl-verify-server-cert needs --source-ssl-ca, the CA of the master's certificate"
+            )
+        return {**self.model_dump(), "ssl": is_any_file if self.ssl is None else self.ssl}
+
+
+class SourceOptions(Settings, panel=MASTER_PANEL):
+    """The options of a slave's masters: login, timeouts, the position at which replication begins, and who filters.
+
+    CHANGE REPLICATION SOURCE TO has the same options.
+    """
+
+    auto_position: bool = False
+    """Go on by GTID set at the start and at another master."""
+    log_file: str = setting("", "--start-file")
+    """Binlog to begin with the first time. Without it the oldest."""
+    log_pos: int = setting(FIRST_EVENT, "--start-position", min=FIRST_EVENT)
+    """Offset in --start-file to begin at the first time, bytes."""
+    user: str = setting("", "--source-user")
+    """The user to register as, where the master has a list of users."""
+    connect_retry: float = setting(CONNECT_RETRY, min=0.05)
+    """Longest wait between two attempts to connect, seconds."""
+    retry_count: int = setting(86_400, min=0)
+    """Give up after so many failed attempts in a row, also with --once; 0: never."""
+    heartbeat_period: float | None = setting(None, min=0.001, show_default=False)
+    """Seconds of silence after which the master sends a heartbeat. Without it half of --replica-net-timeout (30)."""
+    filter_on: Literal["both", "master", "slave"] = setting("both", rich_help_panel=_FILTER_PANEL)
+    """both: the master filters, the slave again. master: the slave trusts it with rows. slave: the master sends
+    everything, the slave filters."""
+    ignore_server_ids: list[int] = setting([], metavar="ID", rich_help_panel=_FILTER_PANEL)
+    """Drop transactions that this server wrote. Repeatable."""
+    do_domain_ids: list[int] = setting([], metavar="ID", rich_help_panel=_FILTER_PANEL)
+    """MariaDB: drop transactions of all domains but this one. Repeatable."""
+    ignore_domain_ids: list[int] = setting([], metavar="ID", rich_help_panel=_FILTER_PANEL)
+    """MariaDB: drop transactions of this domain. Repeatable."""
+
+    def members(self) -> dict[str, Any]:
+        """Return the options as members of SourceInfo. Raises OptionError for options that contradict each other."""
+        if self.log_pos != FIRST_EVENT and not self.log_file:
+            raise OptionError("--start-position needs --start-file")
+        return self.model_dump() | {"filter_on": self.filter_on.upper()}
+
+
+class SlaveOptions(Settings):
     """The options that all channels of a slave share. An option that a MySQL server has, too, has the server's name."""
 
     relay_dir: Path
+    """The directory of relay logs and state, one for each slave."""
     server_id: int
-    lower_case_table_names: int = 0
-    replicate_same_server_id: bool = False
+    """The slave's server_id, 1 to 4294967295."""
     report_host: str = ""
-    report_port: int = 0
-    plain_password: bool = False
-    """``--source-plain-password``: whether passwords may travel unencrypted to masters on other machines."""
-    net_timeout: float = 60.0
-    """``--replica-net-timeout``: the time without a message from the master after which the slave reconnects,
-    seconds."""
-    chunk_size: int = 0
-    """The size at which the master shall end a message of the stream (chunk), bytes. 0 lets the master choose."""
+    """The host under which SHOW REPLICAS lists the slave."""
+    report_port: int = setting(0, min=0, max=65535)
+    """The port under which SHOW REPLICAS lists the slave."""
     once: bool = False
-    """Whether the slave ends at the end of the master's newest binlog, instead of waiting for more events."""
-    apply: bool = True
-    """Whether the slave starts the appliers by default. If not, it only fills its relay logs, as after ``START REPLICA
-    IO_THREAD``."""
-    alone: bool = False
+    """Stop at the end of the newest binlog."""
+    skip_replica_start: bool = False
+    """Wait for START REPLICA on the console."""
+    io_thread_only: bool = False
+    """Fetch relay logs and apply nothing."""
+    target: str = DEFAULT_TARGET
+    """The name of the target that transactions are applied to."""
+    chunk_size: int = setting(0, min=0, rich_help_panel=_RELAY_PANEL)
+    """Bytes of events in a message; 0 leaves it to the master."""
+    sync_relay_log: int = setting(SYNC_EVENTS, min=0, rich_help_panel=_RELAY_PANEL)
+    """Synchronize the relay log to the disk after so many events; 0: never."""
+    sync_master_info: int = setting(SYNC_EVENTS, min=0, rich_help_panel=_RELAY_PANEL)
+    """Synchronize master.info to the disk after so many events; 0: never."""
+    relay_log_expire_seconds: float = setting(0.0, min=0, rich_help_panel=_RELAY_PANEL)
+    """Remove a relay log file that was complete for so long, and that neither the applier nor a connected replica
+    needs; 0: keep all."""
+    net_timeout: float = setting(NET_TIMEOUT, "--replica-net-timeout", min=0.1, rich_help_panel=MASTER_PANEL)
+    """Seconds of silence after which the connection counts as lost."""
+    plain_password: bool = setting(False, "--source-plain-password", rich_help_panel=MASTER_PANEL)
+    """Send the password to a master on another machine even without TLS."""
+    replicate_same_server_id: bool = setting(
+        False, "--replicate-same-server-id", rich_help_panel=_FILTER_PANEL
+    )
+    """Apply transactions with this slave's own server id, which came back in a circle of servers."""
+    lower_case_table_names: int = setting(0, is_option=False)
+    """The way to compare names (``--lower-case-table-names``), an option of the filter."""
+    alone: bool = setting(False, is_option=False)
     """Whether an error in one thread of a channel leaves the other thread running, as in a server.
 
     Otherwise an error of the applier stops the I/O thread. After the end of the I/O thread the applier then applies the
     received transactions and ends.
     """
-    target: str = DEFAULT_TARGET
-    """The name of the target, the object to which each channel applies transactions (``--target``)."""
-    sync_relay_log: int = 10_000
-    sync_master_info: int = 10_000
-    relay_log_expire_seconds: float = 0.0
-    """The time after which a relay log file is removed that nobody needs, seconds. 0 keeps all files."""
 
     def check(self) -> None:
         """Raise OptionError unless the server id is a possible ``--server-id``, from 1 to 4294967295."""
         if not 1 <= self.server_id <= 0xFFFFFFFF:
             raise OptionError(f"--server-id={self.server_id}: give a number from 1 to 4294967295")
-
-
-@dataclass(frozen=True)
-class Watching:
-    """Functions that the slave calls while it receives. Their first argument is the channel's name.
-
-    ``on_chunk`` is called after each message of the master's stream, ``on_connect`` after each registration.
-    ``on_relay_end`` receives the position up to which the relay log is complete, whenever the position changes. Before
-    a channel truncates the relay log, ``on_relay_end`` receives a position further back.
-    """
-
-    on_chunk: Callable[[str, pb.Chunk], None] = lambda channel, chunk: None
-    on_connect: Callable[[str, rpc.DumpFilterStub, pb.RegisterResponse], None] = (
-        lambda channel, stub, answer: None
-    )
-    on_relay_end: Callable[[str, RelayPosition | None], None] = lambda channel, position: None
-    needed_relay_log: Callable[[str], str | None] = lambda channel: None
-    """Return the name of the oldest relay log file of a channel that must not be removed yet; None without one."""

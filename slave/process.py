@@ -27,10 +27,10 @@ from dumpfilter.metrics.process import CommonCollector
 from dumpfilter.security.audit import open_audit_log, reopen_audit_log
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.slave.certificate import kept_tls
-from dumpfilter.slave.channel import Channel
+from dumpfilter.slave.channel import Channel, Watching
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.metrics import SlaveCollector
-from dumpfilter.slave.options import SlaveOptions, Watching
+from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.source_info import SourceInfo
 
@@ -39,7 +39,7 @@ log = structlog.get_logger("dumpfilter.slave")
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of the process that runs a slave: filters, channels, console, and whether threads start."""
+    """The options of the process that runs a slave: filters, channels, and ports."""
 
     filters: ChannelFilters
     sources: Sequence[SourceInfo]
@@ -52,9 +52,6 @@ class RunOptions:
     """The HTTP endpoint for Prometheus. None: the slave serves no metrics."""
     audit_file: Path | None = None
     """The file of the audit log. Without it the audit log is part of the ordinary log."""
-    start: bool = True
-    """Whether the slave starts its threads at once. If not, they stay stopped until a user gives START REPLICA
-    on the console (``--skip-replica-start``)."""
 
 
 class ReplicaPorts(Protocol):
@@ -81,7 +78,7 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
 
     A slave without a console ends when the threads of all its channels have ended, or at Ctrl-C or SIGTERM. A
     slave with a console ends only at Ctrl-C or SIGTERM, because START REPLICA can start its threads again. The
-    exception is a slave with ``options.once`` and ``run.start``: it ends when its threads have ended. Raises
+    exception is a slave with ``once`` and without ``skip_replica_start``. It ends when its threads have ended. Raises
     OptionError for impossible options, and otherwise the DumpfilterError that ended a thread first.
     """
     open_audit_log(run.audit_file)
@@ -89,7 +86,7 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
     signal.signal(signal.SIGTERM, _terminate)
     console = run.console
     users = {} if console is None else console.users()
-    if console is None and not run.start:
+    if console is None and options.skip_replica_start:
         raise OptionError("--skip-replica-start: without --console-port nothing could ever start it")
     ports = run.replicas
     if ports is not None:
@@ -116,9 +113,9 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
             if metrics_url is not None:
                 log.info("metrics", url=metrics_url)
             try:
-                if run.start:
+                if not options.skip_replica_start:
                     slave.start()
-                if console is None or (options.once and run.start):
+                if console is None or (options.once and not options.skip_replica_start):
                     slave.wait()
                 else:
                     # A slave with a console sleeps here until Ctrl-C or SIGTERM raises KeyboardInterrupt. Clients of

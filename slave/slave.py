@@ -17,8 +17,8 @@ from dumpfilter import files
 from dumpfilter.errors import OutputError, StateCorrupt
 from dumpfilter.filter.channels import ChannelFilters, UnknownChannel, fold_channel
 from dumpfilter.filter.rules import FilterClause
-from dumpfilter.slave.channel import Channel
-from dumpfilter.slave.options import SlaveOptions, Watching
+from dumpfilter.slave.channel import Channel, Watching
+from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.state import CHANNELS, lock_directory, source_info
 from dumpfilter.slave.state.identity import server_uuid
 from dumpfilter.slave.state.source_info import SourceInfo, source_info_file
@@ -167,8 +167,7 @@ class Slave:
                 channel.follow_filter()
 
     def start(self, threads: Threads | None = None) -> None:
-        """Start ``threads`` of every channel. Without ``threads``, the option ``apply`` decides whether the appliers
-        start, too."""
+        """Start ``threads`` of every channel. Without ``threads`` the option ``io_thread_only`` decides."""
         for channel in self.channels:
             channel.start(threads)
 

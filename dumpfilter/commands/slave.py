@@ -9,23 +9,21 @@ from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
 from dumpfilter.commands.option_groups.protection import ProtectionOptions
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
-from dumpfilter.commands.option_groups.slave import OriginOptions, RelayOptions
-from dumpfilter.commands.option_groups.source import SourceOptions
-from dumpfilter.commands.option_groups.source_tls import SourceTlsOptions
-from dumpfilter.commands.option_groups.target import TargetOptions
+from dumpfilter.commands.option_groups.slave import MasterOptions, SummaryOptions
+from dumpfilter.slave.options import SlaveOptions, SourceOptions, TlsOptions
 
 
 def slave_command(
-    relay: RelayOptions,
-    source: SourceOptions,
-    source_tls: SourceTlsOptions,
+    masters: MasterOptions,
     rules: SlaveFilterOptions,
-    origin: OriginOptions,
+    source: SourceOptions,
+    source_tls: TlsOptions,
+    slave: SlaveOptions,
+    summary: SummaryOptions,
     console: ConsoleOptions,
     protection: ProtectionOptions,
     monitoring: MonitoringOptions,
     option_files: OptionFiles,
-    target: TargetOptions,
     console_address: SlaveConsoleOptions,
     replicas: EdgeOptions,
 ) -> None:
@@ -61,11 +59,11 @@ def slave_command(
 
     from dumpfilter import logs
     from dumpfilter.commands.terminal import CatchUpBar
-    from dumpfilter.slave.options import SlaveOptions, Watching
+    from dumpfilter.slave.channel import Watching
     from dumpfilter.slave.process import RunOptions, run_slave
     from dumpfilter.slave.report import write_reports
 
-    source.check()
+    infos = masters.infos(source, source_tls, slave.net_timeout)
     check_distinct(
         (
             Listener("--console-port", console_address.console_host, console.console_port),
@@ -75,36 +73,20 @@ def slave_command(
     )
     tls = protection.tls(for_grpc=bool(replicas.serve_port))
     endpoint = console.endpoint(console_address.console_host, console_address.console_user, protection, tls)
-    options = SlaveOptions(
-        relay_dir=relay.relay_dir,
-        server_id=relay.server_id,
-        lower_case_table_names=rules.lower_case_table_names,
-        replicate_same_server_id=origin.replicate_same_server_id,
-        report_host=relay.report_host,
-        report_port=relay.report_port,
-        net_timeout=source.replica_net_timeout,
-        chunk_size=relay.chunk_size,
-        plain_password=source_tls.source_plain_password,
-        once=relay.once,
-        apply=not relay.io_thread_only,
-        alone=endpoint is not None,
-        target=target.target,
-        sync_relay_log=relay.sync_relay_log,
-        sync_master_info=relay.sync_master_info,
-        relay_log_expire_seconds=relay.relay_log_expire_seconds,
-    )
     run = RunOptions(
         filters=rules.channel_filters(),
-        sources=source.infos(origin, source_tls),
+        sources=infos,
         console=endpoint,
         replicas=replicas.edge(protection, tls, rules.lower_case_table_names),
         metrics=monitoring.metrics(tls),
         audit_file=console.audit_log,
-        start=not relay.skip_replica_start,
+    )
+    options = slave.model_copy(
+        update={"lower_case_table_names": rules.lower_case_table_names, "alone": endpoint is not None}
     )
     terminal = Console(stderr=True)
     monitoring.begin(colors=terminal.is_terminal)
     with CatchUpBar(terminal, shown=not logs.is_json()) as bar:
         channels = run_slave(options, run, Watching(bar.on_chunk, bar.on_connect))
-    if target.summary != "none":
-        write_reports(channels, target.summary, target.summary_file)
+    if summary.summary != "none":
+        write_reports(channels, summary.summary, summary.summary_file)

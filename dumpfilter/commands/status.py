@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dumpfilter.commands.option_groups.source_tls import SourceTlsOptions
 from dumpfilter.commands.option_groups.status import AskedOptions
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.printable import for_terminal
+from dumpfilter.slave.options import TlsOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def status_command(
     asked: AskedOptions,
-    source_tls: SourceTlsOptions,
+    source_tls: TlsOptions,
     max_lag: Annotated[
         str,
         typer.Option(
@@ -79,7 +79,7 @@ def status_command(
         time.sleep(watch)
 
 
-def _question(asked: AskedOptions, source_tls: SourceTlsOptions) -> Callable[[], Record]:
+def _question(asked: AskedOptions, source_tls: TlsOptions) -> Callable[[], Record]:
     """Return the function that asks for the status. Raises OptionError."""
     directory = asked.relay_dir
     if directory is not None:

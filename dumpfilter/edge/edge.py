@@ -33,7 +33,7 @@ from dumpfilter.master.replicas.server import ReplicaServer
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.options.port_file import write_port
 from dumpfilter.security.tls import TlsSource, temporary_tls
-from dumpfilter.slave.options import Watching
+from dumpfilter.slave.channel import Watching
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import RelayPosition, file_number
 

@@ -47,6 +47,8 @@ class Settings(BaseModel, OptionGroup):
                 **told[name],
                 **(field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}),
             }
+            if not extra.pop("is_option", True):
+                continue
             names = extra.pop("names", ())
             if not names and hints[name] is bool and field.default is False:
                 names = (f"--{name.replace('_', '-')}",)
@@ -61,7 +63,8 @@ def setting(default: Any = PydanticUndefined, *names: str, **properties: Any) ->
     """Return the default of a field of settings with further properties of its option.
 
     ``names`` are the spellings, if they are not the field's name with dashes. ``properties`` are those of
-    ``typer.Option``, such as ``metavar``, ``min``, ``max`` and ``rich_help_panel``; ``is_argument`` makes an argument.
+    ``typer.Option``, such as ``metavar``, ``min``, ``max`` and ``rich_help_panel``. ``is_argument`` makes an argument,
+    and ``is_option=False`` a field that only the program sets.
     """
     extra: dict[str, Any] = {**({"names": names} if names else {}), **properties}
     return Field(default, json_schema_extra=extra)

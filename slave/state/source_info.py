@@ -14,56 +14,28 @@ from pydantic import Field
 from dumpfilter.errors import OptionError
 from dumpfilter.options.defaults import FIRST_EVENT, HEARTBEAT_PERIOD
 from dumpfilter.security.client_tls import ClientTls, TlsMode
+from dumpfilter.slave.options import SourceOptions, TlsOptions
 from dumpfilter.slave.state import FORMAT
 from dumpfilter.state_file import State, StateFile
 
 NAME = "source.info"
 
 
-class SourceInfo(State):
+class SourceInfo(SourceOptions, TlsOptions, State):
     """The content of ``source.info``: how one channel connects to its master, and where it begins to read.
 
-    The members are the options of CHANGE REPLICATION SOURCE TO, with the server's defaults.
+    The members are the options of CHANGE REPLICATION SOURCE TO, with the server's defaults where those of the command
+    line differ.
     """
 
     channel: str = ""
     host: str = ""
     port: int = 3306
-    user: str = ""
     password: str = Field(default="", repr=False)
-    auto_position: bool = False
-    log_file: str = ""
-    """The master's binlog file from which a channel starts that has received nothing yet (``SOURCE_LOG_FILE``).
-
-    The empty name stands for the master's first binlog file.
-    """
-    log_pos: int = 4
-    """The offset in ``log_file`` at which a channel without received events starts, bytes (``SOURCE_LOG_POS``)."""
-    connect_retry: float = 60.0
-    """The longest wait between two attempts to connect to the master, seconds."""
     retry_count: int = 10
-    """The number of failed attempts in a row after which the I/O thread gives up. 0 means that it never gives up.
-    The default is that of MySQL 8.4."""
     heartbeat_period: float = HEARTBEAT_PERIOD
-    """The time after which the master sends a heartbeat if it has no events to send, seconds."""
-    ignore_server_ids: list[int] = Field(default_factory=list)
-    do_domain_ids: list[int] = Field(default_factory=list)
-    ignore_domain_ids: list[int] = Field(default_factory=list)
     ssl: bool = False
-    """Whether the connection to the master uses TLS (``SOURCE_SSL``)."""
-    ssl_ca: str = ""
-    """The file with the CA that must have signed the master's certificate, PEM (``SOURCE_SSL_CA``)."""
-    ssl_cert: str = ""
-    """The file with the slave's own certificate for masters that demand one, PEM (``SOURCE_SSL_CERT``)."""
-    ssl_key: str = ""
-    """The file with the private key of ``ssl_cert``, PEM (``SOURCE_SSL_KEY``)."""
-    ssl_verify_server_cert: bool | None = None
-    """Whether the master's certificate must name the master's host (``SOURCE_SSL_VERIFY_SERVER_CERT``).
-
-    None means that the certificate must do so if ``ssl_ca`` is given.
-    """
-    filter_on: Literal["MASTER", "SLAVE", "BOTH"] = "BOTH"
-    """The place where the channel's filter runs: on the master, on the slave, or on both."""
+    filter_on: Literal["MASTER", "SLAVE", "BOTH"] = "BOTH"  # type: ignore[assignment]  # as the server spells words
 
     @property
     def address(self) -> str:

@@ -69,7 +69,7 @@ def our_slave(
         if name in {kind.value for kind in RuleKind}:
             channel, rule = split_channel(value)
             filters.startup(channel, [make_rule(RuleKind(name), rule)])
-    slave = Slave(SlaveOptions(directory, server_id, alone=True), filters)
+    slave = Slave(SlaveOptions(relay_dir=directory, server_id=server_id, alone=True), filters)
     try:
         warnings = slave.open()
         with ConsoleServer(SlaveConsole(slave), users={"root": "secret"}) as server:

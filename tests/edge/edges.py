@@ -18,8 +18,8 @@ from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
 from dumpfilter.binlog.gtid_events import decode_mysql_gtid
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.edge.edge import Edge, EdgeOptions, SlavePorts
+from dumpfilter.slave.channel import Watching
 from dumpfilter.slave.console import SlaveConsole
-from dumpfilter.slave.options import Watching
 from tests.master.client import TINY
 from tests.master.replicas.serving import PASSWORD, UUID, Replica
 from tests.slave.driven import Driven, wait_until

@@ -38,7 +38,7 @@ FILTERS = [["--replicate-do-db=shop"], ["--replicate-do-db=none"], ["--replicate
 def receive(name: str, directory: Path, options: list[str]) -> None:
     """Fill a relay directory with a recording, filtered."""
     with serving(ORACLE / name) as master:
-        run_slave(f"127.0.0.1:{master.port}", directory, options, apply=False)
+        run_slave(f"127.0.0.1:{master.port}", directory, options, io_thread_only=True)
 
 
 class Streamed:

@@ -30,8 +30,9 @@ from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.slave.channel import Watching
 from dumpfilter.slave.console import SlaveConsole
-from dumpfilter.slave.options import SlaveOptions, Watching
+from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
@@ -157,7 +158,9 @@ class Driven:
 
     def open(self) -> None:
         self.filters = filters_of(self.options)
-        slave_options = SlaveOptions(self.directory, self.server_id, alone=True, **self.more)
+        slave_options = SlaveOptions(
+            relay_dir=self.directory, server_id=self.server_id, alone=True, **self.more
+        )
         self.slave = Slave(slave_options, self.filters, watching=self.watching)
         self.warnings = self.slave.open()
         self.console = SlaveConsole(self.slave)

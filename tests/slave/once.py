@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from dumpfilter.slave.threads.source import Source
 
 AddressOf = Callable[[str], str]
 
-_OPTIONS = {field.name for field in fields(SlaveOptions)}
+_OPTIONS = SlaveOptions.model_fields.keys()
 
 
 class Once:
@@ -38,7 +37,9 @@ class Once:
         more = {"server_id": 1 + zlib.crc32(bytes(directory)) % 10**9, "once": True, "retry_count": 0} | more
         filters = ChannelFilters()
         filters.startup(None, rules)
-        self.slave = Slave(SlaveOptions(directory, **{k: more[k] for k in more if k in _OPTIONS}), filters)
+        self.slave = Slave(
+            SlaveOptions(relay_dir=directory, **{k: more[k] for k in more if k in _OPTIONS}), filters
+        )
         source = {name: more[name] for name in more if name not in _OPTIONS}
         self.slave.prepare(SourceInfo(host=host, port=int(port), filter_on=filter_on.value, **source))
         self.slave.open()
@@ -61,7 +62,7 @@ class Once:
 def source_of(host: str, port: int, **members: Any) -> Source:
     """Return the source of an I/O thread. ``members`` are those of Source, SlaveOptions and SourceInfo."""
     members = {"server_id": 7, "retry_count": 0} | members
-    options = SlaveOptions(Path(), **{name: members[name] for name in members if name in _OPTIONS})
+    options = SlaveOptions(relay_dir=Path(), **{name: members[name] for name in members if name in _OPTIONS})
     own = {name: members[name] for name in members if name in ("uuid", "secret", "filter")}
     source = {name: members[name] for name in members if name not in _OPTIONS and name not in own}
     return Source(SourceInfo(host=host, port=port, **source), options, **own)

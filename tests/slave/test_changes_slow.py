@@ -109,7 +109,9 @@ class Changing:
     def __init__(self, number: int, port: int, directory: Path, schedule: Sequence[Change]) -> None:
         self.schedule = schedule
         self.filters = ChannelFilters()
-        self.slave = Slave(SlaveOptions(directory, server_id=1000 + number, alone=True), self.filters)
+        self.slave = Slave(
+            SlaveOptions(relay_dir=directory, server_id=1000 + number, alone=True), self.filters
+        )
         self.slave.prepare(
             SourceInfo(
                 host="127.0.0.1",

@@ -68,7 +68,7 @@ def address(master: Master) -> str:
 
 def test_io_thread_only(address_of: AddressOf, tmp_path: Path) -> None:
     whole = start_slave(address_of("mariadb-row"), tmp_path / "whole", [])
-    fetched = run_slave(address_of("mariadb-row"), tmp_path / "s", [], apply=False)
+    fetched = run_slave(address_of("mariadb-row"), tmp_path / "s", [], io_thread_only=True)
     assert fetched.relay_log_info.relay_file == ""
     assert fetched.master_info.retrieved == "0-11-74"
     later = run_slave(address_of("mariadb-row"), tmp_path / "s", [])

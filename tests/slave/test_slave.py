@@ -181,13 +181,13 @@ def test_a_refused_source_changes_nothing(data: Path, tmp_path: Path) -> None:
 
 def test_two_slaves_in_one_directory(tmp_path: Path) -> None:
     with driven(tmp_path / "s"), pytest.raises(DirectoryBusy):
-        Slave(SlaveOptions(tmp_path / "s", 2), ChannelFilters())
+        Slave(SlaveOptions(relay_dir=tmp_path / "s", server_id=2), ChannelFilters())
 
 
 @pytest.mark.parametrize("server_id", [0, 1 << 32, -1])
 def test_server_ids_that_cannot_be(tmp_path: Path, server_id: int) -> None:
     with pytest.raises(OptionError, match="--server-id"):
-        Slave(SlaveOptions(tmp_path, server_id), ChannelFilters())
+        Slave(SlaveOptions(relay_dir=tmp_path, server_id=server_id), ChannelFilters())
 
 
 def test_what_belongs_to_no_channel_is_left_alone(tmp_path: Path) -> None:

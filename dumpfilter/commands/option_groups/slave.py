@@ -1,64 +1,57 @@
-"""The options of a slave that apply to all of its replication channels."""
+"""The options of the command ``slave`` alone: the masters' addresses, and the summary at the end."""
 
 from __future__ import annotations
 
-import enum
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from dumpfilter.commands.option_groups.rules import PANEL as FILTER_PANEL
-from dumpfilter.options.defaults import SYNC_EVENTS
+from dumpfilter.commands.option_groups.addresses import parse_masters
+from dumpfilter.commands.option_groups.passwords import SOURCE_VARIABLE, read_password
+from dumpfilter.errors import OptionError
 from dumpfilter.options.settings import Settings, setting
+from dumpfilter.slave.options import MASTER_PANEL, SourceOptions, TlsOptions
 
-_RELAY_PANEL = "Relay log"
-
-
-class FilterSide(enum.StrEnum):
-    """The values of ``--filter-on``, which says whether master, slave or both apply the slave's filter."""
-
-    BOTH = "both"
-    MASTER = "master"
-    SLAVE = "slave"
+if TYPE_CHECKING:
+    from dumpfilter.slave.state.source_info import SourceInfo
 
 
-class OriginOptions(Settings, panel=FILTER_PANEL):
-    """The options that say which side filters, and which server ids and domain ids a slave wants transactions from."""
+class MasterOptions(Settings, panel=MASTER_PANEL):
+    """The addresses of a slave's masters, one for each channel, and the password there."""
 
-    filter_on: FilterSide = FilterSide.BOTH
-    """both: the master filters, the slave again. master: the slave trusts it with rows. slave: the master sends
-    everything, the slave filters."""
-    ignore_server_ids: list[int] | None = setting(None, metavar="ID")
-    """Drop transactions that this server wrote. Repeatable."""
-    do_domain_ids: list[int] | None = setting(None, metavar="ID")
-    """MariaDB: drop transactions of all domains but this one. Repeatable."""
-    ignore_domain_ids: list[int] | None = setting(None, metavar="ID")
-    """MariaDB: drop transactions of this domain. Repeatable."""
-    replicate_same_server_id: bool = False
-    """Apply transactions with this slave's own server id, which came back in a circle of servers."""
+    master: list[str] | None = setting(None, metavar="[CHANNEL=]HOST:PORT")
+    """Address of the master; with a name before it, of that channel's. Repeatable. Without it the channels are those
+    that were configured before, or by statements."""
+    channel: str = ""
+    """The channel of a --master without a name; empty is the default one."""
+    source_password_file: Path | None = None
+    """A file whose first line is the user's password. Without it the password is that of the environment variable
+    DUMPFILTER_SOURCE_PASSWORD."""
+
+    def infos(self, source: SourceOptions, tls: TlsOptions, net_timeout: float) -> list[SourceInfo]:
+        """Return the configuration of one replication channel for each ``--master``. Raises OptionError.
+
+        ``net_timeout`` is ``--replica-net-timeout``, by which an idle connection must not count as lost.
+        """
+        from dumpfilter.slave.state.source_info import SourceInfo
+
+        period = net_timeout / 2 if source.heartbeat_period is None else source.heartbeat_period
+        if period >= net_timeout:
+            raise OptionError(
+                f"--heartbeat-period={period:g}: an idle connection would count as lost; choose a period below "
+                f"--replica-net-timeout={net_timeout:g}"
+            )
+        password = read_password(self.source_password_file, SOURCE_VARIABLE) if source.user else ""
+        members = source.members() | tls.members() | {"password": password, "heartbeat_period": period}
+        return [
+            SourceInfo(channel=channel, host=host, port=port, **members)
+            for channel, host, port in parse_masters(self.master or [], self.channel)
+        ]
 
 
-class RelayOptions(Settings):
-    """The options of a slave's relay logs, and of its entry in the master's SHOW REPLICAS."""
+class SummaryOptions(Settings):
+    """The summary of the target that a slave prints at the end."""
 
-    relay_dir: Path
-    """The directory of relay logs and state, one for each slave."""
-    server_id: int
-    """The slave's server_id, 1 to 4294967295."""
-    report_host: str = ""
-    """The host under which SHOW REPLICAS lists the slave."""
-    report_port: int = setting(0, min=0, max=65535)
-    """The port under which SHOW REPLICAS lists the slave."""
-    once: bool = False
-    """Stop at the end of the newest binlog."""
-    skip_replica_start: bool = False
-    """Wait for START REPLICA on the console."""
-    io_thread_only: bool = False
-    """Fetch relay logs and apply nothing."""
-    chunk_size: int = setting(0, min=0, rich_help_panel=_RELAY_PANEL)
-    """Bytes of events in a message; 0 leaves it to the master."""
-    sync_relay_log: int = setting(SYNC_EVENTS, min=0, rich_help_panel=_RELAY_PANEL)
-    """Synchronize the relay log to the disk after so many events; 0: never."""
-    sync_master_info: int = setting(SYNC_EVENTS, min=0, rich_help_panel=_RELAY_PANEL)
-    """Synchronize master.info to the disk after so many events; 0: never."""
-    relay_log_expire_seconds: float = setting(0, min=0, rich_help_panel=_RELAY_PANEL)
-    """Remove a relay log file that was complete for so long, and that neither the applier nor a connected replica
-    needs; 0: keep all."""
+    summary: Literal["table", "json", "none"] = "table"
+    """The form of the summary at the end."""
+    summary_file: Path | None = None
+    """Write the summary to this file instead of standard output."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from dumpfilter.commands.option_groups.addresses import parse_address
 from dumpfilter.commands.option_groups.passwords import SOURCE_VARIABLE, read_password
-from dumpfilter.commands.option_groups.source_tls import SourceTlsOptions
 from dumpfilter.errors import OptionError
 from dumpfilter.options.settings import Settings, setting
+from dumpfilter.slave.options import MASTER_PANEL, TlsOptions
 
 if TYPE_CHECKING:
     from dumpfilter.security.guarded_client import Login
@@ -39,6 +39,8 @@ class AskedOptions(Settings):
     password_file: Path | None = setting(None, "--password-file", "-p")
     """A file whose first line is the console user's password. Without it the password is that of the environment
     variable DUMPFILTER_PASSWORD."""
+    source_plain_password: bool = setting(False, rich_help_panel=MASTER_PANEL)
+    """Send the password to a master on another machine even without TLS."""
     tls_ca: Path | None = setting(None, metavar="FILE")
     """Demand TLS of the console, with a certificate that this CA signed."""
 
@@ -56,7 +58,7 @@ class AskedOptions(Settings):
         if self.source_user and not self.master:
             raise OptionError("--source-user needs --master; the user of a console is --user")
 
-    def source(self, tls: SourceTlsOptions) -> Source | None:
+    def source(self, tls: TlsOptions) -> Source | None:
         """Return the connection to the master's port for slaves, or None without ``--master``. Raises OptionError."""
         members = tls.members()
         if not self.master:
@@ -69,7 +71,7 @@ class AskedOptions(Settings):
         password = read_password(self.source_password_file, SOURCE_VARIABLE) if self.source_user else ""
         info = SourceInfo(host=host, port=port, user=self.source_user, password=password, **members)
         info.check_tls()
-        options = SlaveOptions(Path(), server_id=0, plain_password=tls.source_plain_password)
+        options = SlaveOptions(relay_dir=Path(), server_id=0, plain_password=self.source_plain_password)
         return Source(info, options)
 
     def console_login(self) -> Login | None:

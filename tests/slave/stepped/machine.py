@@ -160,7 +160,7 @@ class Machine:
         self.filters = filters_of(options)
         slave = Slave(
             SlaveOptions(
-                self.relay_directory,
+                relay_dir=self.relay_directory,
                 server_id=1001,
                 alone=True,
                 chunk_size=setup.chunk_size,
