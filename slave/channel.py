@@ -219,7 +219,7 @@ class Channel:
             head = read_head(first)
         except RelayLogDamaged:
             return False
-        return (head.source_file, head.source_begin) == (applied.source_file, applied.source_position)
+        return (head.file, head.position) == (applied.source_file, applied.source_position)
 
     @property
     def running(self) -> Threads:

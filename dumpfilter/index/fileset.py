@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import (
+    CHECKSUM_LENGTH,
     HEADER_LENGTH,
     LOG_EVENT_ARTIFICIAL_F,
     LOG_EVENT_BINLOG_IN_USE_F,
     LOG_EVENT_RELAY_LOG_F,
     EventHeader,
     EventType,
+    event_name,
 )
 from dumpfilter.binlog.file_reads import check_whole, open_regular, read_into, read_up_to, unreadable
 from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gap_events import Head, decode_ignorable
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import MAX_EVENT, read_format_description
 from dumpfilter.errors import (
@@ -62,12 +67,23 @@ FLAGS_OFFSET = 4 + 17
 """The offset of the flags of the format description event, whose lowest byte has LOG_EVENT_BINLOG_IN_USE_F."""
 
 
-class WriterPosition(NamedTuple):
-    """A position in a binlog file of the writer, the server that wrote the events."""
+class FileBegin(NamedTuple):
+    """The begin of a binlog file, as its first events tell it.
 
+    A slave begins a relay log file for each binlog file of its master. An artificial Rotate event names the master's
+    file, and a head event has the facts that the slave knew then.
+    """
+
+    format_description: FormatDescription
     file: str
-    """The base name of the writer's binlog file."""
+    """The base name of the writer's binlog file. The writer is the server that wrote the events."""
     position: int
+    """The position in the writer's file from which the events come, bytes."""
+    end: int
+    """The offset of the first event that the writer wrote, bytes."""
+    is_relay_log: bool = False
+    origin: Mapping[str, Any] = MappingProxyType({})
+    """The members of a relay log file's head event, which name the master. Earlier releases wrote none."""
 
 
 class ScanPoint(NamedTuple):
@@ -152,34 +168,36 @@ class BinlogFile:
         return 4 + len(self.format_description.raw)
 
     @functools.cached_property
-    def is_relay_log(self) -> bool:
-        """Whether the file is a slave's relay log, which begins with an artificial Rotate event.
+    def begin(self) -> FileBegin:
+        """The begin of the file. Raises BinlogError for a relay log file with a damaged head."""
+        fd, at = self.format_description, self.first_event
+        if not self._has_event(at, EventType.ROTATE, LOG_EVENT_ARTIFICIAL_F):
+            return FileBegin(fd, self.name, at, at)
+        event = self.read_event(at)
+        end, origin = at + len(event), {}
+        try:
+            rotate = decode_rotate(fd.body(event))
+            if self._has_event(end, EventType.IGNORABLE):
+                event = self.read_event(end)
+                head = decode_ignorable(fd.body(event))
+                if isinstance(head, Head):
+                    end, origin = end + len(event), head.members
+        except BinlogCorrupt as error:
+            raise error.located(self.name, end) from None
+        return FileBegin(fd, rotate.name, rotate.position, end, is_relay_log=True, origin=origin)
 
-        The Rotate event names the file of the slave's master. The events of the relay log have positions of that file
-        in ``end_log_pos``.
-        """
-        head = self.read_up_to(self.first_event, HEADER_LENGTH)
+    def _has_event(self, offset: int, kind: EventType, flag: int = 0) -> bool:
+        """Tell whether a whole event of a type, with a flag, is at an offset."""
+        head = self.read_up_to(offset, HEADER_LENGTH)
         if len(head) < HEADER_LENGTH:
             return False
         header = EventHeader.unpack(head)
-        return header.type == EventType.ROTATE and bool(header.flags & LOG_EVENT_ARTIFICIAL_F)
+        return header.type == kind and header.flags & flag == flag and offset + header.size <= self.size
 
-    @functools.cached_property
-    def begin(self) -> WriterPosition:
-        """The place in the writer's binlog at which the file begins.
-
-        A slave begins a relay log file for each binlog file of its master. The first event of the relay log file names
-        the writer's file, and the position from which the slave received it.
-        """
-        if not self.is_relay_log:
-            return WriterPosition(self.name, self.first_event)
-        size = EventHeader.unpack(self.read(self.first_event, HEADER_LENGTH)).size
-        event = self.read(self.first_event, size)
-        try:
-            rotate = decode_rotate(self.format_description.body(event))
-        except BinlogCorrupt as error:
-            raise error.located(self.name, self.first_event) from None
-        return WriterPosition(rotate.name, rotate.position)
+    @property
+    def is_relay_log(self) -> bool:
+        """Whether the file is a slave's relay log, whose events have positions of the writer in ``end_log_pos``."""
+        return self.begin.is_relay_log
 
     @property
     def is_whole(self) -> bool:
@@ -226,6 +244,20 @@ class BinlogFile:
         data = self.read_up_to(offset, length)
         check_whole(len(data), length, offset, file=self.name)
         return data
+
+    def read_event(self, offset: int) -> bytes:
+        """Return the event at an offset. Raises BinlogError for a torn event, and for one whose checksum is wrong."""
+        header = EventHeader.unpack(self.read(offset, HEADER_LENGTH))
+        fd = self.format_description
+        if header.size < HEADER_LENGTH + fd.checksum_length:
+            raise BinlogCorrupt(f"an event's length is {header.size}", file=self.name, position=offset)
+        event = self.read(offset, header.size)
+        end = header.size - CHECKSUM_LENGTH
+        if fd.checksum and zlib.crc32(event[:end]) != int.from_bytes(event[end:], "little"):
+            raise BinlogCorrupt(
+                f"checksum mismatch in a {event_name(header.type)} event", file=self.name, position=offset
+            )
+        return event
 
     def read_up_to(self, offset: int, length: int) -> bytes:
         """Return ``length`` bytes of the file from ``offset`` on, or fewer at the end of the file.

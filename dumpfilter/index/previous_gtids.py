@@ -5,12 +5,9 @@ A slave's relay log file has a head event besides, with the GTIDs that the slave
 
 from __future__ import annotations
 
-import zlib
 from typing import NamedTuple
 
-from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, EventHeader, EventType, event_name
-from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.gap_events import Head, decode_ignorable
+from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.gtid import (
     GtidSet,
     MariadbGtid,
@@ -19,8 +16,8 @@ from dumpfilter.binlog.gtid import (
     decode_previous_gtids,
     parse_gtid_set,
 )
-from dumpfilter.errors import BinlogCorrupt, BinlogError
-from dumpfilter.index.fileset import BinlogFile
+from dumpfilter.errors import BinlogError
+from dumpfilter.index.fileset import BinlogFile, FileBegin
 
 _IN_TRANSACTIONS = GTIDS | {EventType.QUERY}
 
@@ -55,24 +52,19 @@ def previous_gtids(file: BinlogFile) -> GtidSet | None:
 
 def gtids_before(file: BinlogFile) -> GtidsBefore:
     """Return the GTIDs before a binlog file, from the events at the file's beginning. Raises BinlogCorrupt."""
-    offset = file.first_event
-    fd = file.format_description
-    received: GtidSet | None = None
+    received = _received(file.begin)
+    offset = file.begin.end
     for _ in range(4):
         head = file.read_up_to(offset, HEADER_LENGTH)
         if len(head) < HEADER_LENGTH:
             break
         header = EventHeader.unpack(head)
-        end = header.size - fd.checksum_length
-        if end < HEADER_LENGTH:
-            raise BinlogCorrupt(f"an event's length is {header.size}", file=file.name, position=offset)
         if header.type in _IN_TRANSACTIONS or offset + header.size > file.size:
             break
+        event = file.read_event(offset)
         if header.type in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
-            logged, listed = _logged(file, offset, header)
+            logged, listed = _logged(file, offset, event)
             return GtidsBefore(logged, received, (*_positions(received), *listed))
-        if header.type == EventType.IGNORABLE:
-            received = _received(file.read(offset, header.size)[HEADER_LENGTH:end], fd.family) or received
         offset += header.size
     return GtidsBefore(None, received, _positions(received))
 
@@ -81,28 +73,19 @@ def _positions(received: GtidSet | None) -> tuple[MariadbGtid, ...]:
     return received.gtids() if isinstance(received, MariadbGtidSet) else ()
 
 
-def _logged(file: BinlogFile, offset: int, header: EventHeader) -> tuple[GtidSet, tuple[MariadbGtid, ...]]:
+def _logged(file: BinlogFile, offset: int, event: bytes) -> tuple[GtidSet, tuple[MariadbGtid, ...]]:
     """Return the content of a Previous_gtids or Gtid_list event."""
-    fd = file.format_description
-    end = header.size - fd.checksum_length
-    event = file.read(offset, header.size)
-    if fd.checksum and zlib.crc32(event[:end]) != int.from_bytes(event[end:], "little"):
-        raise BinlogCorrupt(
-            f"checksum mismatch in a {event_name(header.type)} event", file=file.name, position=offset
-        )
+    body = file.format_description.body(event)
     try:
-        if header.type == EventType.PREVIOUS_GTIDS:
-            return decode_previous_gtids(event[HEADER_LENGTH:end]), ()
-        found = decode_gtid_list(event[HEADER_LENGTH:end])
+        if event[4] == EventType.PREVIOUS_GTIDS:
+            return decode_previous_gtids(body), ()
+        found = decode_gtid_list(body)
         return found.position(), found.gtids
     except BinlogError as error:
         raise error.located(file.name, offset) from None
 
 
-def _received(body: bytes, family: Family) -> GtidSet | None:
+def _received(begin: FileBegin) -> GtidSet | None:
     """Return the GTIDs that a slave had received before a relay log file, from its head event. None without GTIDs."""
-    head = decode_ignorable(body)
-    if not isinstance(head, Head):
-        return None
-    text = head.members.get("retrieved")
-    return parse_gtid_set(text, family) if isinstance(text, str) and text else None
+    text = begin.origin.get("retrieved")
+    return parse_gtid_set(text, begin.format_description.family) if isinstance(text, str) and text else None

@@ -20,18 +20,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dumpfilter import files
-from dumpfilter.binlog.context_events import decode_rotate
-from dumpfilter.binlog.events import MAGIC, EventHeader, EventType
+from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gap_events import Head, is_gap_event, make_head, parse_gap_event
-from dumpfilter.binlog.reader import iter_events, read_format_description
+from dumpfilter.binlog.gap_events import make_head
+from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.errors import BinlogError, RelayLogDamaged, StateCorrupt
 from dumpfilter.index.log_writer import GrowingFile, write_index
 from dumpfilter.packets.control import rotate
 from dumpfilter.slave.state import AFRESH
+
+if TYPE_CHECKING:
+    from dumpfilter.index.fileset import FileBegin
 
 BASENAME = "relay-bin"
 """The name of relay log files before the period and the number. In a server, ``--relay-log`` sets this name."""
@@ -51,45 +53,19 @@ def place_order(position: tuple[str, int] | None) -> tuple[int, int]:
     return (file_number(position[0]), position[1]) if position else (0, 0)
 
 
-class RelayHead(NamedTuple):
-    """The content of the first events of a relay log file."""
-
-    format_description: FormatDescription
-    source_file: str
-    """The base name of the master's binlog file from which the events come."""
-    source_begin: int
-    """The offset from which the slave read the master's binlog file, bytes."""
-    origin: dict[str, Any]
-    """The members of the head event, which name the master. Relay logs of earlier releases have none."""
-    end: int
-    """The offset of the first event after the head, bytes."""
-
-
-def read_head(path: Path) -> RelayHead:
+def read_head(path: Path) -> FileBegin:
     """Read the head of a relay log file. Raises RelayLogDamaged when the file is missing, too short or damaged."""
-    source_file, begin, origin, end = "", 4, {}, 4
+    # Programs that show the state of a slave import this module, and must not wait for the compiled code of a scan.
+    from dumpfilter.index.fileset import BinlogFile
+
     try:
-        with path.open("rb") as file:
-            fd = read_format_description(file, file=str(path))
-            for event in iter_events(file, file=str(path)):
-                if event.type == EventType.ROTATE:
-                    rotate = decode_rotate(event.body)
-                    source_file, begin = rotate.name, rotate.position
-                elif is_gap_event(event.type, event.body):
-                    found = parse_gap_event(event.body)
-                    if not isinstance(found, Head):
-                        break
-                    origin = found.members
-                elif event.type != EventType.FORMAT_DESCRIPTION:
-                    break
-                end = event.offset + len(event.raw)
-                if origin:
-                    break
-    except (OSError, BinlogError) as error:
+        with BinlogFile(path) as file:
+            begin = file.begin
+    except BinlogError as error:
         raise RelayLogDamaged(f"{path}: the head of the relay log cannot be read: {error}") from error
-    if not source_file:
+    if not begin.is_relay_log:
         raise RelayLogDamaged(f"{path}: ends inside its head, before the name of the master's binlog file")
-    return RelayHead(fd, source_file, begin, origin, end)
+    return begin
 
 
 def header_bytes(

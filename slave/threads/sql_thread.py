@@ -18,9 +18,10 @@ from dumpfilter.errors import BinlogError, RelayLogDamaged, StateCorrupt, Stream
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.fileset import FileBegin
 from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import AFRESH
-from dumpfilter.slave.state.relay_log import RelayHead, RelayPosition, place_order, read_head, read_index
+from dumpfilter.slave.state.relay_log import RelayPosition, place_order, read_head, read_index
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.slave.threads.gtids import gtid_of
@@ -61,7 +62,7 @@ def _cut(path: Path, size: int, received: int) -> str:
     return f"{path}: ends at {size}, but the slave has received events up to {received}"
 
 
-def _size_of(path: Path, next_head: RelayHead) -> int:
+def _size_of(path: Path, next_head: FileBegin) -> int:
     """Return the size of a relay log file when the I/O thread began the next file, whose head tells that size."""
     if next_head.origin.get("previous_file") == path.name:
         return int(next_head.origin["previous_size"])
@@ -261,9 +262,7 @@ class SqlThread:
                 start = here.offset
             else:
                 start = 4
-                if self._until is not None and self._is_passed_by(
-                    RelayPosition(name, 4), head.source_file, 0, None
-                ):
+                if self._until is not None and self._is_passed_by(RelayPosition(name, 4), head.file, 0, None):
                     return False
             next_head = read_head(self._directory / following) if following else None
             stop_at = _size_of(path, next_head) if next_head else end.offset
@@ -277,7 +276,7 @@ class SqlThread:
                 head = next_head
         return not self._is_met()
 
-    def _prepare_applier(self, head: RelayHead) -> None:
+    def _prepare_applier(self, head: FileBegin) -> None:
         """Make the applier for the events of a relay log file, when there is none yet or the filter has changed."""
         family = head.format_description.family
         collation = NameCollation(head.origin.get("names") or NameCollation.GENERAL_CI)
@@ -295,15 +294,15 @@ class SqlThread:
                 on_complete=self._completed.append,
                 applied=self._measured.applied,
             )
-        self._applier.source_file = head.source_file
-        self._applier.source_begin = head.source_begin
+        self._applier.source_file = head.file
+        self._applier.source_begin = head.position
 
-    def _apply_file(self, path: Path, head: RelayHead, start: int, end: int) -> bool:
+    def _apply_file(self, path: Path, head: FileBegin, start: int, end: int) -> bool:
         """Apply the events of one relay log file between two offsets. Return False when this thread has to end."""
         applier = self._applier
         assert applier is not None
         # Another master's file may have the same name, so that the old position must not go on in another file.
-        source_position = head.source_begin if start < head.end else self._info.source_position
+        source_position = head.position if start < head.end else self._info.source_position
         for event in _events_between(path, start, end):
             gap = parse_gap_event(event.body) if is_gap_event(event.type, event.body) else None
             after = event.offset + len(event.raw)

@@ -65,7 +65,7 @@ def test_a_head_without_the_name_of_the_masters_file_is_damaged(tmp_path, master
         read_head(path)
     # An earlier release wrote no head event, so the file may end here.
     path.write_bytes(whole[:rotate])
-    assert read_head(path)[1:] == ("bin.000001", 4, {}, rotate)
+    assert read_head(path)[1:] == ("bin.000001", 4, rotate, True, {})
 
 
 def test_less_than_recorded_is_damage(tmp_path, masters):
