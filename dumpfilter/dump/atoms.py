@@ -170,6 +170,16 @@ class Columns(NamedTuple):
     the column of :data:`~dumpfilter.filter.hits.KINDS`, and the count. These are hits before the segment of a
     transaction that goes on here, and hits inside compressed transactions."""
 
+    def with_subjects(self, transactions: list[int] | np.ndarray, subject: int) -> Columns:
+        """Return a copy in which some transactions have another subject, such as ``SKIP``."""
+        txn_subject = self.txn_subject.copy()
+        txn_subject[transactions] = subject
+        return self._replace(txn_subject=txn_subject)
+
+    def with_roles(self, role: np.ndarray) -> Columns:
+        """Return a copy with other roles, so that the events of mixed transactions are decided one by one."""
+        return self._replace(role=role, txn_set=np.zeros_like(self.txn_set))
+
 
 class Weighed(NamedTuple):
     """The arrays that :func:`weigh` fills."""

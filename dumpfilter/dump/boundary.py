@@ -25,6 +25,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.context_events import decode_annotate_rows, decode_rows_query
 from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventHeader, EventType, event_name
 from dumpfilter.binlog.format import Family
+from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.errors import BinlogError, UndecidedEvent
 from dumpfilter.filter.base import ReplicationFilter
@@ -50,12 +51,10 @@ Carried = Sequence[tuple[int, int, int, int]]
 
 
 class Withheld(NamedTuple):
-    """A segment's columns after imposed filters have withheld events."""
+    """A segment without the events that no imposed filter surely allows."""
 
-    role: npt.NDArray[np.uint8]
-    """The roles of the events. Withheld events have the role WITHHELD or HIDDEN."""
-    txn_subject: npt.NDArray[np.int32]
-    """Each transaction's subject. Transactions with withheld events are MIXED, so that each event is decided."""
+    columns: Columns
+    """The columns, in which withheld events have the role WITHHELD or HIDDEN, and their transactions are MIXED."""
     undecided: list[int]
     """The file offset of each event about which nobody could decide and that the compiled decision does not count."""
     hidden: list[int]
@@ -65,37 +64,34 @@ class Withheld(NamedTuple):
 def withhold(
     flags: TableFlags,
     segment: Segment,
-    txn_subject: npt.NDArray[np.int32],
+    columns: Columns,
     first: int,
     read: ReadAt,
     *,
     carried: Carried = (),
     inside: bool = False,
 ) -> Withheld:
-    """Return the segment's columns without the events that no imposed filter surely allows.
+    """Return a segment without the events that no imposed filter surely allows.
 
     Raises UndecidedEvent, with the number of the transaction, if an imposed filter stops the dump.
 
     Parameters:
         flags: the verdicts of the slave's filter and of the imposed filters. At least one filter is imposed.
-        txn_subject: says which transactions are sent or dropped whole.
+        columns: the segment's columns. They say which transactions are sent or dropped whole.
         first: the number of the first transaction to look at.
         read: reads the segment's file.
         carried: the context events and table maps of the statement that continues in the segment.
         inside: whether the segment is the content of a compressed transaction.
     """
-    seen = _Seen(flags, segment, txn_subject, first, read, inside)
+    seen = _Seen(flags, segment, columns.txn_subject, first, read, inside)
     seen.find_statements()
     seen.find_unknown()
     hidden = seen.find_texts(carried) + seen.find_blocks(carried)
     seen.raise_first()
-    mixed = np.isin(seen.role & R.ROLE_MASK, (R.WITHHELD, R.HIDDEN))
-    if mixed.any():
-        txn_subject = txn_subject.copy()
-        number = np.unique(seen.transaction[mixed])
-        walked = (txn_subject[number] >= 0) | (txn_subject[number] == R.KEPT)
-        txn_subject[number[walked]] = R.MIXED
-    return Withheld(seen.role, txn_subject, seen.undecided, hidden)
+    mixed = np.unique(seen.transaction[np.isin(seen.role & R.ROLE_MASK, (R.WITHHELD, R.HIDDEN))])
+    subject = columns.txn_subject[mixed]
+    mixed = mixed[(subject >= 0) | (subject == R.KEPT)]
+    return Withheld(columns.with_roles(seen.role).with_subjects(mixed, R.MIXED), seen.undecided, hidden)
 
 
 class _Seen:

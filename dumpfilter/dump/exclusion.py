@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,32 +16,15 @@ import numpy.typing as npt
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import Membership, SourceKey, SourceNumbers
+from dumpfilter.dump.atoms import Columns
+from dumpfilter.dump.decision import columns_of
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import DroppedRuns, Segment
-
-Columns = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]
-"""Two int32 columns with one entry for each transaction: the table or statement that it changes, and its GTID source.
-
-In the first column ``SKIP`` marks transactions that the slave does not need.
-"""
 
 
 def _digest(gtids: GtidSet) -> bytes:
     # Keys are compared and hashed often. A GTID set can have many intervals.
     return hashlib.sha256(f"{gtids.family} {gtids}".encode()).digest()
-
-
-class Excluded(NamedTuple):
-    """A segment's columns, changed for one slave."""
-
-    txn_subject: npt.NDArray[np.int32]
-    """The column ``txn_subject``, with ``SKIP`` for each transaction that the slave does not need."""
-    txn_source: npt.NDArray[np.int32]
-    """The column ``txn_source``, with -1 for each transaction that the master does not report to the slave."""
-    dropped: DroppedRuns
-    """The GTIDs that the Gap events of a relay log tell, without those that the slave already has."""
-    executed: npt.NDArray[np.bool_] | None
-    """For each transaction whether the slave already has it; None if the slave has none of them."""
 
 
 def contained(segment: Segment, sources: SourceNumbers, gtids: Membership) -> npt.NDArray[np.bool_]:
@@ -100,24 +82,23 @@ class Exclusion:
         self.key: Hashable = None if executed is None else _digest(executed)
         """A value that is equal for exclusions of the same GTIDs."""
 
-    def apply(self, segment: Segment, origin: OriginFilter | None) -> Excluded:
+    def apply(self, segment: Segment, origin: OriginFilter | None) -> Columns:
         """Return a segment's columns without the transactions that this slave does not need.
 
-        ``origin`` says from which server ids and domains the slave wants transactions; None: from all.
+        ``txn_source`` is -1 for each transaction that the master does not report to the slave. ``origin`` says from
+        which server ids and domains the slave wants transactions; None: from all.
         """
-        columns, dropped = (segment.txn_subject, segment.txn_source), segment.dropped
-        has: npt.NDArray[np.bool_] | None = None
+        columns = columns_of(segment)
         if self._executed is not None:
             has = contained(segment, self._sources, self._executed)
-            columns = (
-                np.where(has, np.int32(R.SKIP), segment.txn_subject),
-                np.where(has, np.int32(-1), segment.txn_source),
+            columns = columns.with_subjects(has, R.SKIP)._replace(
+                txn_source=np.where(has, np.int32(-1), segment.txn_source),
+                dropped=self._missing(segment.dropped, self._executed),
+                has=has,
             )
-            if len(dropped.runs):
-                dropped = self._missing(dropped, self._executed)
         if origin is not None and origin.is_on:
-            columns = self._without_unwanted(segment, origin, *columns)
-        return Excluded(*columns, dropped, has if has is not None and has.any() else None)
+            columns = self._without_unwanted(segment, origin, columns)
+        return columns
 
     def has_any(self, source: int, first: int, last: int) -> bool:
         """Tell whether the slave has any transaction of a GTID source, by its number, from ``first`` to ``last``."""
@@ -161,13 +142,7 @@ class Exclusion:
             dropped.transaction, np.array(until)[dropped.until], runs[:, :3].copy(), runs[:, 3].copy()
         )
 
-    def _without_unwanted(
-        self,
-        segment: Segment,
-        origin: OriginFilter,
-        subject: npt.NDArray[np.int32],
-        source: npt.NDArray[np.int32],
-    ) -> Columns:
+    def _without_unwanted(self, segment: Segment, origin: OriginFilter, columns: Columns) -> Columns:
         """Mark the transactions of servers and domains that the slave ignores.
 
         MariaDB's I/O thread counts a transaction that it ignores as done (``gtid_slave_pos``, ``Gtid_IO_Pos``). MySQL's
@@ -184,9 +159,7 @@ class Exclusion:
                     is_unwanted |= segment.txn_source == number
         # Rotate and similar events belong to the binlog file and to no transaction.
         is_unwanted &= segment.txn_source != R.KEPT
-        if not is_unwanted.any():
-            return subject, source
-        subject = np.where(is_unwanted, np.int32(R.SKIP), subject)
+        columns = columns.with_subjects(is_unwanted, R.SKIP)
         if fd.family != "mariadb":
-            source = np.where(is_unwanted, np.int32(-1), source)
-        return subject, source
+            columns = columns._replace(txn_source=np.where(is_unwanted, np.int32(-1), columns.txn_source))
+        return columns

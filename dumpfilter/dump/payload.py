@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +26,10 @@ from dumpfilter.binlog.compression import (
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.writer import with_body
+from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.boundary import withhold
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, holds, render
-from dumpfilter.dump.decision import Asked, columns_of, decide
+from dumpfilter.dump.decision import Asked, columns_of, decide, hit_rows
 from dumpfilter.errors import BinlogUnsupported, UndecidedEvent
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.hits import COLUMN, Hits
@@ -69,56 +71,48 @@ class KeptPayload:
     """The number of times that the dropped inner events would have used each rule of the filter."""
 
 
-@dataclass(slots=True)
-class FilteredPayloads:
-    """The changes to a segment's columns after a filter has decided the segment's compressed transactions."""
+class FilteredPayloads(NamedTuple):
+    """A segment after a filter has decided the segment's compressed transactions."""
 
-    role: npt.NDArray[np.uint8]
-    size: npt.NDArray[np.int64]
-    replaced: dict[int, bytes] = field(default_factory=dict)
+    columns: Columns
+    replaced: dict[int, bytes]
     """The new bytes of Transaction_payload events that are sent in part, by the file offset of the original event."""
-    undecided: list[tuple[int, int]] = field(default_factory=list)
+    undecided: list[tuple[int, int]]
     """For each compressed transaction that is sent with undecided inner events: its file offset, and their number."""
-    hits: list[tuple[int, int, int]] = field(default_factory=list)
-    """The number of times that dropped inner events would have used each filter rule, with the columns ``HIT_...`` of
-    :mod:`dumpfilter.dump.cut`."""
 
 
 def filter_payloads(
-    flags: TableFlags,
-    segment: Segment,
-    role: npt.NDArray[np.uint8],
-    txn_subject: npt.NDArray[np.int32],
-    first: int,
-    read: ReadAt,
+    flags: TableFlags, segment: Segment, columns: Columns, first: int, read: ReadAt
 ) -> FilteredPayloads:
     """Decide the compressed transactions of a segment, from transaction ``first`` on, with a filter that has rules.
 
-    Transactions that are marked ``SKIP`` in ``txn_subject`` are not opened, because the slave does not need them.
-    ``read`` reads the segment's file. ``role`` are the roles after imposed filters have withheld events. Raises
+    ``columns`` are the segment's columns after imposed filters have withheld events. Transactions that they mark
+    ``SKIP`` are not opened, because the slave does not need them. ``read`` reads the segment's file. Raises
     BinlogCorrupt for a compressed transaction that cannot be opened, and UndecidedEvent where an imposed filter stops
     the dump.
     """
-    found = FilteredPayloads(role.copy(), segment.size.copy())
+    role, size = columns.role.copy(), columns.size.copy()
+    found = FilteredPayloads(columns.with_roles(role)._replace(size=size), {}, [])
+    hits: list[tuple[int, int, int]] = []
     for number in sorted(segment.payloads):
         txn = segment.transaction_of(number)
-        if txn < first or txn_subject[txn] == R.SKIP:
+        if txn < first or columns.txn_subject[txn] == R.SKIP:
             continue
         kept = filter_payload(flags, segment, number, read)
         offset = int(segment.offset[number])
         ends = role[number] & R.ENDS
-        found.hits += [(txn, COLUMN[kind], count) for kind, count in kept.hits.items()]
+        hits += [(txn, COLUMN[kind], count) for kind, count in kept.hits.items()]
         if kept.undecided:
             found.undecided.append((offset, kept.undecided))
         if not kept.size:
             # The filter drops every inner event. With the role FRAME the event is sent only with other events of its
             # transaction, and there are none.
-            found.role[number] = R.FRAME | ends
+            role[number] = R.FRAME | ends
         elif kept.replaced is not None:
             found.replaced[offset] = kept.replaced
-            found.size[number] = kept.size
-            found.role[number] = R.REPLACED | ends
-    return found
+            size[number] = kept.size
+            role[number] = R.REPLACED | ends
+    return found._replace(columns=found.columns._replace(hits=hit_rows(hits)))
 
 
 def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadAt) -> KeptPayload:
@@ -139,18 +133,18 @@ def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadA
     def opened() -> bytes:
         return open_payload(source(), fd)
 
-    role, withheld = inner.role, 0
+    columns, withheld = columns_of(inner), 0
     if flags.boundary:
         try:
-            found = withhold(
-                flags, inner, inner.txn_subject, 0, lambda at, n: opened()[at : at + n], inside=True
-            )
+            found = withhold(flags, inner, columns, 0, lambda at, n: opened()[at : at + n], inside=True)
         except UndecidedEvent as error:
             outside = UndecidedEvent(error.what, file=segment.file, position=int(segment.offset[number]))
             outside.transaction = segment.transaction_of(number)
             raise outside from None
-        role, withheld = found.role, len(found.undecided)
-    plan = _plan(flags, inner, role)
+        # Each inner event is decided for itself, so that the filters' verdicts about undecided statements count.
+        mixed = np.full_like(inner.txn_subject, R.MIXED)
+        columns, withheld = found.columns._replace(txn_subject=mixed), len(found.undecided)
+    plan = _plan(flags, inner, columns)
     undecided = plan.counts.events_undecided + withheld
     if not plan.size:
         return KeptPayload(0, undecided, hits=plan.hits)
@@ -177,16 +171,11 @@ def sent_inside(flags: TableFlags, segment: Segment, number: int) -> npt.NDArray
     """
     assert not flags.boundary
     inner = segment.payloads[number]
-    return holds(_plan(flags, inner, inner.role).ranges, inner.offset)
+    return holds(_plan(flags, inner, columns_of(inner)).ranges, inner.offset)
 
 
-def _plan(flags: TableFlags, inner: Segment, role: npt.NDArray[np.uint8]) -> ChunkPlan:
-    """Return the plan of the events inside of a compressed transaction, decided with some roles."""
-    columns = columns_of(inner)
-    if role is not inner.role:
-        # Events with other roles are decided one by one.
-        mixed = np.full_like(inner.txn_subject, R.MIXED)
-        columns = columns._replace(role=role, txn_subject=mixed, txn_set=np.zeros_like(inner.txn_set))
+def _plan(flags: TableFlags, inner: Segment, columns: Columns) -> ChunkPlan:
+    """Return the plan of the events inside of a compressed transaction."""
     (decided,) = decide(inner.file, columns, [Asked(flags, 0, WHOLE_SEGMENT, inner.start, 0)])
     (plan,) = decided.plans
     return plan

@@ -25,9 +25,9 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.boundary import withhold
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, ReadAt
 from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, REPLACED
-from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, hit_rows, with_carry
+from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
 from dumpfilter.dump.exclusion import Exclusion, SegmentOrigins
-from dumpfilter.dump.payload import FilteredPayloads, filter_payloads
+from dumpfilter.dump.payload import filter_payloads
 from dumpfilter.dump.xa import SentParts, XaEnds, without_unsent_ends
 from dumpfilter.errors import DumpfilterError, PositionError, UndecidedEvent
 from dumpfilter.filter.boundary import OnUndecided
@@ -228,44 +228,36 @@ class DumpThread:
     def _plan_own(self, segment: Segment, first: int) -> list[ChunkPlan]:
         """Plan a segment with columns of the thread's own."""
         self._take_up_change()
-        txn_subject, txn_source, dropped, has = self._exclusion.apply(segment, self._origin)
+        flags = self._flags
+        columns = self._exclusion.apply(segment, self._origin)
         if self._relay_rotate == segment.start:
-            txn_subject = txn_subject.copy()
-            txn_subject[0] = R.SKIP
-        txn_subject = self._xa_ends.decide(segment, txn_subject, first, self._sends)
-        role = segment.role
-        undecided: list[int] = []
-        if self._flags.boundary:
+            columns = columns.with_subjects([0], R.SKIP)
+        columns = self._xa_ends.decide(segment, columns, first, self._sends)
+        undecided: list[tuple[int, int]] = []
+        replaced: dict[int, bytes] = {}
+        if flags.boundary:
             carried = () if self._carry is None else self._carry.events.tolist()
-            role, txn_subject, undecided, hidden = withhold(
-                self._flags, segment, txn_subject, first, self._read, carried=carried
-            )
+            columns, offsets, hidden = withhold(flags, segment, columns, first, self._read, carried=carried)
+            undecided += [(offset, 1) for offset in offsets]
             if self._carry is not None and hidden:
                 self._carry = self._carry.hiding(hidden)
-        payloads = FilteredPayloads(role, segment.size)
-        if segment.payloads and self._flags.is_on:
-            payloads = filter_payloads(self._flags, segment, role, txn_subject, first, self._read)
-        payloads.undecided.extend((offset, 1) for offset in undecided)
-        if self._flags.boundary and self._flags.on_undecided is OnUndecided.DROP:
-            if self._really_sent[0] is not self._flags:
-                self._really_sent = (self._flags, SentParts())
-            txn_subject = without_unsent_ends(
-                self._really_sent[1], self._flags, segment, payloads.role, txn_subject, first, self._read
-            )
-        columns = columns_of(segment)._replace(
-            txn_subject=txn_subject, txn_source=txn_source, dropped=dropped, hits=hit_rows(payloads.hits)
-        )
-        if has is not None:
-            columns = columns._replace(has=has)
-        if payloads.role is not segment.role:
-            # Events with other roles or sizes are decided one by one.
-            columns = columns._replace(
-                role=payloads.role, size=payloads.size, txn_set=np.zeros_like(segment.txn_set)
-            )
+        if segment.payloads and flags.is_on:
+            columns, replaced, inside = filter_payloads(flags, segment, columns, first, self._read)
+            undecided += inside
+        if flags.boundary and flags.on_undecided is OnUndecided.DROP:
+            if self._really_sent[0] is not flags:
+                self._really_sent = (flags, SentParts())
+            parts = self._really_sent[1]
+            columns = without_unsent_ends(parts, flags, segment, columns, first, self._read)
         if self._carry is not None:
             columns = with_carry(columns, self._carry)
         (decided,) = decide(segment.file, columns, [self._asked(first)])
-        _add_payloads(decided, payloads)
+        for offset, n in undecided:
+            plan = next(plan for plan in decided.plans if offset < plan.end)
+            plan.counts.events_undecided += n
+        for plan in decided.plans if replaced else ():
+            ranges = plan.ranges[plan.ranges[:, RANGE_PATCH] == REPLACED]
+            plan.replaced = {at: replaced[at] for at in ranges[:, RANGE_OFFSET].tolist()}
         self._go_on(segment, first, decided)
         return decided.plans
 
@@ -292,18 +284,6 @@ class DumpThread:
         return (
             not self._flags.is_on or subject < 0 or bool(self._flags.array()[subject] & FILTER_BINLOG_SEND_F)
         )
-
-
-def _add_payloads(decided: Decided, payloads: FilteredPayloads) -> None:
-    """Add what is known of compressed transactions and of withheld events to the plans of a segment."""
-    if payloads.replaced:
-        for plan in decided.plans:
-            ranges = plan.ranges
-            offsets = ranges[ranges[:, RANGE_PATCH] == REPLACED, RANGE_OFFSET]
-            plan.replaced = {at: payloads.replaced[at] for at in offsets.tolist()}
-    for offset, n in payloads.undecided:
-        plan = next(plan for plan in decided.plans if offset < plan.end)
-        plan.counts.events_undecided += n
 
 
 Planned = list[ChunkPlan] | DumpfilterError

@@ -30,6 +30,7 @@ from dumpfilter.binlog.context_events import decode_xa_prepare
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
+from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.dump.payload import open_payload
 from dumpfilter.errors import BinlogError
@@ -148,28 +149,24 @@ def without_unsent_ends(
     parts: SentParts,
     flags: TableFlags,
     segment: Segment,
-    role: npt.NDArray[np.uint8],
-    txn_subject: npt.NDArray[np.int32],
+    columns: Columns,
     first: int,
     read: ReadAt,
-) -> npt.NDArray[np.int32]:
-    """Return ``txn_subject`` with SKIP for each end of an XA transaction of which nothing was sent.
+) -> Columns:
+    """Return a segment's columns without each end of an XA transaction of which nothing was sent.
 
     An event of an unknown type has no table. So the index notes that every slave is sent a part of its transaction, but
-    an imposed filter may drop the event. ``parts`` remembers what was really sent. ``role`` are the events' roles after
-    imposed filters have withheld events. Transactions from number ``first`` on are decided.
+    an imposed filter may drop the event. ``parts`` remembers what was really sent. ``columns`` are those after imposed
+    filters have withheld events. Transactions from number ``first`` on are decided.
     """
-    kinds, subject = role & R.ROLE_MASK, segment.subject
+    kinds, subject = columns.role & R.ROLE_MASK, segment.subject
     passes = (subject >= 0) & (flags.array()[np.maximum(subject, 0)] & FILTER_BINLOG_SEND_F != 0)
     sent = np.isin(kinds, _ALWAYS_SENT) | (np.isin(kinds, _BY_SUBJECT) & passes)
-    wanted = txn_subject != R.SKIP
+    wanted = columns.txn_subject != R.SKIP
     wanted[:first] = False
     ends = parts.follow(segment, sent, read, wanted)
     skipped = [segment.transaction_of(event) for event, was_sent in ends.items() if was_sent is False]
-    if skipped:
-        txn_subject = txn_subject.copy()
-        txn_subject[skipped] = R.SKIP
-    return txn_subject
+    return columns.with_subjects(skipped, R.SKIP)
 
 
 class XaEnds:
@@ -205,18 +202,18 @@ class XaEnds:
     def decide(
         self,
         segment: Segment,
-        txn_subject: npt.NDArray[np.int32],
+        columns: Columns,
         first: int,
         is_sent: Callable[[int], bool],
-    ) -> npt.NDArray[np.int32]:
-        """Return a copy of ``txn_subject`` in which each XA COMMIT and XA ROLLBACK is marked as sent or dropped.
+    ) -> Columns:
+        """Return a segment's columns in which each XA COMMIT and XA ROLLBACK is marked as sent or dropped.
 
         Only transactions from number ``first`` on are decided. ``is_sent`` takes the number of a table or statement and
         tells whether the filter in force sends its events.
         """
         if not self.concerns(segment):
-            return txn_subject
-        txn_subject = txn_subject.copy()
+            return columns
+        txn_subject = columns.txn_subject.copy()
         ends: dict[int, Xid | None] = dict(segment.earlier_ends)
         if self.other_filters_before and first:
             # The dump starts inside this segment. XA PREPARE may lie in the segment before the start, so this dump
@@ -233,7 +230,7 @@ class XaEnds:
                 txn_subject[txn] = R.SKIP
             elif was_sent and not is_sent(int(txn_subject[txn])):
                 txn_subject[txn] = R.KEPT
-        return txn_subject
+        return columns._replace(txn_subject=txn_subject)
 
     def note(self, segment: Segment, first: int, is_sent: Callable[[int], bool]) -> None:
         """Remember for each XA transaction that a segment prepares whether the dump has sent a part of it.
