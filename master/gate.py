@@ -21,7 +21,7 @@ import grpc
 import structlog
 from google.protobuf.message import DecodeError
 
-from dumpfilter.errors import OptionError
+from dumpfilter.errors import DumpfilterError, OptionError
 from dumpfilter.logs import Seldom
 from dumpfilter.master.limits import (
     MAX_DECODING,
@@ -205,8 +205,10 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
     async def _refusing(self, context: Context, method: str) -> AsyncIterator[None]:
         try:
             yield
-        except Overloaded as error:
-            self._log("call refused", context, method, error)
+        except DumpfilterError as error:
+            # The service has logged its own errors.
+            if isinstance(error, Overloaded):
+                self._log("call refused", context, method, error)
             await abort(context, error)
         except Silent:
             log.warning("slave is silent", peer=context.peer(), method=printable(method))
@@ -255,7 +257,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
             )
         except OptionError as error:
             self._log("call refused", context, method, error)
-            await abort(context, error)
+            raise
 
     def _log(self, event: str, context: Context, method: str, reason: object) -> None:
         # One stranger can cause thousands of refusals a second, and must not fill the disk with them.

@@ -25,7 +25,7 @@ KEEP_SECONDS = 7 * 86_400.0
 
 
 MOST_REFUSALS = 1000
-"""The most replicas whose refusal the master remembers."""
+"""The most slaves whose refusal the master remembers."""
 
 
 class Presence(enum.StrEnum):
@@ -36,7 +36,7 @@ class Presence(enum.StrEnum):
     GONE = "gone"
     """The slave was served within the keeping time, and no dump runs for it."""
     REFUSED = "refused"
-    """The master refused the replica with an error at which the replica stops, and no dump runs for it since."""
+    """The master refused the slave with an error at which the slave stops, and no dump runs for the slave since."""
     DRAINED = "drained"
     """The operator has drained the slave, which would be gone, refused or never seen otherwise."""
     NEVER_SEEN = "never seen"
@@ -75,7 +75,7 @@ class KnownSlave:
     """The key of the ``[[replica]]`` that names a slave which was never seen, such as ``replica[2]``."""
     is_drained: bool = False
     refusal: str = ""
-    """The error with which the master refused a replica that is ``REFUSED``."""
+    """The error with which the master refused a slave that is ``REFUSED``."""
 
     @property
     def gone_since(self) -> str:
@@ -115,12 +115,12 @@ class KnownSlaves:
         """Returns the tables ``[[replica]]`` in force. A master without a port for replicas has none."""
         self._lock = threading.Lock()
         self._refused: dict[tuple[str, str, int | str], KnownSlave] = {}
-        """The replicas that were refused, by identity. The newest refusal comes last."""
+        """The slaves that were refused, by identity. The newest refusal comes last."""
 
     def refuse(self, peer: Peer, address: str, reason: str) -> None:
-        """Note that the master refused a replica with an error at which the replica stops.
+        """Note that the master refused a slave with an error at which the slave stops.
 
-        ``address`` is the replica's address as gRPC spells it.
+        ``address`` is the slave's address as gRPC spells it.
         """
         slave = KnownSlave(
             Presence.REFUSED,
@@ -140,7 +140,7 @@ class KnownSlaves:
                 del self._refused[next(iter(self._refused))]
 
     def forget(self, who: Who) -> list[KnownSlave]:
-        """Forget the refusals of some replicas. Return the replicas."""
+        """Forget the refusals of some slaves. Return the slaves."""
         with self._lock:
             gone = [slave for slave in self._refused.values() if who.fits(slave.as_peer)]
             for slave in gone:
@@ -172,7 +172,7 @@ class KnownSlaves:
         return replace(slave, presence=presence, is_drained=True)
 
     def _with_refusals(self, known: Iterable[KnownSlave], oldest: float) -> Iterator[KnownSlave]:
-        """Yield the known slaves, and replicas that were refused and that the master does not know otherwise."""
+        """Yield the known slaves, and slaves that were refused and that the master does not know otherwise."""
         with self._lock:
             refused = {key: one for key, one in self._refused.items() if (one.last_seen_at or 0.0) > oldest}
         for slave in known:
@@ -187,7 +187,7 @@ class KnownSlaves:
     def of(self, slave: RegisteredSlave) -> KnownSlave:
         """Return the facts about a registered slave."""
         records = {slave.record.key: slave.record} if slave.record.dumps else {}
-        return self._drained(_of_registration(slave, records))
+        return self._drained(next(self._with_refusals([_of_registration(slave, records)], 0.0)))
 
     def of_user(self, user: str) -> list[KnownSlave]:
         """Return the slaves of a user that the master knows."""

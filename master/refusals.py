@@ -54,14 +54,35 @@ _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
 """The gRPC status code for each class of error. For an error of several classes the first entry counts."""
 
 
+_STOPPING = frozenset(
+    {
+        grpc.StatusCode.ALREADY_EXISTS,
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.OUT_OF_RANGE,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.DATA_LOSS,
+    }
+)
+"""The status codes at which a slave stops, until its operator has removed the cause. After others it tries again."""
+
+
+def status_of(error: DumpfilterError) -> grpc.StatusCode:
+    """Return the gRPC status code for an error."""
+    if isinstance(error, BinlogUnreadable) and error.momentary:
+        # Slaves retry after this status code. They end after DATA_LOSS.
+        return grpc.StatusCode.UNAVAILABLE
+    return next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+
+
+def stops_slaves(error: DumpfilterError) -> bool:
+    """Tell whether a slave that gets this error stops, until its operator has removed the cause."""
+    return status_of(error) in _STOPPING
+
+
 async def abort(context: Context, error: DumpfilterError) -> NoReturn:
     """End a gRPC call with the status code and the text that belong to an error."""
     MEASURED.failed_calls.add(error)
-    code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
-    if isinstance(error, BinlogUnreadable) and error.momentary:
-        # Slaves retry after this status code. They end after DATA_LOSS.
-        code = grpc.StatusCode.UNAVAILABLE
     text = str(error)
     most = MAX_ERROR if text.isascii() else MAX_ERROR // _ESCAPED_SHARE
-    await context.abort(code, text if len(text) <= most else text[:most] + "…")
+    await context.abort(status_of(error), text if len(text) <= most else text[:most] + "…")
     raise AssertionError("abort() raises")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import grpc
 import structlog
@@ -25,7 +24,7 @@ from dumpfilter.master.access import Access, AccessDenied, TryLater
 from dumpfilter.master.ahead import check_place
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.drain import Drained, Drains
-from dumpfilter.master.dump_start import DumpStart, check_boundary, start_at, start_of, wanted_by
+from dumpfilter.master.dump_start import check_boundary, start_at, start_of, wanted_by
 from dumpfilter.master.filter_warnings import FilterWarnings
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.imposed import ImposedFilter, imposed_on
@@ -42,7 +41,7 @@ from dumpfilter.master.messages import (
     imposed_to_proto,
     slave_to_proto,
 )
-from dumpfilter.master.refusals import Context, abort
+from dumpfilter.master.refusals import Context, stops_slaves
 from dumpfilter.master.register import Client, NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
 from dumpfilter.master.who import Peer, peer_address
@@ -51,8 +50,6 @@ from dumpfilter.security.audit import audit
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
-T = TypeVar("T")
-
 log = structlog.get_logger("dumpfilter.master")
 
 
@@ -60,7 +57,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     """The master's implementation of the gRPC service that ``dumpfilter.proto`` defines.
 
     The methods are coroutines of one asyncio loop. What may wait for the disk or take long runs through ``reader`` in
-    another thread.
+    another thread. The methods raise errors of dumpfilter, which the gate (:mod:`dumpfilter.master.gate`) turns into
+    gRPC's status codes.
 
     ``write_filter`` has rules like ``--binlog-do-db``. With it every slave sees the binlog as if a server with these
     rules had written it.
@@ -103,23 +101,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         except DumpfilterError as error:
             held = self._lines_held_back(error)
             if held is not None:
-                log.warning(
-                    "registration refused",
-                    peer=peer,
-                    server_id=request.server_id,
-                    rules=len(request.filter.rules),
-                    reason=printable(str(error)),
-                    **held,
-                )
-                audit(
-                    "Register",
-                    account=request.user,
-                    peer=peer,
-                    result=str(error),
-                    server_id=request.server_id,
-                    **held,
-                )
-            await abort(context, error)
+                details = {"server_id": request.server_id, **held}
+                _warn("registration refused", error, peer, rules=len(request.filter.rules), **details)
+                audit("Register", account=request.user, peer=peer, result=str(error), **details)
+            raise
         _audit_change("Register", slave, peer)
         log.info(
             "registered",
@@ -169,26 +154,37 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         )
         self.drains.check(asking)
         imposed = imposed_on(config.imposed, asking)
-        slave = self.register.add(
-            server_id=request.server_id,
-            uuid=uuid,
-            host=request.host,
-            port=request.port,
-            channel=request.channel,
-            rule_filter=self._filter(request.filter),
-            origin=origin_from_proto(request.filter.origin),
-            user=request.user,
-            password=password,
-            secret=request.secret,
-            client=Client(peer, request.protocol, request.program_version),
-            imposed=imposed,
-        )
+        with self._noting_refusal(asking, peer):
+            slave = self.register.add(
+                server_id=request.server_id,
+                uuid=uuid,
+                host=request.host,
+                port=request.port,
+                channel=request.channel,
+                rule_filter=self._filter(request.filter),
+                origin=origin_from_proto(request.filter.origin),
+                user=request.user,
+                password=password,
+                secret=request.secret,
+                client=Client(peer, request.protocol, request.program_version),
+                imposed=imposed,
+            )
         if self.config is not config and self._no_longer_valid(slave) is not None:
             # The configuration changed between the check and the entry into the register.
             with contextlib.suppress(NotRegistered):
                 self.register.remove(slave.slave_id)
             return self._register(request, peer)
         return slave
+
+    @contextlib.contextmanager
+    def _noting_refusal(self, slave: Peer, peer: str) -> Iterator[None]:
+        """Note the error of a block if it stops the slave, so that the master's status shows the error."""
+        try:
+            yield
+        except DumpfilterError as error:
+            if stops_slaves(error):
+                self.known_slaves.refuse(slave, peer, str(error))
+            raise
 
     def _wake_drained(self) -> None:
         """Wake the dumps of drained slaves, which may be waiting for new events."""
@@ -246,10 +242,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     async def Unregister(self, request: pb.UnregisterRequest, context: Context) -> pb.UnregisterResponse:
         """Forget a slave and end its dump."""
-        await self._answer(
-            context,
-            lambda: self._audited("Unregister", context, lambda: self.register.remove(request.slave_id)),
-        )
+        await self._audited("Unregister", context, lambda: self.register.remove(request.slave_id))
         return pb.UnregisterResponse()
 
     async def ChangeFilter(
@@ -268,7 +261,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 place=self._place(place) if place.file else None,
             )
 
-        slave = await self._answer(context, lambda: self._audited("ChangeFilter", context, change))
+        slave = await self._audited("ChangeFilter", context, change)
         await self.reader.serve(lambda: self.filter_warnings.texts(slave))
         return pb.ChangeFilterResponse(
             filter=filter_to_proto(slave.filter),
@@ -276,10 +269,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             imposed=imposed_to_proto(slave.imposed),
         )
 
-    def _audited(self, what: str, context: Context, change: Callable[[], RegisteredSlave]) -> RegisteredSlave:
+    async def _audited(
+        self, what: str, context: Context, change: Callable[[], RegisteredSlave]
+    ) -> RegisteredSlave:
         """Carry out a change that a slave asks for, and write the change or the refusal to the audit log."""
         try:
-            slave = change()
+            slave = await self.reader.serve(change)
         except DumpfilterError as error:
             held = self._lines_held_back(error)
             if held is not None:
@@ -290,34 +285,26 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     async def Dump(self, request: pb.DumpRequest, context: Context) -> AsyncIterator[bytes]:
         """Stream the filtered binlog to a slave in chunks, from the position or GTID set that the slave sent."""
-        slave = await self._answer(context, lambda: self.register.get(request.slave_id))
-        wanted = await self._answer(context, lambda: wanted_by(request, self.store))
-        try:
-            await check_place(wanted, self.reader, self.master_uuid)
-        except DumpfilterError as error:
-            await abort(context, error)
-        start = await self._answer(context, lambda: start_of(request, self.store))
-        try:
-            dump = self._begin_dump(request, slave, start)
-        except DumpfilterError as error:
-            await abort(context, error)
-        try:
-            async with contextlib.aclosing(dump.messages()) as messages:
-                async for message in messages:
-                    yield message
-        except DumpfilterError as error:
-            fields = {"server_id": slave.server_id, "channel": printable(slave.channel)}
-            if isinstance(error, Drained):
-                log.info("dump drained", **fields, reason=printable(str(error)))
-            else:
-                log.warning("dump stopped", **fields, error=printable(str(error)))
-            await abort(context, error)
-        finally:
-            dump.close()
-            _log_counts(slave)
+        slave = await self.reader.serve(lambda: self.register.get(request.slave_id))
+        with self._noting_refusal(slave.as_peer, context.peer()):
+            dump = await self._begin_dump(request, slave)
+            try:
+                async with contextlib.aclosing(dump.messages()) as messages:
+                    async for message in messages:
+                        yield message
+            except DumpfilterError as error:
+                fields = {"server_id": slave.server_id, "channel": printable(slave.channel)}
+                if isinstance(error, Drained):
+                    log.info("dump drained", **fields, reason=printable(str(error)))
+                else:
+                    log.warning("dump stopped", **fields, error=printable(str(error)))
+                raise
+            finally:
+                dump.close()
+                _log_counts(slave)
         if dump.taken_over:
             if slave.ended_by is not None:
-                await abort(context, slave.ended_by)
+                raise slave.ended_by
             if self.stopping:
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "the master is shutting down")
             await context.abort(
@@ -328,10 +315,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     async def Alive(self, request: pb.AliveRequest, context: Context) -> pb.AliveResponse:
         """Answer a slave's sign of life, which the gate has noted as it notes every call of a slave."""
-        try:
-            self.register.get(request.slave_id).line_rate = request.line_rate
-        except NotRegistered as error:
-            await abort(context, error)
+        self.register.get(request.slave_id).line_rate = request.line_rate
         return pb.AliveResponse()
 
     async def ListSlaves(self, request: pb.ListSlavesRequest, context: Context) -> pb.ListSlavesResponse:
@@ -347,20 +331,20 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         A client with a user also gets the rules of the binlog, and how much of the binlog has been scanned.
         """
         slaves = await self._answer_about(request, context)
-        return await self._answer(context, lambda: self._status(slaves, request))
+        return await self.reader.serve(lambda: self._status(slaves, request))
 
     async def _answer_about(
         self, request: pb.ListSlavesRequest | pb.StatusRequest, context: Context
     ) -> list[KnownSlave]:
-        """Return the slaves that a client may know, or end the call of a stranger with UNAUTHENTICATED."""
+        """Return the slaves that a client may know. Raises the errors of :meth:`_known_to`, and logs them."""
         peer = context.peer()
         try:
             return await self.reader.serve(lambda: self._known_to(request, peer))
         except DumpfilterError as error:
             held = self._lines_held_back(error)
             if held is not None:
-                log.warning("status refused", peer=peer, reason=printable(str(error)), **held)
-            await abort(context, error)
+                _warn("status refused", error, peer, **held)
+            raise
 
     def _known_to(self, request: pb.ListSlavesRequest | pb.StatusRequest, peer: str) -> list[KnownSlave]:
         """Return the slaves that a client may know: the slave with its id, or all slaves of its user.
@@ -420,14 +404,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             # A server shows size 0 for a file that the index file names and that is missing.
             return 0
 
-    async def _answer(self, context: Context, call: Callable[[], T]) -> T:
-        """Return what a function returns that may take long, or end the call with the function's error."""
-        try:
-            return await self.reader.serve(call)
-        except DumpfilterError as error:
-            await abort(context, error)
-
-    def _begin_dump(self, request: pb.DumpRequest, slave: RegisteredSlave, start: DumpStart) -> dumps.Dump:
+    async def _begin_dump(self, request: pb.DumpRequest, slave: RegisteredSlave) -> dumps.Dump:
+        wanted = await self.reader.serve(lambda: wanted_by(request, self.store))
+        await check_place(wanted, self.reader, self.master_uuid)
+        start = await self.reader.serve(lambda: start_of(request, self.store))
         if request.chunk_size > MAX_CHUNK_SIZE:
             raise OptionError(f"chunk_size {request.chunk_size}: at most {MAX_CHUNK_SIZE}")
         self.drains.check(slave.as_peer)
@@ -461,6 +441,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     def _filter(self, definition: pb.FilterDefinition) -> ReplicationFilter:
         check_filter(definition)
         return filter_from_proto(definition, default=self.store.names)
+
+
+def _warn(event: str, error: DumpfilterError, peer: str, **details: int) -> None:
+    log.warning(event, peer=peer, reason=printable(str(error)), **details)
 
 
 def _audit_change(what: str, slave: RegisteredSlave, peer: str) -> None:

@@ -11,11 +11,11 @@ from typing import Any, cast
 import structlog
 
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.errors import BinlogUnreadable, DumpfilterError
+from dumpfilter.errors import BinlogUnreadable
 from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.limits import ServerLimits
-from dumpfilter.master.refusals import Context, abort
+from dumpfilter.master.refusals import Context
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
@@ -157,17 +157,14 @@ class RelayService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # generat
     def __init__(self, present: Callable[[], DumpFilterService]) -> None:
         self._present = present
 
-    async def present(self, context: Context) -> DumpFilterService:
-        """Return the service over the present relay log, or end the call with an error."""
-        try:
-            # A relay log that is opened for the first time waits for the disk.
-            return await asyncio.to_thread(self._present)
-        except DumpfilterError as error:
-            await abort(context, error)
+    async def present(self) -> DumpFilterService:
+        """Return the service over the present relay log. Raises DumpfilterError."""
+        # A relay log that is opened for the first time waits for the disk.
+        return await asyncio.to_thread(self._present)
 
     async def Dump(self, request: pb.DumpRequest, context: Context) -> AsyncIterator[bytes]:
         """Stream the relay log to a slave, with the writer's positions."""
-        service = await self.present(context)
+        service = await self.present()
         stream = cast("AsyncGenerator[bytes]", service.Dump(request, context))
         async with contextlib.aclosing(stream) as messages:
             async for message in messages:
@@ -176,7 +173,7 @@ class RelayService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # generat
 
 def _forwarded(method: str) -> Callable[[RelayService, Any, Context], Awaitable[Any]]:
     async def call(self: RelayService, request: Any, context: Context) -> Any:
-        service = await self.present(context)
+        service = await self.present()
         return await getattr(service, method)(request, context)
 
     return call

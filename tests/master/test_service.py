@@ -17,6 +17,7 @@ from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.master.known_slaves import Presence
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.service import DumpFilterService
@@ -224,6 +225,33 @@ def test_requests_that_cannot_be_served(client: Client) -> None:
             list(client.dump(**{"slave_id": slave.slave_id, **request}))
         assert caught.value.code() is code, request
         assert text in caught.value.details()
+
+
+def test_a_refused_slave_shows_as_refused_until_it_is_served(client: Client) -> None:
+    slave = client.register()
+
+    def known() -> tuple[Presence, str]:
+        (one,) = client.service.known_slaves.all()
+        return one.presence, one.refusal
+
+    with pytest.raises(grpc.RpcError) as caught:
+        list(client.dump(slave.slave_id, **{"from": pb.BinlogPosition(position=10**9)}))
+    assert known() == (Presence.REFUSED, caught.value.details())
+    assert client.listed(slave.slave_id).state == "refused"
+    assert client.listed(slave.slave_id).refusal == caught.value.details()
+    list(client.dump(slave.slave_id))
+    assert known() == (Presence.FINISHED, "")
+
+
+def test_a_slave_whose_identity_is_taken_shows_as_refused(client: Client) -> None:
+    first = client.register(uuid=str(uuid.UUID(int=1)))
+    dump = client.dump(first.slave_id, once=False)
+    next(dump)
+    with pytest.raises(grpc.RpcError) as caught:
+        client.register(server_id=8, uuid=str(uuid.UUID(int=1)))
+    dump.cancel()
+    refused = [one for one in client.service.known_slaves.all() if one.server_id == 8]
+    assert [(one.presence, one.refusal) for one in refused] == [(Presence.REFUSED, caught.value.details())]
     with pytest.raises(grpc.RpcError) as caught:
         client.register(server_id=0)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT

@@ -14,6 +14,8 @@ from uuid import UUID
 
 import grpc
 
+from dumpfilter.errors import DumpfilterError
+from dumpfilter.master.refusals import status_of
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.threads import connection as connection_module
@@ -42,6 +44,11 @@ class Failed(grpc.RpcError):  # type: ignore[misc]  # grpc has no types
 
 def unavailable() -> Failed:
     return Failed(grpc.StatusCode.UNAVAILABLE, "the connection is broken")
+
+
+def _failed(error: Failed | DumpfilterError) -> Failed:
+    """Return an error of the service as its client sees it. In the product the gate turns it into a status code."""
+    return error if isinstance(error, Failed) else Failed(status_of(error), str(error))
 
 
 class Context:
@@ -120,8 +127,8 @@ class Stream:
                     break
                 self._messages.append(message)
                 self._world.pause("a message is under way")
-        except Failed as error:
-            self._error = self._error or error
+        except (Failed, DumpfilterError) as error:
+            self._error = self._error or _failed(error)
         finally:
             self._ended = True
             self.context.end()
@@ -226,7 +233,10 @@ class Network:
         if self.service is None:
             raise unavailable()
         broken = self.broken
-        answer = at_once(getattr(self.service, method)(request, Context()))
+        try:
+            answer = at_once(getattr(self.service, method)(request, Context()))
+        except DumpfilterError as error:
+            raise _failed(error) from error
         self.world.pause(f"{method} is answered")
         if broken != self.broken:
             raise unavailable()
