@@ -110,15 +110,14 @@ W_SEND, W_UNDECIDED, W_HIT = range(3)
 """The columns of a subject's words, each with a bit for each filter."""
 SUBJECT_WORDS = 3
 
-T_BUSY, T_WHOLE, T_PART, T_HITS, T_DOUBT = range(5)
+T_BUSY, T_WHOLE, T_PART, T_HITS = range(4)
 """The rows of the transactions' words.
 
 - T_BUSY: the filters for which the transaction is more than a dropped one without hits.
 - T_WHOLE, T_PART: the filters that are sent the whole, and those that are sent a part.
 - T_HITS: the filters for which dropped events may have used rules.
-- T_DOUBT: the filters that are sent the whole because they cannot decide.
 """
-TRANSACTION_WORDS = 5
+TRANSACTION_WORDS = 4
 
 ATOM_SENT, ATOM_ENDS = range(2)
 """The columns of an atom's words: the filters that are sent the atom, and those for which its rows event gets
@@ -429,32 +428,23 @@ def weigh(c, filters, n_filters, low, w, call):
         whole = off
         candidates = _NONE
         hits = _NONE
-        doubt = _NONE
         if subject == R.SKIP:
             whole = _NONE
         elif is_open or (t == 0 and (c.carried or c.is_kept)):
             candidates = live
             hits = live & ~off
             whole = _NONE
-        elif subject >= 0:
-            if w.stamp[subject] != call:
-                _fill_subject(w.stamp, w.subject, filters, n_filters, subject, call)
-            sent = w.subject[subject, W_SEND]
-            whole |= sent
-            doubt = w.subject[subject, W_UNDECIDED] & sent & ~off
-            hits = w.subject[subject, W_HIT] & ~whole
         elif subject == R.KEPT:
             whole = live
-        elif subject == R.MIXED and c.txn_set[t] < c.txn_set[t + 1]:
+        elif subject >= 0 or c.txn_set[t] < c.txn_set[t + 1]:
+            # The members of the transaction's set, or its only subject, decide about the whole.
             every = _ALL
             some = _NONE
             undecided = _NONE
             used = _NONE
-            for k in range(c.txn_set[t], c.txn_set[t + 1]):
-                member = c.set_subject[k]
-                if w.stamp[member] != call:
-                    _fill_subject(w.stamp, w.subject, filters, n_filters, member, call)
-                sent = w.subject[member, W_SEND]
+            for k in range(c.txn_set[t], c.txn_set[t + 1] + (subject >= 0)):
+                member = subject if subject >= 0 else c.set_subject[k]
+                sent = _word(w, filters, n_filters, member, call)
                 every &= sent
                 some |= sent
                 undecided |= w.subject[member, W_UNDECIDED]
@@ -498,4 +488,3 @@ def weigh(c, filters, n_filters, low, w, call):
         w.transaction[T_WHOLE, t] = whole
         w.transaction[T_PART, t] = part
         w.transaction[T_HITS, t] = hits
-        w.transaction[T_DOUBT, t] = doubt

@@ -75,15 +75,10 @@ HIT_TRANSACTION, HIT_KIND, HIT_COUNT = range(3)
 """The columns of the hits of a transaction that are known before the segment is decided."""
 HIT_COLUMNS = 3
 
-END_TRANSACTION, END_BYTES, END_EVENTS = range(3)
-"""The columns of the end of a transaction of which something is sent. The bytes and events are those of the chunk up to
-the end."""
-END_COLUMNS = 3
-
-D_CHUNKS, D_CARRY, D_ENDS, D_POSITION, D_RESUME, D_IS_KEPT, D_ROWS_KEPT, D_BEGIN, D_EVENT, D_KINDS = range(10)
+D_CHUNKS, D_CARRY, D_POSITION, D_RESUME, D_IS_KEPT, D_ROWS_KEPT, D_BEGIN, D_EVENT, D_KINDS = range(9)
 """The columns of a filter's row of results.
 
-- D_CHUNKS, D_CARRY, D_ENDS: the index after the filter's last row of each array.
+- D_CHUNKS, D_CARRY: the index after the filter's last row of each array.
 - D_POSITION, D_RESUME: the file offset where the last chunk ended, and the last boundary at or before it.
 - D_IS_KEPT: 1 if an event of the open transaction has been sent.
 - D_ROWS_KEPT: 1 if rows of the open statement have been sent.
@@ -122,7 +117,6 @@ class Done(NamedTuple):
     hit: np.ndarray
     """The hits of the gaps, int64 of shape (n, 2): the kind of rule and the count."""
     carry: np.ndarray
-    end: np.ndarray
 
 
 @kernel
@@ -460,9 +454,6 @@ def cut(c, f, j, k, low, g, w, done):
                 _end_gap(done, j, k, g, gap, t, before, start, False)
                 gap = np.int64(-1)
             _send(done, k, start, g.start[t + 1] - start, AS_IT_IS, next_event - c.txn_event[t])
-            if _has(w.transaction[A.T_DOUBT, t], shift):
-                for i in range(c.txn_event[t], next_event):
-                    done.chunk[k, H_UNDECIDED] += c.subject[i] == c.txn_subject[t]
         else:
             first_atom = w.atom_until[t - 1] if t > low else np.int64(0)
             is_part = _has(w.transaction[A.T_PART, t], shift)
@@ -483,11 +474,6 @@ def cut(c, f, j, k, low, g, w, done):
                 _count_dropped(c, t, first_atom, shift, True, flags, rules, w, state)
         head = done.chunk[k]
         head[H_TRANSACTIONS_DROPPED] -= c.txn_source[t] != R.KEPT
-        end = state[D_ENDS]
-        done.end[end, END_TRANSACTION] = t
-        done.end[end, END_BYTES] = head[H_BYTES_SENT]
-        done.end[end, END_EVENTS] = head[H_EVENTS_SENT]
-        state[D_ENDS] = end + 1
         h = _take_hits(c.hits, t, h, state)
         if state[D_KINDS]:
             _add_gap(done, j, k, before, OF_NEXT, np.int64(0))
@@ -530,9 +516,8 @@ def plan(c, filters, n_filters, begin, low, call, room, w, g, done):
         _list_transactions(c, low, g)
     k = np.int64(1)
     carry = np.int64(0)
-    ends = np.int64(0)
     for j in range(begin, n_filters):
-        most = max(carry, ends)
+        most = carry
         for column in range(H_RANGES, CHUNK_COLUMNS):
             most = max(most, done.chunk[k - 1, column])
         if most + room > done.range.shape[0] or k + c.offset.size + 2 > done.chunk.shape[0]:
@@ -541,10 +526,8 @@ def plan(c, filters, n_filters, begin, low, call, room, w, g, done):
         for column in range(state.size):
             state[column] = 0
         state[D_CARRY] = carry
-        state[D_ENDS] = ends
         k = cut(c, filters[j], j, k, low, g, w, done)
         carry = state[D_CARRY]
-        ends = state[D_ENDS]
     return n_filters
 
 

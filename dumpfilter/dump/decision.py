@@ -84,9 +84,6 @@ class Decided(NamedTuple):
     position: int
     resume: int
     carry: Carry | None
-    ends: Integers
-    """The ends of the transactions of which something is sent, with the columns ``END_...`` of
-    :mod:`dumpfilter.dump.cut`, if they are wanted. The bytes and events are those of a chunk."""
 
 
 _shared = attrgetter(
@@ -193,28 +190,24 @@ class _Scratch(threading.local):
                 run=np.zeros((n, K.RUN_COLUMNS), np.int64),
                 hit=np.zeros((n, 2), np.int64),
                 carry=np.zeros((n, K.CARRY_COLUMNS), np.int64),
-                end=np.zeros((n, K.END_COLUMNS), np.int64),
             )
 
 
 _scratch = _Scratch()
 
 
-def decide(
-    file: str, columns: A.Columns, asked: Sequence[Asked], *, with_ends: bool = False
-) -> list[Decided]:
+def decide(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decided]:
     """Return the decision of a segment of a file by each of some filters.
 
-    Columns with carried events or with changes for one filter serve this filter alone. ``with_ends`` says whether
-    :attr:`Decided.ends` is wanted.
+    Columns with carried events or with changes for one filter serve this filter alone.
     """
     found: list[Decided] = []
     for begin in range(0, len(asked), A.FILTERS):
-        found += _decide_word(file, columns, asked[begin : begin + A.FILTERS], with_ends)
+        found += _decide_word(file, columns, asked[begin : begin + A.FILTERS])
     return found
 
 
-def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked], with_ends: bool) -> list[Decided]:
+def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decided]:
     """Return the decision of a segment by each of up to 64 filters."""
     # The compiled code has only the addresses of the flags, so these references keep the arrays.
     pinned = [one.flags.addresses() for one in asked]
@@ -267,9 +260,9 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked], with_end
             done.hit[: last[K.H_HITS]].copy(),
             Reported(columns.txn_source, columns.dropped),
         )
-        chunk, carry, ends = 1, 0, 0
+        chunk, carry = 1, 0
         for result in results:
-            until, carry_until, ends_until, position, resume, is_kept, rows_kept = result[: K.D_BEGIN]
+            until, carry_until, position, resume, is_kept, rows_kept = result[: K.D_BEGIN]
             found.append(
                 Decided(
                     [PlanView(file, written, chunks[k - 1], chunks[k]) for k in range(chunk, until)],
@@ -284,10 +277,9 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked], with_end
                     )
                     if columns.is_open
                     else None,
-                    done.end[ends:ends_until].copy() if with_ends else done.end[:0],
                 )
             )
-            chunk, carry, ends = until, carry_until, ends_until
+            chunk, carry = until, carry_until
     return found
 
 

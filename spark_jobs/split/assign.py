@@ -21,7 +21,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import OF_FILES
 from dumpfilter.dump import cut as K
 from dumpfilter.dump.atoms import Columns
-from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
+from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, holds, render
 from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
 from dumpfilter.dump.payload import close_payload, open_payload
 from dumpfilter.filter.boundary import OnUndecided
@@ -163,12 +163,14 @@ class Assigner:
             together.append(nobody)
         shared = block.columns if begun_nobody is None else with_carry(block.columns, begun_nobody)
         decided = dict(zip(together, self._decide(segment, shared, rows, together), strict=True))
+        asked = dict.fromkeys(together, shared)
         for output in present - decided.keys():
             columns = _with_parts(block, output)
             carry = begun.get(output, begun_nobody)
             if carry is not None:
                 columns = with_carry(columns, carry)
             (decided[output],) = self._decide(segment, columns, rows, [output])
+            asked[output] = columns
         self._open, self._nobody = {}, None
         if segment.open:
             of_nobody = decided.pop(nobody).carry
@@ -178,7 +180,10 @@ class Assigner:
                 assert one.carry is not None
                 if output in begun or one.carry.is_kept or len(one.carry.events) > len(of_nobody.events):
                     self._open[output] = one.carry
-        shares = [_share(output, decided[output], block, segment) for output in sorted(decided)]
+        shares = [
+            _share(output, decided[output].plans[0].ranges, asked[output], block, segment)
+            for output in sorted(decided)
+        ]
         return [share for share in shares if len(share.runs)]
 
     def _decide(
@@ -188,7 +193,6 @@ class Assigner:
             segment.file,
             columns,
             [Asked(rows[k], 0, WHOLE_SEGMENT, segment.start, segment.start) for k in outputs],
-            with_ends=True,
         )
 
     def _rows(self) -> list[_OutputFlags]:
@@ -293,17 +297,21 @@ def _with_parts(block: _Block, output: int) -> Columns:
     return columns._replace(size=size, role=role)
 
 
-def _share(output: int, decided: Decided, block: _Block, segment: Segment) -> Share:
-    (plan,) = decided.plans
-    runs = plan.ranges[:, [K.RANGE_OFFSET, K.RANGE_SIZE, K.RANGE_SIZE, K.RANGE_PATCH]]
+def _share(output: int, ranges: Ints, columns: Columns, block: _Block, segment: Segment) -> Share:
+    runs = ranges[:, [K.RANGE_OFFSET, K.RANGE_SIZE, K.RANGE_SIZE, K.RANGE_PATCH]]
     cut = runs[:, RUN_KIND] == REPLACED
     runs[cut, RUN_SOURCE_SIZE] = segment.size[np.searchsorted(segment.offset, runs[cut, RUN_OFFSET])]
+    sent = holds(ranges, columns.offset)
+    has_any = np.logical_or.reduceat(sent, columns.txn_event[:-1])
+    has_any[0] |= columns.is_kept
+    (transactions,) = np.nonzero(has_any[: len(has_any) - segment.open])
+    totals = np.cumsum((np.where(sent, columns.size, 0), sent), axis=1).T
     return Share(
         output,
         runs,
-        plan.counts.events_sent,
-        decided.ends[:, K.END_TRANSACTION],
-        decided.ends[:, [K.END_BYTES, K.END_EVENTS]],
+        int(sent.sum()),
+        transactions,
+        totals[columns.txn_event[transactions + 1] - 1],
         {int(segment.offset[event]): data for event, data in block.parts.get(output, {}).items()},
     )
 
