@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 POLL_INTERVAL = 0.02
@@ -92,6 +93,6 @@ class Watcher:
             if seen != self._seen:
                 self._seen = seen
                 self._grown()
-            # The pause after growth lets transactions that are committed together be sent together.
-            with self._changed:
-                self._changed.wait_for(lambda: self._closed, POLL_INTERVAL)
+            # The pause after growth lets transactions that are committed together be sent together. A wait for the
+            # condition would take twice the processor time.
+            time.sleep(POLL_INTERVAL)
