@@ -69,8 +69,6 @@ def fetch_command(
             'mysql://repl@db1/?tls=verify-identity&ca=ca.pem&password-file=pw' \
             --output binlogs --stop-never --sync transaction
     """
-    from dataclasses import replace
-
     from rich.console import Console
 
     from dumpfilter.commands.fetching import fetch
@@ -79,7 +77,7 @@ def fetch_command(
     from dumpfilter.receiver.url import parse_source_url
 
     url = parse_source_url(source)
-    url = replace(url, first=url.first or from_, last=url.last or to)
+    url = url.model_copy(update={"first": url.first or from_, "last": url.last or to})
     if retry_count is None:
         retry_count = 0 if stop_never else 10
     terminal = Console(stderr=True, highlight=False)

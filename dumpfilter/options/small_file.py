@@ -17,3 +17,13 @@ def read_small_file(path: Path) -> bytes:
     if len(data) > MAX_SIZE:
         raise OptionError(f"{path}: has more than the limit of {MAX_SIZE} bytes; name the right file")
     return data
+
+
+def read_password_file(path: Path) -> str:
+    """Return the first line of a file, without its end. Raises OptionError for a file that cannot be read."""
+    try:
+        lines = read_small_file(path).decode("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OptionError(f"{path}: the password cannot be read: {reason}") from None
+    return lines[0] if lines else ""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dumpfilter.errors import OptionError
 from dumpfilter.options.my_cnf import read_options_file
-from dumpfilter.options.small_file import read_small_file
+from dumpfilter.options.small_file import read_password_file, read_small_file
 from dumpfilter.receiver.url import SourceUrl
 from dumpfilter.security.client_tls import ClientTls, TlsMode
 from dumpfilter.security.guarded_client import Login
@@ -36,7 +36,7 @@ def find_credentials(url: SourceUrl, environment: Mapping[str, str] | None = Non
         found.sort(key=lambda option: SECTIONS.index(option.section))
         options = {option.name.replace("_", "-"): option.value or "" for option in found}
     if url.password_file is not None:
-        password = _first_line(url.password_file)
+        password = read_password_file(url.password_file)
     else:
         password = environment.get(PASSWORD_VARIABLE, options.get("password", ""))
 
@@ -73,15 +73,6 @@ def _mode(text: str, *, is_local: bool, has_ca: bool) -> TlsMode:
         if has_ca:
             return TlsMode.VERIFY_IDENTITY
         return TlsMode.PREFERRED if is_local else TlsMode.REQUIRED
-
-
-def _first_line(path: Path) -> str:
-    try:
-        lines = read_small_file(path).decode("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise OptionError(f"{path}: the password cannot be read: {reason}") from None
-    return lines[0] if lines else ""
 
 
 def _public_key(url: SourceUrl, path: Path | None) -> bytes:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+
 from dumpfilter.errors import OptionError
+from dumpfilter.options.toml_file import Model, reason_of
 from dumpfilter.security.client_tls import TlsMode
 
 SCHEMES = ("mysql", "mariadb")
@@ -17,39 +18,51 @@ SCHEMES = ("mysql", "mariadb")
 
 DEFAULT_PORT = 3306
 DEFAULT_HEARTBEAT = 10.0
-_MOST_SERVER_ID = 0xFFFFFFFF
-
-_Number = TypeVar("_Number", int, float)
 
 
-@dataclass(frozen=True)
-class SourceUrl:
-    """The address of a running MySQL or MariaDB server, with what its query options say."""
+def _mode(text: str) -> TlsMode:
+    try:
+        return TlsMode(text)
+    except ValueError:
+        raise ValueError(f"there are {', '.join(TlsMode)}") from None
+
+
+def _switch(text: str) -> bool:
+    if text.lower() not in ("yes", "no"):
+        raise ValueError("yes or no is meant")
+    return text.lower() == "yes"
+
+
+_File = Annotated[Path, AfterValidator(Path.expanduser)]
+
+
+class SourceUrl(Model):
+    """The address of a running MySQL or MariaDB server. A field with an alias is an option of the address's query."""
 
     host: str
-    port: int
+    port: int = DEFAULT_PORT
     user: str = ""
     """The user; empty if an option file is to name the user."""
-    socket: str = ""
+    socket: str = Field("", alias="socket")
     """The path of a Unix socket; empty for a TCP connection."""
-    tls: TlsMode | None = None
-    ca: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
-    public_key: Path | None = None
+    tls: Annotated[TlsMode, BeforeValidator(_mode)] | None = Field(None, alias="tls")
+    ca: _File | None = Field(None, alias="ca")
+    cert: _File | None = Field(None, alias="cert")
+    key: _File | None = Field(None, alias="key")
+    public_key: _File | None = Field(None, alias="source-public-key")
     """The file with the server's public key, for a password without TLS."""
-    asks_for_key: bool = False
+    asks_for_key: Annotated[bool, BeforeValidator(_switch)] = Field(False, alias="get-source-public-key")
     """Whether the password may go to whoever sends a public key, on a connection without TLS."""
-    password_file: Path | None = None
-    defaults_file: Path | None = None
-    server_id: int = 0
+    password_file: _File | None = Field(None, alias="password-file")
+    defaults_file: _File | None = Field(None, alias="defaults-file")
+    server_id: int = Field(0, alias="server-id", ge=0, le=0xFFFFFFFF)
     """The server id to register with; 0 for a random high one."""
-    heartbeat: float = DEFAULT_HEARTBEAT
+    heartbeat: float = Field(DEFAULT_HEARTBEAT, alias="heartbeat", ge=0.05, le=3600, allow_inf_nan=False)
     """The seconds of silence after which the source sends a heartbeat."""
-    first: str = ""
-    """The file to begin with (``from``): a name, ``oldest`` or ``newest``. Empty for the oldest."""
-    last: str = ""
-    """The last file to fetch (``to``); empty for all."""
+    first: str = Field("", alias="from")
+    """The file to begin with: a name, ``oldest`` or ``newest``. Empty for the oldest."""
+    last: str = Field("", alias="to")
+    """The last file to fetch; empty for all."""
 
     def __str__(self) -> str:
         user = f"{self.user}@" if self.user else ""
@@ -111,7 +124,8 @@ def parse_source_url(text: str) -> SourceUrl:
 
 
 def _with_options(shown: str, host: str, port: int, user: str, query: str) -> SourceUrl:
-    values: dict[str, Any] = {}
+    known = {field.alias for field in SourceUrl.model_fields.values() if field.alias}
+    values: dict[str, object] = {}
     for name, text in parse_qsl(query, keep_blank_values=True):
         name = name.replace("_", "-")
         if name == "password":
@@ -119,20 +133,20 @@ def _with_options(shown: str, host: str, port: int, user: str, query: str) -> So
                 f"{shown}: no option takes a password, because other users of this machine can see it; use "
                 "?password-file=FILE"
             )
-        if name not in _OPTIONS:
-            raise OptionError(f"{shown}: unknown option {name!r}; there are {', '.join(sorted(_OPTIONS))}")
-        field, read = _OPTIONS[name]
-        if field in values:
+        if name not in known:
+            raise OptionError(f"{shown}: unknown option {name!r}; there are {', '.join(sorted(known))}")
+        if name in values:
             raise OptionError(f"{shown}: the option {name} is given twice")
         if not text:
             raise OptionError(f"{shown}: the option {name} needs a value")
-        try:
-            values[field] = read(text)
-        except OptionError as error:
-            raise OptionError(f"{shown}: {name}={text}: {error}") from None
+        values[name] = text
     if not host and "socket" not in values:
         raise OptionError(f"{shown}: the host is missing, as in mysql://repl@db1:3306/")
-    url = SourceUrl(host or "localhost", port, user, **values)
+    try:
+        url = SourceUrl.model_validate({"host": host or "localhost", "port": port, "user": user, **values})
+    except ValidationError as error:
+        name, reason = reason_of(error, SourceUrl)
+        raise OptionError(f"{shown}: {name}={values[name]}: {reason}") from None
     if bool(url.cert) != bool(url.key):
         raise OptionError(f"{shown}: cert and key need each other: give both, or none")
     if url.tls is TlsMode.DISABLED and (url.ca or url.cert):
@@ -143,51 +157,3 @@ def _with_options(shown: str, host: str, port: int, user: str, query: str) -> So
             "tls=verify-identity"
         )
     return url
-
-
-def _path(text: str) -> Path:
-    return Path(text).expanduser()
-
-
-def _mode(text: str) -> TlsMode:
-    try:
-        return TlsMode(text)
-    except ValueError:
-        raise OptionError(f"there are {', '.join(TlsMode)}") from None
-
-
-def _switch(text: str) -> bool:
-    if text.lower() not in ("yes", "no"):
-        raise OptionError("yes or no is meant")
-    return text.lower() == "yes"
-
-
-def _number(kind: type[_Number], least: float, most: float) -> Callable[[str], _Number]:
-    def read(text: str) -> _Number:
-        try:
-            found = kind(text)
-        except ValueError:
-            found = kind(-1)
-        if not least <= found <= most:
-            raise OptionError(f"a number from {least:g} to {most:g} is meant")
-        return found
-
-    return read
-
-
-_OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
-    "tls": ("tls", _mode),
-    "ca": ("ca", _path),
-    "cert": ("cert", _path),
-    "key": ("key", _path),
-    "source-public-key": ("public_key", _path),
-    "get-source-public-key": ("asks_for_key", _switch),
-    "password-file": ("password_file", _path),
-    "defaults-file": ("defaults_file", _path),
-    "socket": ("socket", str),
-    "server-id": ("server_id", _number(int, 0, _MOST_SERVER_ID)),
-    "heartbeat": ("heartbeat", _number(float, 0.05, 3600)),
-    "from": ("first", str),
-    "to": ("last", str),
-}
-"""The field of :class:`SourceUrl` and the parser of each query option. A parser raises OptionError with the reason."""

@@ -10,7 +10,7 @@ import secrets
 from pathlib import Path
 
 from dumpfilter.errors import OptionError
-from dumpfilter.options.small_file import read_small_file
+from dumpfilter.options.small_file import read_password_file
 
 CONSOLE_VARIABLE = "DUMPFILTER_CONSOLE_PASSWORD"
 SOURCE_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"
@@ -43,11 +43,4 @@ def read_password(path: Path | None, variable: str) -> str:
 
     Without either the password is empty. Raises OptionError for a file that cannot be read.
     """
-    if path is None:
-        return os.environ.get(variable, "")
-    try:
-        lines = read_small_file(path).decode("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise OptionError(f"{path}: the password cannot be read: {reason}") from None
-    return lines[0] if lines else ""
+    return os.environ.get(variable, "") if path is None else read_password_file(path)
