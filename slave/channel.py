@@ -203,9 +203,7 @@ class Channel:
             file=to.source_file,
             position=to.source_position,
         )
-        self.io.change_filter(self._registered_filter(), to)
-        if not self.io_worker.running:
-            self._receiver.close()
+        self._receive_again(to)
 
     def _relay_log_fits(self, applied: RelayLogInfo) -> bool:
         """Tell whether the applier can go on from ``applied`` in the present relay log."""
@@ -413,13 +411,14 @@ class Channel:
             self._receiver.filter_digest = digest
             self.io.set_filter(definition)
             return
-        self._receive_again(definition, self._applied.model_copy(update={"filter_digest": digest}))
+        self._receive_again(self._applied.model_copy(update={"filter_digest": digest}))
+
+    def _receive_again(self, to: MasterInfo) -> None:
+        """Discard the relay log after ``to``, and have the master send that part, selected by the current filter."""
+        definition = self._registered_filter()
+        self._cut_or_empty(to, lambda place: self.io.change_filter(definition, place))
         if not self.io_worker.running:
             self._receiver.close()
-
-    def _receive_again(self, definition: pb.FilterDefinition, to: MasterInfo) -> None:
-        """Discard the relay log after ``to``, and have the master send that part, selected by ``definition``."""
-        self._cut_or_empty(to, lambda place: self.io.change_filter(definition, place))
 
     def _cut_or_empty(self, to: MasterInfo, cut: Callable[[MasterInfo], T]) -> T:
         """Call ``cut``, which truncates the relay log to ``to``, or empties it if not even that part is whole."""
@@ -476,11 +475,9 @@ class Channel:
         if self._refetched[place] > 1:
             # Fetching again did not help, so the head of the file that the applier reads may be damaged.
             to = self._without_relay_log(to)
-        self._receive_again(self._registered_filter(), to)
-        if not self.io_worker.running:
-            self._receiver.close()
-            if not self.options.alone:
-                self._start_io()
+        self._receive_again(to)
+        if not self.options.alone and not self.io_worker.running:
+            self._start_io()
         return True
 
     def _start_io(self, user: str | None = None, password: str | None = None) -> None:

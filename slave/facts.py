@@ -14,6 +14,9 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.errors import (
     BinlogError,
@@ -31,6 +34,7 @@ from dumpfilter.metrics.facts import Fact, Facts, column, declared, metric
 from dumpfilter.metrics.latency import Latency
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.lag import RelayLag, relay_lag
+from dumpfilter.slave.measurements import SYNC_TIME
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.sql.columns import PERFORMANCE_SCHEMA, replica_status_columns
@@ -262,6 +266,20 @@ METRICS = (THREADS, CHANNELS, PROCESS)
 def views(channels: Iterable[Channel]) -> list[ChannelView]:
     """Return the channels with their places at this moment."""
     return [ChannelView(channel) for channel in channels]
+
+
+class SlaveCollector(Collector):
+    """A collector that reads a slave's metrics at a scrape. It waits for no statement of the console."""
+
+    def __init__(self, slave: Slave) -> None:
+        self._slave = slave
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics of the slave."""
+        channels = views(self._slave.channels_now)
+        yield from THREADS.families([thread for view in channels for thread in (view.io, view.sql)])
+        yield from CHANNELS.families(channels)
+        yield from PROCESS.families([SYNC_TIME])
 
 
 def _number(file: str) -> float | None:

@@ -29,7 +29,7 @@ from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.slave.certificate import kept_tls
 from dumpfilter.slave.channel import Channel, Watching
 from dumpfilter.slave.console import SlaveConsole
-from dumpfilter.slave.metrics import SlaveCollector
+from dumpfilter.slave.facts import SlaveCollector
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.source_info import SourceInfo

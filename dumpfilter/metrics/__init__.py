@@ -1,4 +1,4 @@
 """Prometheus metrics of a master and a slave: their definitions, the recording of latencies, and the HTTP endpoint.
 
-``dumpfilter.master.metrics`` and ``dumpfilter.slave.metrics`` have the metrics themselves.
+``dumpfilter.master.metrics`` and ``dumpfilter.slave.facts`` have the metrics themselves.
 """

@@ -22,7 +22,7 @@ from dumpfilter.master.state_directory import StateDirectory
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Who
 from dumpfilter.metrics.process import CommonCollector
-from dumpfilter.slave.metrics import SlaveCollector
+from dumpfilter.slave.facts import SlaveCollector
 from dumpfilter.sql.parser import parse_statement
 from tests.docs.tutorial import ROOT
 from tests.master.client import Client

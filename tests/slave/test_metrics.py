@@ -10,9 +10,8 @@ from types import SimpleNamespace
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from dumpfilter.slave.facts import METRICS
+from dumpfilter.slave.facts import METRICS, SlaveCollector
 from dumpfilter.slave.lag import relay_lag
-from dumpfilter.slave.metrics import SlaveCollector
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import RelayPosition
 from tests.metrics.series import series_of
