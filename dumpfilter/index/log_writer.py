@@ -10,10 +10,11 @@ import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from dumpfilter import files
 from dumpfilter.errors import OutputError
+from dumpfilter.index.index_file import INDEX_CHANGES, read_index
 
 
 def write_index(index: Path, names: Sequence[str]) -> None:
@@ -44,19 +45,6 @@ class GrowingFile:
             made.close()
             raise
         return made
-
-    def enter(self, index: Path, before: Sequence[str], *, synced: bool) -> None:
-        """Name the file in the index after the files ``before``. With ``synced`` its first bytes are on the disk then.
-
-        After an error the file is closed, and the index does not name the file.
-        """
-        try:
-            if synced:
-                self.sync()
-            write_index(index, [*before, self.name])
-        except BaseException:
-            self.close()
-            raise
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -95,3 +83,52 @@ class GrowingFile:
     def close(self) -> None:
         """Close the file as it is."""
         os.close(self._fd)
+
+
+F = TypeVar("F", bound=GrowingFile)
+
+
+class LogWriter(Generic[F]):
+    """A set that this process writes: the files that an index file names, the newest of which is open for appending.
+
+    With ``synced`` a file's first bytes are on the disk before the index names the file, and all of a file before the
+    next one begins. ``index`` is None before the first file, if the file's name tells that of the index.
+    """
+
+    def __init__(self, index: Path | None, *, synced: bool) -> None:
+        self.index = index
+        self.file: F | None = None
+        """The file that is being written. None before :meth:`begin`, and after a file could not be begun."""
+        self._synced = synced
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the files, oldest first."""
+        return [] if self.index is None else [Path(line).name for line in read_index(self.index) if line]
+
+    def begin(self, index: Path, made: F) -> F:
+        """Name a new file in the index after the others, and write to the file from now on.
+
+        After an error the file is closed, and the index does not name the file.
+        """
+        try:
+            if self._synced:
+                made.sync()
+            # Another thread may have purged files since.
+            with INDEX_CHANGES:
+                write_index(index, [*self.names, made.name])
+        except BaseException:
+            made.close()
+            raise
+        self.index, self.file = index, made
+        return made
+
+    def close_file(self, *, synced: bool = True) -> None:
+        """Close the open file, if any, as it is. Without ``synced`` do not wait for the disk."""
+        if self.file is not None:
+            file, self.file = self.file, None
+            try:
+                if self._synced and synced:
+                    file.sync()
+            finally:
+                file.close()

@@ -27,7 +27,7 @@ from dumpfilter.errors import (
     StateCorrupt,
 )
 from dumpfilter.files import DirectoryLock
-from dumpfilter.index.index_file import INDEX_CHANGES, read_index
+from dumpfilter.index.log_writer import LogWriter
 from dumpfilter.printable import printable
 from dumpfilter.receiver.binlog_file import OpenFile
 from dumpfilter.state_file import State
@@ -130,7 +130,7 @@ def is_binlog_name(name: str) -> bool:
     )
 
 
-class BinlogDirectory:
+class BinlogDirectory(LogWriter[OpenFile]):
     """A store that this process writes.
 
     Raises DirectoryBusy when another process writes the directory. Raises OutputError for a directory with binlogs that
@@ -138,10 +138,9 @@ class BinlogDirectory:
     """
 
     def __init__(self, directory: Path, *, sync: Sync = Sync.INTERVAL) -> None:
+        super().__init__(None, synced=sync is not Sync.NONE)
         self.directory = directory
         self.policy = sync
-        self.file: OpenFile | None = None
-        """The file that is being written."""
         self.syncing = ThreadPoolExecutor(1, "store-sync")
         """The thread that waits for the disk while the receiver goes on."""
         self._lock = DirectoryLock(
@@ -150,19 +149,12 @@ class BinlogDirectory:
         )
         try:
             self.source = _load(directory / SOURCE_FILE)
-            self.index: Path | None = _find_index(directory)
+            self.index = _find_index(directory)
             if self.source is None:
                 _check_empty(directory)
         except BaseException:
             self._lock.release()
             raise
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the stored files, oldest first."""
-        if self.index is None:
-            return []
-        return [Path(line).name for line in read_index(self.index) if line]
 
     def remember(self, source: StoredSource) -> None:
         """Note whose binlogs the store has."""
@@ -215,12 +207,7 @@ class BinlogDirectory:
         index = self.index or self.directory / f"{base}.index"
         if not names:
             self._keep_uuid(index, description)
-        made = OpenFile.begin(self.directory / name, head, description)
-        with INDEX_CHANGES:
-            # Another thread may have purged files since.
-            made.enter(index, self.names, synced=self.policy is not Sync.NONE)
-        self.file, self.index = made, index
-        return made
+        return self.begin(index, OpenFile.begin(self.directory / name, head, description))
 
     def _keep_uuid(self, index: Path, description: FormatDescription) -> None:
         """Write the UUID by which slaves of a master recognize the set, in the format of a server's ``auto.cnf``.
@@ -244,16 +231,6 @@ class BinlogDirectory:
         if self.file.is_closed or self.file.description.family == "mysql":
             self.file.clear_in_use()
         self.close_file()
-
-    def close_file(self) -> None:
-        """Close the open file, if any, as it is."""
-        if self.file is not None:
-            file, self.file = self.file, None
-            try:
-                if self.policy is not Sync.NONE:
-                    file.sync()
-            finally:
-                file.close()
 
     def close(self) -> None:
         """Close the open file, and let other processes write the store."""

@@ -18,6 +18,7 @@ the file's head, then names the file in the index, and last records the file in 
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,9 +27,8 @@ from dumpfilter import files
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import make_head
-from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.errors import BinlogError, RelayLogDamaged, StateCorrupt
-from dumpfilter.index.log_writer import GrowingFile, write_index
+from dumpfilter.index.log_writer import GrowingFile, LogWriter, write_index
 from dumpfilter.packets.control import rotate
 from dumpfilter.slave.state import AFRESH
 
@@ -116,35 +116,27 @@ def read_index(directory: Path) -> list[str]:
     return names
 
 
-class RelayLog:
+class RelayLog(LogWriter[GrowingFile]):
     """The relay log of one channel, to which the I/O thread appends events.
 
     A caller must call :meth:`recover` first. ``sync_every`` is the option ``--sync-relay-log``. After that many
     events :meth:`append` forces the file to the disk. With 0 the operating system decides when it writes the file.
     """
 
+    index: Path
+
     def __init__(self, directory: Path, *, sync_every: int = 10_000) -> None:
+        super().__init__(directory / f"{BASENAME}.index", synced=bool(sync_every))
         self.directory = directory
-        self._index = directory / f"{BASENAME}.index"
+        self.position: RelayPosition | None = None
+        """The position after the last event that was appended. None before the first relay log file."""
         self._sync_every = sync_every
         self._unsynced_events = 0
-        self._end = 0
-        self._files: list[str] = []
-        self._file: GrowingFile | None = None
-        """The newest file. None before :meth:`recover`, and after a file could not be begun."""
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """The names of the relay log files that the index lists, oldest first, without their directory."""
-        return tuple(self._files)
-
-    @property
-    def position(self) -> RelayPosition | None:
-        """The position after the last event that was appended. None before the first relay log file."""
-        return RelayPosition(self._files[-1], self._end) if self._files else None
-
-    def path(self, file: str) -> Path:
-        return self.directory / file
+    def names(self) -> list[str]:
+        """The names of the relay log files that the index lists, oldest first. Raises StateCorrupt."""
+        return read_index(self.directory)
 
     def recover(self, recorded: RelayPosition | None) -> None:
         """Bring the relay log to the position that ``master.info`` records, and open it there for appending.
@@ -154,28 +146,28 @@ class RelayLog:
         log is shorter than ``recorded``, or when the recorded file is missing or damaged. Nothing is removed then.
         """
         self.close()
-        listed = read_index(self.directory)
+        listed = self.names
         kept: list[str] = []
+        file = None
         if recorded is not None:
             if recorded.file not in listed:
                 raise RelayLogDamaged(
-                    f"{self._index}: does not name {recorded.file}, which master.info records"
+                    f"{self.index}: does not name {recorded.file}, which master.info records"
                 )
-            self._file = self._open(recorded)
+            file = self._open(recorded)
             kept = listed[: listed.index(recorded.file) + 1]
+        self.file, self.position = file, recorded
         if kept != listed:
-            write_index(self._index, kept)
+            write_index(self.index, kept)
         for path in self.directory.glob(f"{BASENAME}.*"):
             name = path.name.removesuffix(".new")
             if path.name not in kept and (_FILE.fullmatch(name) or path.name == f"{BASENAME}.index.new"):
                 files.remove(path)
-        self._files = kept
-        if self._file is not None and recorded is not None:
-            self._file.cut(recorded.offset)
-            self._end = recorded.offset
+        if file is not None and recorded is not None:
+            file.cut(recorded.offset)
 
     def _open(self, recorded: RelayPosition) -> GrowingFile:
-        path = self.path(recorded.file)
+        path = self.directory / recorded.file
         try:
             file = GrowingFile.open(path)
         except OSError as error:
@@ -197,14 +189,9 @@ class RelayLog:
         """Return the format description event of the newest relay log file, as raw bytes.
 
         The slave compares the event with the master's to notice that the master's file was replaced. Raises
-        RelayLogDamaged when the event is damaged.
+        RelayLogDamaged when the head of the file is damaged.
         """
-        path = self.path(self._files[-1])
-        try:
-            with path.open("rb") as file:
-                return read_format_description(file, file=str(path)).raw
-        except (OSError, BinlogError) as error:
-            raise RelayLogDamaged(f"{path}: the head of the relay log cannot be read: {error}") from error
+        return read_head(self.directory / self.names[-1]).format_description.raw
 
     def rotate(
         self, source_file: str, start_position: int, format_description: bytes, origin: dict[str, Any]
@@ -215,19 +202,17 @@ class RelayLog:
         its format description event as raw bytes. ``origin`` has the members of the head event. The head event also
         tells the size of the file before, so that the applier notices when that file was cut.
         """
-        number = file_number(self._files[-1]) + 1 if self._files else 1
-        name = f"{BASENAME}.{number:06d}"
-        if self._files:
-            origin = {**origin, "previous_file": self._files[-1], "previous_size": self._end}
+        number = 1
+        if self.position is not None:
+            name, size = self.position
+            number = file_number(name) + 1
+            origin = {**origin, "previous_file": name, "previous_size": size}
         head = header_bytes(source_file, start_position, format_description, origin)
-        if self._file is not None and self._sync_every:
-            self.sync()
-        self.close()
-        file = GrowingFile.create(self.path(name), head)
-        file.enter(self._index, self._files, synced=bool(self._sync_every))
-        self._file = file
-        self._files.append(name)
-        self._end = len(head)
+        self.close_file()
+        made = GrowingFile.create(self.directory / f"{BASENAME}.{number:06d}", head)
+        self.begin(self.index, made)
+        self.position = RelayPosition(made.name, made.end)
+        self._unsynced_events = 0
 
     def expire(self, before: str, written_before: float) -> list[str]:
         """Remove the oldest files that were last written before a Unix time, up to, but without, the file ``before``.
@@ -235,22 +220,18 @@ class RelayLog:
         The newest file stays. Return the names of the removed files. A crash leaves files that the index does not name,
         and :meth:`recover` removes them.
         """
-        gone: list[str] = []
-        for name in self._files[:-1]:
-            if file_number(name) >= file_number(before) or not self._is_older(name, written_before):
-                break
-            gone.append(name)
+        names = self.names
+        oldest = itertools.takewhile(lambda name: file_number(name) < file_number(before), names[:-1])
+        gone = list(itertools.takewhile(lambda name: self._is_older(name, written_before), oldest))
         if gone:
-            kept = self._files[len(gone) :]
-            write_index(self._index, kept)
-            self._files = kept
+            write_index(self.index, names[len(gone) :])
             for name in gone:
-                files.remove(self.path(name))
+                files.remove(self.directory / name)
         return gone
 
     def _is_older(self, name: str, time: float) -> bool:
         try:
-            return self.path(name).stat().st_mtime < time
+            return (self.directory / name).stat().st_mtime < time
         except OSError:
             # A file that is not there needs no space. The applier finds out that it is missing.
             return False
@@ -261,21 +242,19 @@ class RelayLog:
         ``data`` holds ``events`` whole events, and may end inside a transaction. The number of events counts
         towards ``--sync-relay-log``, after which the file is forced to the disk.
         """
-        assert self._file is not None, "no relay log has been begun"
-        self._file.append(data)
-        self._end = self._file.end
+        assert self.file is not None, "no relay log has been begun"
+        self.file.append(data)
+        self.position = RelayPosition(self.file.name, self.file.end)
         self._unsynced_events += events
         if self._sync_every and self._unsynced_events >= self._sync_every:
             self.sync()
 
     def sync(self) -> None:
         """Wait until all appended events are on the disk."""
-        if self._file is not None:
-            self._file.sync()
+        if self.file is not None:
+            self.file.sync()
         self._unsynced_events = 0
 
     def close(self) -> None:
-        """Close the open relay log file. :meth:`recover` opens it again."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """Close the open relay log file without waiting for the disk. :meth:`recover` opens it again."""
+        self.close_file(synced=False)

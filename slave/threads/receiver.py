@@ -159,8 +159,8 @@ class Receiver:
     @property
     def first_relay_file(self) -> Path | None:
         """The oldest file of the relay log. None before the first relay log file."""
-        files = self._relay_log.files
-        return self._relay_log.path(files[0]) if files else None
+        names = self._relay_log.names
+        return self._relay_log.directory / names[0] if names else None
 
     def expire_relay_log(self, before: str, written_before: float) -> list[str]:
         """Remove old files of the relay log (:meth:`RelayLog.expire`), and return their names. Raises OutputError."""

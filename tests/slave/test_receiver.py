@@ -214,7 +214,7 @@ def test_another_master_gets_a_relay_log_of_its_own(masters, tmp_path):
     for chunk in master.chunks("", 4, [1000]):
         slave.receiver.receive(chunk)
     assert slave.receiver.info.master_uuid == "other"
-    assert slave.relay_log.files == ("relay-bin.000001", "relay-bin.000002")
+    assert slave.relay_log.names == ["relay-bin.000001", "relay-bin.000002"]
 
 
 def test_relay_logs_without_master_info(tmp_path):
