@@ -7,40 +7,32 @@ gRPC shall expect when the user wants less verification.
 
 from __future__ import annotations
 
-import os
-import select
+import contextlib
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
 from dumpfilter.errors import TlsError
-from dumpfilter.security.client_tls import ClientTls, TlsFileError, TlsMode, ssl_reason
+from dumpfilter.security.client_tls import ClientTls, TlsFileError, TlsMode, read_tls_file, ssl_reason
 from dumpfilter.security.tls import GRPC_KEYS, suits_grpc
 
 _PLAIN_TRIAL_SECONDS = 2.0
 """The longest time for the question whether a master speaks TLS, seconds. It follows a connection that broke off."""
 
-_POLL_MILLISECONDS = 50
-"""The interval at which a trial looks whether the slave stops, milliseconds."""
+_POLL = 0.05
+"""The interval at which a trial looks whether the slave stops, seconds."""
 
 _PROTOCOL = "h2"
 """The name of HTTP/2 in TLS. gRPC speaks HTTP/2, and a gRPC server refuses clients that do not name the protocol."""
-
-
-_T = TypeVar("_T")
-_Address = tuple[Any, Any, int, str, Any]
-"""An entry of ``getaddrinfo``: family, kind, protocol, canonical name and address."""
 
 
 class Unreachable(Exception):
@@ -78,71 +70,40 @@ def agree(
     Raises TlsError when slave and master cannot agree on TLS, and Unreachable when no server answers. ``stopped`` tells
     whether the slave stops, which ends the trial. ``seconds`` is the longest time that the trial takes.
     """
-    trial = _Trial(tls, host, port)
-    roots, certificate, key = (_read(option, path) for option, path in _files(tls))
+    trial = _Trial(tls, host, port, stopped, time.monotonic() + seconds)
+    files = ("SOURCE_SSL_CA", tls.ca), ("SOURCE_SSL_CERT", tls.certificate), ("SOURCE_SSL_KEY", tls.key)
+    try:
+        roots, certificate, key = (
+            None if path is None else read_tls_file(option, path) for option, path in files
+        )
+    except TlsFileError as error:
+        raise TlsError(str(error)) from None
     if certificate is not None:
         _check_own(tls, certificate)
     context = trial.context()
-    limit = _Limit(time.monotonic() + seconds, stopped)
     try:
-        presented = trial.handshake(context, limit)
+        presented = trial.handshake(context)
     except _HungUp:
         # A master that is being stopped hangs up, too. The second trial then meets a closed port.
         try:
-            presented = trial.handshake(context, limit)
+            presented = trial.handshake(context)
         except _HungUp:
             raise trial.refused() from None
-    if tls.mode is TlsMode.VERIFY_IDENTITY:
-        return Expected(roots or b"", certificate, key, None)
-    name = trial.name_in(presented)
-    if tls.mode is TlsMode.VERIFY_CA:
-        return Expected(roots or b"", certificate, key, name)
-    return Expected(ssl.DER_cert_to_PEM_cert(presented).encode(), certificate, key, name)
+    trusted = roots or b"" if tls.mode.verifies else ssl.DER_cert_to_PEM_cert(presented).encode()
+    name = None if tls.mode is TlsMode.VERIFY_IDENTITY else trial.name_in(presented)
+    return Expected(trusted, certificate, key, name)
 
 
 def speaks_tls(host: str, port: int, stopped: Callable[[], bool]) -> bool:
     """Tell whether a server that broke off a connection without TLS answers a TLS handshake."""
-    trial = _Trial(ClientTls(TlsMode.REQUIRED), host, port)
+    trial = _Trial(ClientTls(TlsMode.REQUIRED), host, port, stopped, time.monotonic() + _PLAIN_TRIAL_SECONDS)
     try:
-        trial.handshake(trial.context(), _Limit(time.monotonic() + _PLAIN_TRIAL_SECONDS, stopped))
+        trial.handshake(trial.context())
     except (_NoTls, Unreachable) as error:
         return isinstance(error, _HungUp)
     except TlsError:
         return True
     return True
-
-
-@dataclass(frozen=True)
-class _Limit:
-    """The end of a trial: a time (``time.monotonic``), or the end of the slave."""
-
-    deadline: float
-    stopped: Callable[[], bool]
-
-    def check(self) -> None:
-        """Raise Unreachable if the trial must end now."""
-        if self.stopped():
-            raise Unreachable("the slave stops")
-        if time.monotonic() >= self.deadline:
-            raise Unreachable("the master did not answer in time")
-
-    def wait(self, connection: socket.socket, *, to_write: bool = False) -> None:
-        """Wait until a socket can be read or written. Raises Unreachable if the trial ends before."""
-        poll = select.poll()
-        poll.register(connection, select.POLLOUT if to_write else select.POLLIN)
-        while not poll.poll(_POLL_MILLISECONDS):
-            self.check()
-
-    def until_done(self, connection: ssl.SSLSocket, step: Callable[[], _T]) -> _T:
-        """Repeat a step of a TLS connection until the step needs no more data from the network."""
-        while True:
-            self.check()
-            try:
-                return step()
-            except ssl.SSLWantReadError:
-                self.wait(connection)
-            except ssl.SSLWantWriteError:
-                self.wait(connection, to_write=True)
 
 
 @dataclass(frozen=True)
@@ -152,6 +113,10 @@ class _Trial:
     tls: ClientTls
     host: str
     port: int
+    stopped: Callable[[], bool]
+    """Tells whether the slave stops, which ends the trial."""
+    deadline: float
+    """The time at which the trial ends (``time.monotonic``)."""
 
     @property
     def master(self) -> str:
@@ -175,19 +140,26 @@ class _Trial:
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         return context
 
-    def handshake(self, context: ssl.SSLContext, limit: _Limit) -> bytes:
+    def handshake(self, context: ssl.SSLContext) -> bytes:
         """Connect, make a handshake, wait for the master's first byte, and return the master's certificate as DER."""
+        answer: Future[bytes] = Future()
+        opened: list[socket.socket] = []
+
+        def shake() -> None:
+            try:
+                answer.set_result(self._shake(context, opened))
+            except BaseException as error:
+                answer.set_exception(error)
+
+        # Nothing interrupts the resolver of names, and a slave that stops must not wait for it.
+        threading.Thread(target=shake, name="slave-tls-trial", daemon=True).start()
         try:
-            with self._connect(limit) as plain:
-                connection = context.wrap_socket(
-                    plain, server_hostname=self.host, do_handshake_on_connect=False
-                )
-                with connection:
-                    limit.until_done(connection, connection.do_handshake)
-                    # The first byte of HTTP/2 tells that the master has accepted the slave.
-                    if not limit.until_done(connection, lambda: _first_byte(connection)):
-                        raise _HungUp("the master closed the connection after the TLS handshake")
-                    presented = connection.getpeercert(binary_form=True)
+            while not wait([answer], _POLL).done:
+                if self.stopped():
+                    raise Unreachable("the slave stops")
+                if time.monotonic() >= self.deadline:
+                    raise Unreachable("the master did not answer in time")
+            return answer.result()
         except ssl.SSLCertVerificationError as error:
             raise self._not_trusted(error) from None
         except ssl.SSLError as error:
@@ -195,44 +167,26 @@ class _Trial:
         except (OSError, ValueError, OverflowError) as error:
             # Impossible hosts and ports are ValueError and OverflowError.
             raise Unreachable(getattr(error, "strerror", None) or str(error)) from None
-        return presented or b""
+        finally:
+            for connection in opened:
+                with contextlib.suppress(OSError):
+                    # The method of an SSL socket would take the state from a thread that still reads.
+                    socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
-    def _connect(self, limit: _Limit) -> socket.socket:
-        last = OSError("the name has no address")
-        for family, kind, protocol, _, address in self._resolve(limit):
-            connection = socket.socket(family, kind, protocol)
-            try:
-                connection.setblocking(False)
-                if connection.connect_ex(address):
-                    limit.wait(connection, to_write=True)
-                number = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-                if not number:
-                    return connection
-                last = OSError(number, os.strerror(number))
-            except OSError as error:
-                last = error
-            except BaseException:
-                connection.close()
-                raise
-            connection.close()
-        raise last
-
-    def _resolve(self, limit: _Limit) -> list[_Address]:
-        """Return the addresses of the master's host. A thread asks, because nothing interrupts getaddrinfo."""
-        answer: Future[list[_Address]] = Future()
-
-        def ask() -> None:
-            try:
-                answer.set_result(socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM))
-            except BaseException as error:
-                answer.set_exception(error)
-
-        threading.Thread(target=ask, name="slave-resolver", daemon=True).start()
-        while True:
-            try:
-                return answer.result(_POLL_MILLISECONDS / 1000)
-            except TimeoutError:
-                limit.check()
+    def _shake(self, context: ssl.SSLContext, opened: list[socket.socket]) -> bytes:
+        seconds = max(self.deadline - time.monotonic(), _POLL)
+        with (
+            socket.create_connection((self.host, self.port), seconds) as plain,
+            context.wrap_socket(
+                plain, server_hostname=self.host, do_handshake_on_connect=False
+            ) as connection,
+        ):
+            opened.append(connection)
+            connection.do_handshake()
+            # The first byte of HTTP/2 tells that the master has accepted the slave.
+            if not _first_byte(connection):
+                raise _HungUp("the master closed the connection after the TLS handshake")
+            return connection.getpeercert(binary_form=True) or b""
 
     def _not_trusted(self, error: ssl.SSLCertVerificationError) -> TlsError:
         reason = error.verify_message.rstrip(".")
@@ -330,17 +284,3 @@ def _first_byte(connection: ssl.SSLSocket) -> bytes:
         return connection.recv(1)
     except (ssl.SSLEOFError, ConnectionResetError):
         return b""
-
-
-def _files(tls: ClientTls) -> tuple[tuple[str, Path | None], ...]:
-    return ("SOURCE_SSL_CA", tls.ca), ("SOURCE_SSL_CERT", tls.certificate), ("SOURCE_SSL_KEY", tls.key)
-
-
-def _read(option: str, path: Path | None) -> bytes | None:
-    if path is None:
-        return None
-    try:
-        return path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise TlsError(f"{option}={path}: cannot be read: {reason}") from None

@@ -128,8 +128,9 @@ def read_tls_file(option: str, path: Path) -> bytes:
     """Return the bytes of a certificate or key file. Raises TlsFileError that names the option."""
     try:
         return path.read_bytes()
-    except OSError as error:
-        raise TlsFileError(option, path, f"cannot be read: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise TlsFileError(option, path, f"cannot be read: {reason}") from None
 
 
 def ssl_reason(error: ssl.SSLError) -> str:
