@@ -107,6 +107,13 @@ class Subjects:
         """
         return self._members.get(number)
 
+    def single(self, number: int) -> list[int]:
+        """Return the numbers of the single tables and statements behind a number, ascending. Sets may have sets."""
+        members = self.members(number)
+        if members is None:
+            return [number]
+        return sorted({inner for member in members for inner in self.single(member)})
+
     def since(self, first: int) -> Iterator[Subject]:
         """Yield the tables and statements with the numbers from ``first`` on. The caller knows those with smaller
         numbers.

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from dumpfilter.dump.stand_ins import StandIns, Stretches, at_most
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
@@ -65,29 +66,19 @@ class _Narrow:
     """Pickles arrays of integers in the smallest unsigned types, since Spark's tasks send them to the driver."""
 
     def __getstate__(self) -> dict[str, Any]:
-        names = (one.name for one in fields(self))  # type: ignore[arg-type]  # a dataclass in each use
-        return {name: _narrowed(getattr(self, name)) for name in names}
+        return {one.name: _narrowed(getattr(self, one.name)) for one in fields(self)}  # type: ignore[arg-type]
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, tuple[Any, Any]]) -> None:
         vars(self).update(
-            {
-                name: value[0].astype(value[1]) if isinstance(value, _Array) else value
-                for name, value in state.items()
-            }
+            {name: value if dtype is None else value.astype(dtype) for name, (value, dtype) in state.items()}
         )
 
 
-class _Array(NamedTuple):
-    """An array in a smaller type, and the type that the array had."""
-
-    array: npt.NDArray[Any]
-    dtype: np.dtype[Any]
-
-
-def _narrowed(value: object) -> object:
+def _narrowed(value: Any) -> tuple[Any, Any]:
+    """Return a value to pickle, and the type that an array had before. The type is None for other values."""
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu" or not value.size or value.min() < 0:
-        return value
-    return _Array(value.astype(np.min_scalar_type(int(value.max())), copy=False), value.dtype)
+        return value, None
+    return value.astype(np.min_scalar_type(int(value.max())), copy=False), value.dtype
 
 
 class Origin(NamedTuple):
@@ -210,76 +201,46 @@ class Conditions(_Narrow):
         )
         return Conditions(self.kind, required, self.start, member)
 
-    def unified(self, start: Ints, subject: Ints) -> tuple[Conditions, Ints]:
-        """Return the conditions with other numbers of subjects and without duplicates, and each one's new number.
+    def expanded(self, start: Ints, subject: Ints) -> Conditions:
+        """Return the conditions with other numbers of subjects. A set of subjects becomes its members.
 
-        The subjects ``subject[start[s] : start[s + 1]]`` replace subject ``s``, which may be a set.
+        The subjects ``subject[start[s] : start[s + 1]]`` replace subject ``s``.
         """
-        kind, required = self.kind.copy(), self.required.astype(np.int64)
+        kind, required = self.kind.copy(), self.required.copy()
         required[required >= 0] = subject[start[required[required >= 0]]]
-        names, member = self.names_subjects, self.member.astype(np.int64)
-        times = np.ones(len(member), np.int64)
-        times[names] = np.diff(start)[member[names]]
-        row = np.repeat(np.repeat(np.arange(len(self)), self.lengths), times)
-        first = np.where(names, start[np.where(names, member, 0)], 0)
-        places = _places(first, times)
-        is_subject = np.repeat(names, times)
-        member = np.repeat(member, times)
+        times = np.ones(len(self.member), np.int64)
+        times[self.names_subjects] = np.diff(start)[self.member[self.names_subjects]]
+        places = _places(np.where(self.names_subjects, start[self._subject], 0), times)
+        is_subject, member = np.repeat(self.names_subjects, times), np.repeat(self.member, times)
         member[is_subject] = subject[places[is_subject]]
-        kind[(kind == ONE) & (np.bincount(row, minlength=len(self)) != 1)] = ANY
-        return Conditions.of_sets(kind, required.astype(np.int32), row, member)._different()
+        starts = _starts(times)[self.start]
+        kind[(kind == ONE) & (np.diff(starts) != 1)] = ANY
+        return Conditions(kind, required, starts, member)
 
     def folded(self, alike: Ints) -> tuple[Conditions, Ints]:
-        """Return the different conditions when subjects are replaced, and each condition's new number.
+        """Return the different conditions, and each condition's new number, in the order in which they appear.
 
-        ``alike`` has the subject that replaces each subject in conditions about several subjects.
+        ``alike`` has the subject that replaces each subject in conditions about several subjects. The members of the
+        result ascend.
         """
-        row = np.repeat(np.arange(len(self)), self.lengths)
+        row, member = np.repeat(np.arange(len(self)), self.lengths), self.member.copy()
         is_any = (self.kind == ANY)[row]
-        member = self.member.copy()
         member[is_any] = alike[member[is_any]]
-        return Conditions.of_sets(self.kind, self.required, row, member)._different()
-
-    @classmethod
-    def of_sets(
-        cls, kind: npt.NDArray[np.uint8], required: Int32, row: Ints, member: npt.NDArray[np.integer]
-    ) -> Conditions:
-        """Return conditions whose members ascend. Entry ``k`` of ``member`` belongs to the condition ``row[k]``."""
         # EVERYTHING is -1, so each number is shifted by one.
         keys = np.sort(row << 32 | (member.astype(np.int64) + 1))
         keys = keys[np.diff(keys, prepend=-1) != 0]
-        own = ((keys & 0xFFFFFFFF) - 1).astype(np.int32)
-        return cls(kind, required, _starts(np.bincount(keys >> 32, minlength=len(kind))), own)
-
-    def _different(self) -> tuple[Conditions, Ints]:
-        """Return the different conditions, in the order in which they appear, and the new number of each condition.
-
-        Conditions are compared by a hash. If two different ones have the same hash, another hash is taken.
-        """
-        head = self.kind.astype(np.int64) << 40 | (self.required.astype(np.int64) + 1)
-        salt = 0
-        while True:
-            salt += 1
-            sums = np.concatenate(
-                [np.zeros(1, np.uint64), np.cumsum(_hashed(self.member, salt), dtype=np.uint64)]
-            )
-            keys = sums[self.start[1:]] - sums[self.start[:-1]] + _hashed(head, -salt)
-            _, first, numbers = np.unique(keys, return_index=True, return_inverse=True)
-            like, lengths = first[numbers], self.lengths
-            if (
-                np.array_equal(head[like], head)
-                and np.array_equal(lengths[like], lengths)
-                and np.array_equal(self.member[_places(self.start[:-1][like], lengths)], self.member)
-            ):
-                break
+        start = _starts(np.bincount(keys >> 32, minlength=len(self)))
+        found = Conditions(self.kind, self.required, start, ((keys & 0xFFFFFFFF) - 1).astype(np.int32))
+        sets = pa.Array.from_buffers(
+            pa.large_binary(),
+            len(self),
+            [None, pa.py_buffer(start * found.member.itemsize), pa.py_buffer(found.member)],
+        )
+        number = sets.dictionary_encode().indices.to_numpy().astype(np.int64)
+        heads = number << 34 | self.kind.astype(np.int64) << 32 | (self.required.astype(np.int64) + 1)
+        _, first, numbers = np.unique(heads, return_index=True, return_inverse=True)
         order = np.argsort(first)
-        return self.chosen(first[order]), np.argsort(order)[numbers]
-
-
-def _hashed(numbers: npt.NDArray[np.integer], salt: int) -> Words:
-    found = (numbers.astype(np.int64) * 2 + salt).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    found = (found ^ (found >> np.uint64(31))) * np.uint64(0xD6E8FEB86659FD93)
-    return found ^ (found >> np.uint64(32))
+        return found.chosen(first[order]), np.argsort(order)[numbers]
 
 
 def _starts(lengths: npt.NDArray[Any]) -> Ints:

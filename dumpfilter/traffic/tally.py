@@ -125,7 +125,7 @@ class Tally:
 
         ``read`` reads the segment's file, which is needed for compressed transactions of which a filter drops a part.
         With ``keys``, each transaction is counted under its key instead of its time bucket. The callers that give keys
-        take the counts by :meth:`take_units`.
+        take the counts by :meth:`_take_units`.
         Raises BinlogCorrupt for a compressed transaction that cannot be opened.
         """
         if not segment.continues:
@@ -151,11 +151,18 @@ class Tally:
             segment.open,
             len(self._subjects),
         )
-        self._make_room(len(events.offset))
+        subjects, count = len(self._subjects) + 2, len(events.offset)
+        self._grow(
+            subjects=subjects,
+            deciding=subjects,
+            scratch=subjects,
+            atoms=count,
+            lists=A.ROOTS + A.MOST_LISTS * count,
+        )
         code, txn = K.group(columns, self._memory, 0)
         while code != K.DONE:
             if code == K.FULL:
-                self._enlarge(len(events.offset), adds_up=keys is None)
+                self._enlarge(count, adds_up=keys is None)
             else:
                 self._count_cut(segment, columns, txn, held, read)
                 txn += 1
@@ -276,11 +283,8 @@ class Tally:
         number = self._exact.get(members.tobytes())
         if number is None:
             state = self._memory.state
-            while state[K.N_CONDITIONS] == len(self._memory.conditions) or (
-                state[K.N_MEMBERS] + len(members) > len(self._memory.members)
-            ):
-                self._enlarge_conditions()
             number, used = state[: K.N_MEMBERS + 1].tolist()
+            self._grow(conditions=number + 1, members=used + len(members))
             self._memory.members[used : used + len(members)] = members
             self._memory.conditions[number] = K.EXACTLY, -1, used, used + len(members), -1
             state[: K.N_MEMBERS + 1] += 1, len(members)
@@ -298,8 +302,7 @@ class Tally:
         undecided: int = 0,
         ends: bool = False,
     ) -> None:
-        if self._memory.state[K.N_UNITS] == len(self._memory.units):
-            self._enlarge_units(1)
+        self._grow(units=int(self._memory.state[K.N_UNITS]) + 1)
         self._memory.state[K.ORIGIN] = columns.txn_origin[txn]
         bucket, stand_in = int(columns.txn_bucket[txn]), int(columns.txn_stand_in[txn])
         K.add(self._memory, condition, bucket, size, events, int(ends), undecided, stand_in if ends else 0)
@@ -322,12 +325,7 @@ class Tally:
             self._memory.members[used:end].copy(),
         )
 
-    @property
-    def found_origins(self) -> tuple[Origin | None, ...]:
-        """The servers and domains so far, with the numbers that :meth:`take_units` tells."""
-        return self._origins.found
-
-    def take_units(self) -> Ints:
+    def _take_units(self) -> Ints:
         """Return the counts since the last call as rows, one for each unit, and start again from 0.
 
         The columns are those of :data:`~dumpfilter.traffic.facts.COLUMNS`. The rows of one key stand together, and are
@@ -338,17 +336,18 @@ class Tally:
         self._memory.state[K.N_UNITS] = 0
         return units
 
-    def take(self) -> Facts:
+    def take(self, *, add_up: bool = True) -> Facts:
         """Return the counts since the last call of this method, and start again from 0.
 
+        Without ``add_up``, units may be equal. Those of transactions with keys never are.
         The events of an open transaction on which later events decide are not counted yet. A later call returns them.
         """
-        units = self.take_units().copy()
+        units = self._take_units().copy()
         is_used = np.zeros(self.conditions_count, np.bool_)
         is_used[units[:, K.U_CONDITION]] = True
         used = np.flatnonzero(is_used)
-        subjects, conditions, numbers = self._without_sets(self.conditions().chosen(used))
-        units[:, K.U_CONDITION] = numbers[(np.cumsum(is_used) - 1)[units[:, K.U_CONDITION]]]
+        subjects, conditions = self._without_sets(self.conditions().chosen(used))
+        units[:, K.U_CONDITION] = (np.cumsum(is_used) - 1)[units[:, K.U_CONDITION]]
         given_only, self._given_only = self._given_only, False
         return Facts(
             subjects,
@@ -357,80 +356,49 @@ class Tally:
             self._bucket_seconds,
             given_only,
             self._stand_ins.take_stretches(),
-            *np.ascontiguousarray(added_up(units).T),
+            *np.ascontiguousarray((added_up(units) if add_up else units).T),
         )
 
-    def _without_sets(self, conditions: Conditions) -> tuple[tuple[Subject, ...], Conditions, Ints]:
+    def _without_sets(self, conditions: Conditions) -> tuple[tuple[Subject, ...], Conditions]:
         """Replace each set of tables in the conditions by the tables in the set.
 
-        Return the tables and statements, the new conditions, and the new number of each condition.
+        Return the tables and statements, and the conditions, which name them by their numbers.
         """
         numbers: dict[int, int] = {}
-        met = conditions.met().tolist()
         with self._subjects.lock:
-            if all(self._subjects.members(number) is None for number in met):
-                subjects = tuple([self._subjects[number] for number in met])
-                places = np.zeros(len(self._subjects), np.int32)
-                places[met] = np.arange(len(met))
-                return subjects, conditions.with_subjects(places), np.arange(len(conditions))
+            members = [(number, self._subjects.single(number)) for number in conditions.met().tolist()]
             lengths = np.zeros(len(self._subjects), np.int64)
-            made_of: list[int] = []
-            for number in met:
-                members = self._members(number)
-                made_of += [numbers.setdefault(member, len(numbers)) for member in members]
-                lengths[number] = len(members)
+            for number, of_set in members:
+                lengths[number] = len(of_set)
+            new = [numbers.setdefault(one, len(numbers)) for _, of_set in members for one in of_set]
             subjects = tuple([self._subjects[number] for number in numbers])
         start = np.concatenate([[0], np.cumsum(lengths)])
-        return subjects, *conditions.unified(start, np.array(made_of, np.int64))
-
-    def _members(self, number: int) -> list[int]:
-        members = self._subjects.members(number)
-        if members is None:
-            return [number]
-        return sorted({inner for member in members for inner in self._members(member)})
-
-    def _make_room(self, events: int) -> None:
-        memory, subjects = self._memory, len(self._subjects) + 2
-        if subjects > len(memory.subjects):
-            memory = memory._replace(
-                subjects=_longer(memory.subjects, 2 * subjects),
-                deciding=_longer(memory.deciding, 2 * subjects),
-                scratch=_longer(memory.scratch, 2 * subjects),
-            )
-        if events > len(memory.atoms):
-            memory = memory._replace(
-                atoms=_longer(memory.atoms, 2 * events),
-                lists=_longer(memory.lists, A.ROOTS + 2 * A.MOST_LISTS * events),
-            )
-        self._memory = memory
+        return subjects, conditions.expanded(start, np.array(new, np.int64))
 
     def _enlarge(self, events: int, *, adds_up: bool) -> None:
         """Make room for the conditions and units of a transaction with so many events."""
         memory = self._memory
         count = int(memory.state[K.N_UNITS])
         if count + events + 2 <= len(memory.units):
-            self._enlarge_conditions()
+            self._grow(conditions=len(memory.conditions) + 1, members=len(memory.members) + 1)
             return
         if adds_up and count > _MOST_UNITS:
-            units = added_up(self.take_units())
+            units = added_up(self._take_units())
             memory.units[: len(units)] = units
             count = memory.state[K.N_UNITS] = len(units)
-        if 2 * count + events + 2 > len(memory.units):
-            self._enlarge_units(events + 2)
+        # Half of the units stay free, so that units are not added up again soon.
+        self._grow(units=2 * count + events + 2)
 
-    def _enlarge_units(self, wanted: int) -> None:
-        units = self._memory.units
-        self._memory = self._memory._replace(units=_longer(units, 2 * (len(units) + wanted)))
-
-    def _enlarge_conditions(self) -> None:
-        memory = self._memory
-        length = 2 * len(memory.conditions)
-        self._memory = memory._replace(
-            conditions=_longer(memory.conditions, length),
-            members=_longer(memory.members, 2 * len(memory.members)),
-            slots=np.full(1 << (2 * length - 1).bit_length(), -1, np.int64),
-        )
-        K.rehash(self._memory)
+    def _grow(self, **wanted: int) -> None:
+        """Make the named arrays twice as long as wanted, if they are shorter than wanted."""
+        for name, length in wanted.items():
+            column = getattr(self._memory, name)
+            if length > len(column):
+                self._memory = self._memory._replace(**{name: _longer(column, 2 * length)})
+        slots = 1 << (2 * len(self._memory.conditions) - 1).bit_length()
+        if slots > len(self._memory.slots):
+            self._memory = self._memory._replace(slots=np.full(slots, -1, np.int64))
+            K.rehash(self._memory)
 
 
 def _longer(column: npt.NDArray[_Item], length: int) -> npt.NDArray[_Item]:
@@ -491,12 +459,14 @@ class _Filters:
         """Divide the filters into groups that have the same verdicts about these tables and statements."""
         key = subjects.tobytes()
         if key not in self._groups:
-            answers = np.ascontiguousarray(self._of(subjects).T)
-            alike: dict[bytes, list[int]] = {}
-            for number, answer in enumerate(answers):
-                alike.setdefault(answer.tobytes(), []).append(number)
+            different, which = np.unique(self._of(subjects).T, axis=0, return_inverse=True)
             self._groups[key] = [
-                _group(answers[numbers[0]], numbers, len(self)) for numbers in alike.values()
+                _Group(
+                    which.ravel() == k,
+                    bool(np.all(verdicts == FILTER_BINLOG_SEND_F)),
+                    not np.any(verdicts & FILTER_BINLOG_SEND_F),
+                )
+                for k, verdicts in enumerate(different)
             ]
         return self._groups[key]
 
@@ -517,16 +487,6 @@ class _Filters:
             more &= FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F
             self._answers = np.concatenate([self._answers, more])
         return self._answers[subjects]
-
-
-def _group(answers: npt.NDArray[np.uint32], numbers: list[int], n_filters: int) -> _Group:
-    filters = np.zeros(n_filters, np.bool_)
-    filters[numbers] = True
-    return _Group(
-        filters,
-        bool(np.all(answers == FILTER_BINLOG_SEND_F)),
-        not np.any(answers & FILTER_BINLOG_SEND_F),
-    )
 
 
 class _Origins:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
-from dumpfilter.traffic.facts import COLUMNS, EXACTLY, Conditions, Ints, Words, wants
+from dumpfilter.traffic.facts import EXACTLY, Conditions, Facts, Ints, Words, wants
 from dumpfilter.traffic.tally import Tally
 
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
@@ -151,43 +151,35 @@ _COLUMNS = tuple(one.name for one in fields(TransactionTraffic) if one.name not 
 class Verdicts:
     """The filters that send each table and statement, as rows of words with one bit for each filter.
 
-    Tallies of different threads share the verdicts, so that each filter is asked once about each table.
-
-    Parameters:
-        filters: the filters. A filter without rules sends everything, and is not asked.
+    Tallies of different threads share the verdicts, so that each filter is asked once about each table. A filter
+    without rules sends everything, and is not asked.
     """
 
     def __init__(self, filters: Sequence[ReplicationFilter]) -> None:
         # The register of subjects is not used, because the flags are asked about subjects without numbers.
-        flags = [TableFlags(one, Subjects()) for one in filters]
-        self._asked = [(number, one) for number, one in enumerate(flags) if one.is_on]
-        self.width = max(1, -(-len(filters) // _WORD))
-        """The number of words of a row."""
-        self.rules = self.bits(number for number, _ in self._asked)
+        self._flags = [TableFlags(one, Subjects()) for one in filters]
+        self.rules = words_of([one.is_on for one in self._flags])
         """The row with the bits of the filters that have rules."""
-        self.every = self.bits(range(len(filters)))
+        self.every = words_of([True] * len(filters))
         """The row with the bits of all filters."""
         self._of: dict[Subject, Words] = {}
         self._lock = threading.Lock()
 
-    def bits(self, numbers: Iterable[int]) -> Words:
-        """Return a row in which the bits of these filters are set."""
-        words = np.zeros(self.width, np.uint64)
-        for number in numbers:
-            words[number // _WORD] |= np.uint64(1 << number % _WORD)
-        return words
-
     def of(self, subject: Subject) -> Words:
         """Return the row of a table or statement, with the bits of the filters that have rules and send it."""
-        found = self._of.get(subject)
-        if found is None:
-            with self._lock:
-                found = self._of.get(subject)
-                if found is None:
-                    found = self._of[subject] = self.bits(
-                        number for number, flags in self._asked if flags.bits(subject) & FILTER_BINLOG_SEND_F
-                    )
-        return found
+        with self._lock:
+            if subject not in self._of:
+                self._of[subject] = words_of(
+                    [one.is_on and one.bits(subject) & FILTER_BINLOG_SEND_F != 0 for one in self._flags]
+                )
+            return self._of[subject]
+
+
+def words_of(is_set: Sequence[bool]) -> Words:
+    """Return a row of words in which these bits are set."""
+    bits = np.zeros(max(1, -(-len(is_set) // _WORD)) * _WORD, np.bool_)
+    bits[: len(is_set)] = is_set
+    return np.packbits(bits, bitorder="little").view(np.uint64)
 
 
 class TransactionTally:
@@ -219,15 +211,6 @@ class TransactionTally:
         self._wanted = [origin for _, origin in filters]
         self._schemas_of = schemas_of or (lambda subject: ())
         self._keep_all = keep_all
-        self._words = np.zeros((0, self._verdicts.width), np.uint64)
-        """The filters that send each subject."""
-        self._schemas: list[tuple[str, ...]] = []
-        """The schemas of each subject."""
-        self._of_condition: dict[int, int] = {}
-        """The number in ``_sets`` of the schemas of each condition."""
-        self._sets: dict[tuple[str, ...], int] = {(): 0}
-        self._only_schema: list[int] = []
-        """For each subject, the number of the set with its only schema; 0 for several schemas and for none."""
         self._told = 0
         self._start()
 
@@ -261,19 +244,19 @@ class TransactionTally:
 
         Call it between two transactions. ``file`` is the number of the file in the set.
         """
-        units = dict(zip(COLUMNS, self._tally.take_units().T, strict=True))
-        used, which = np.unique(units["condition"], return_inverse=True)
-        conditions = self._tally.conditions().chosen(used)
-        everything = conditions.for_everything[which]
+        facts = self._tally.take(add_up=False)
+        everything = facts.sent(None)
         # The number 0 is for events before the first transaction.
-        key, length = units["bucket"] + 1, self._count + 1
+        key, length = facts.bucket + 1, self._count + 1
         nbytes, events = (
-            _sums(key[everything], units[name][everything], length) for name in ("bytes", "events")
+            _sums(key[everything], each[everything], length) for each in (facts.bytes, facts.events)
         )
-        patterns, number = self._patterns(used, conditions, units["origin"], which)
+        patterns, number = self._patterns(facts)
         kept = np.flatnonzero(number >= 0)
         pairs, entry = np.unique(key[kept] << 32 | number[kept], return_inverse=True)
-        sums = [_sums(entry, units[name][kept], len(pairs)) for name in ("bytes", "events", "transactions")]
+        sums = [
+            _sums(entry, each[kept], len(pairs)) for each in (facts.bytes, facts.events, facts.transactions)
+        ]
         columns, self._columns = self._columns, []
         found = TransactionTraffic(
             file=np.full(self._count, file, np.int32),
@@ -282,7 +265,7 @@ class TransactionTally:
             is_exact=np.concatenate([np.zeros(0, np.bool_), *(each.is_exact for each in columns)]),
             bytes=nbytes[1:],
             events=events[1:].astype(np.int32),
-            stand_in=_sums(key, units["stand_in_bytes"], length)[1:].astype(np.int32),
+            stand_in=_sums(key, facts.stand_in_bytes, length)[1:].astype(np.int32),
             patterns=patterns,
             transaction=(pairs >> 32) - 1,
             pattern=(pairs & 0xFFFFFFFF).astype(np.int32),
@@ -299,91 +282,73 @@ class TransactionTally:
 
         Origins that a slave ignores do not matter. Equal results are returned once.
         """
-        self._know_subjects()
-        first, self._told = self._told, len(self._words)
-        words = self._words[first:] | (self._verdicts.every & ~self._verdicts.rules)
-        return frozenset(map(Pattern, map(np.ndarray.tobytes, words), self._schemas[first:]))
+        first, self._told = self._told, len(self._subjects)
+        found = set()
+        for number in range(first, self._told):
+            # A filter that sends a member of a set sends the set.
+            members = [self._subjects[one] for one in self._subjects.single(number)]
+            words = np.bitwise_or.reduce([self._verdicts.of(one) for one in members])
+            words |= self._verdicts.every & ~self._verdicts.rules
+            schemas = set(itertools.chain.from_iterable(map(self._schemas_of, members)))
+            found.add(Pattern(words.tobytes(), tuple(sorted(schemas))))
+        return frozenset(found)
 
-    def _patterns(
-        self, used: Ints, conditions: Conditions, origin: Ints, which: Ints
-    ) -> tuple[tuple[Pattern, ...], Ints]:
-        """Return the patterns of units, and for each unit the number of its pattern; -1: no filter is sent the events.
-
-        Parameters:
-            used, conditions: the conditions of the units, and their numbers.
-            origin, which: for each unit, the number of its origin, and the place of its condition in ``conditions``.
-        """
-        self._know_subjects()
+    def _patterns(self, facts: Facts) -> tuple[tuple[Pattern, ...], Ints]:
+        """Return the patterns of units, and the number of each unit's pattern; -1: no filter is sent the events."""
         verdicts = self._verdicts
-        words = conditions.words(self._words, verdicts.every, verdicts.rules)
-        wanted = [
-            verdicts.bits(number for number, one in enumerate(self._wanted) if wants(one, found))
-            for found in self._tally.found_origins
-        ]
-        pairs, pair = np.unique(origin * len(used) + which, return_inverse=True)
-        where, c = np.divmod(pairs, max(len(used), 1))
-        words = words[c] & np.stack(wanted)[where]
-        sets = self._schema_sets(used, conditions)
+        of_subject = np.array([verdicts.of(one) for one in facts.subjects], np.uint64)
+        words = facts.conditions.words(
+            of_subject.reshape(-1, len(verdicts.every)), verdicts.every, verdicts.rules
+        )
+        wanted = np.stack([words_of([wants(one, found) for one in self._wanted]) for found in facts.origins])
+        pairs, pair = np.unique(facts.origin << 32 | facts.condition, return_inverse=True)
+        origin, condition = pairs >> 32, pairs & 0xFFFFFFFF
+        words = words[condition] & wanted[origin]
+        sets, of_condition = self._schema_sets(facts)
         kept = np.flatnonzero(words.any(axis=1) | self._keep_all)
-        rows = np.ascontiguousarray(np.column_stack([words, sets[c].astype(np.uint64)])[kept])
-        different, number = np.unique(rows.view(f"V{8 * rows.shape[1]}").reshape(-1), return_inverse=True)
+        rows = np.column_stack([words[kept], of_condition[condition[kept]].astype(np.uint64)])
+        _, first, number = np.unique(
+            rows.view(f"V{rows.itemsize * rows.shape[1]}").ravel(), return_index=True, return_inverse=True
+        )
         numbers = np.full(len(pairs), -1, np.int64)
         numbers[kept] = number
-        schemas = list(self._sets)
-        patterns = (
-            Pattern(row[:-8], schemas[int.from_bytes(row[-8:], "little")]) for row in different.tolist()
-        )
-        return tuple(patterns), numbers[pair]
+        patterns = tuple(Pattern(row[:-1].tobytes(), sets[int(row[-1])]) for row in rows[first])
+        return patterns, numbers[pair]
 
-    def _schema_sets(self, used: Ints, conditions: Conditions) -> Ints:
-        """Return for each condition the number of the set of schemas to which its events belong.
+    def _schema_sets(self, facts: Facts) -> tuple[list[tuple[str, ...]], Ints]:
+        """Return sets of schemas, and for each condition the number of the set to which its events belong.
 
         A compression ratio is known for single schemas only, so that several schemas matter for a split alone.
         """
+        conditions = facts.conditions
+        schemas = [tuple(self._schemas_of(subject)) for subject in facts.subjects]
+        sets: dict[tuple[str, ...], int] = {(): 0}
         if self._keep_all:
-            for place, number in enumerate(used.tolist()):
-                if number not in self._of_condition:
-                    schemas = self._schemas_of_condition(conditions, place)
-                    self._of_condition[number] = self._sets.setdefault(schemas, len(self._sets))
-            return np.array([self._of_condition[number] for number in used.tolist()], np.int64)
-        only = np.array(self._only_schema, np.int64)
+            each = (self._schemas_of_condition(conditions, k, schemas) for k in range(len(conditions)))
+            numbers = np.array([sets.setdefault(one, len(sets)) for one in each], np.int64)
+            return list(sets), numbers
+        only = np.array(
+            [sets.setdefault(one if len(one) == 1 else (), len(sets)) for one in schemas], np.int64
+        )
         found = np.zeros(len(conditions), np.int64)
         filled = np.flatnonzero((conditions.lengths > 0) & (conditions.kind != EXACTLY))
         if len(filled):
-            of_member = only[np.where(conditions.names_subjects, conditions.member, 0)]
+            of_member = np.zeros(len(conditions.member), np.int64)
+            of_member[conditions.names_subjects] = only[conditions.member[conditions.names_subjects]]
             first = np.minimum.reduceat(of_member, conditions.start[filled])
             is_one = first == np.maximum.reduceat(of_member, conditions.start[filled])
             found[filled] = np.where(is_one, first, 0)
         has_required = conditions.required >= 0
         found[has_required] = only[conditions.required[has_required]]
-        return found
+        return list(sets), found
 
-    def _schemas_of_condition(self, conditions: Conditions, number: int) -> tuple[str, ...]:
+    def _schemas_of_condition(
+        self, conditions: Conditions, number: int, schemas: Sequence[tuple[str, ...]]
+    ) -> tuple[str, ...]:
         members = [] if conditions.kind[number] == EXACTLY else conditions.members(number).tolist()
-        found = set(itertools.chain.from_iterable(self._schemas[member] for member in members))
+        found = set(itertools.chain.from_iterable(schemas[member] for member in members))
         required = int(conditions.required[number])
-        return tuple(sorted(found if required < 0 else found.intersection(self._schemas[required])))
-
-    def _know_subjects(self) -> None:
-        """Ask the filters about new subjects."""
-        rows = list(self._words)
-        for number in range(len(rows), len(self._subjects)):
-            members = self._subjects.members(number)
-            if members is None:
-                subject = self._subjects[number]
-                rows.append(self._verdicts.of(subject))
-                self._schemas.append(tuple(self._schemas_of(subject)))
-            else:
-                # A filter that sends a member of a set sends the set. A member has a smaller number than its set.
-                rows.append(
-                    np.bitwise_or.reduce([self._verdicts.bits(()), *(rows[member] for member in members)])
-                )
-                inner = (self._schemas[member] for member in members)
-                self._schemas.append(tuple(sorted(set(itertools.chain.from_iterable(inner)))))
-            only = self._schemas[-1] if len(self._schemas[-1]) == 1 else ()
-            self._only_schema.append(self._sets.setdefault(only, len(self._sets)))
-        if len(rows) > len(self._words):
-            self._words = np.stack(rows)
+        return tuple(sorted(found if required < 0 else found.intersection(schemas[required])))
 
 
 def _sums(numbers: Ints, values: Ints, length: int) -> Ints:

@@ -37,7 +37,8 @@ CONDITION = st.one_of(
 
 @given(st.lists(CONDITION, max_size=12), st.permutations(range(SUBJECTS)))
 def test_unified_conditions_are_the_different_ones(made: list[Made], numbers: list[int]) -> None:
-    found, number = _conditions(made).unified(np.arange(SUBJECTS + 1), np.array(numbers, np.int64))
+    renamed = _conditions(made).expanded(np.arange(SUBJECTS + 1), np.array(numbers, np.int64))
+    found, number = renamed.folded(np.arange(SUBJECTS))
     renumbered = [
         (
             kind,
