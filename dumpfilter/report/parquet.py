@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+import types
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from dumpfilter.options.docstrings import attribute_texts
 
 TEXT, INT, FLOAT, BOOL = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 TEXTS = pa.list_(pa.string())
 TIME = pa.timestamp("us", tz="UTC")
 """A moment, which Parquet's readers show as a date and a time in UTC."""
+
+UnixTime = Annotated[int, TIME]
+"""Unix seconds, which become a moment in a table."""
+
+_TYPES = {bool: BOOL, int: INT, float: FLOAT, tuple: TEXTS}
+"""The types of columns for types of fields. All other fields are texts."""
 
 _ROWS_OF_A_GROUP = 10_000
 """The rows of a row group. A query for one slave or one hour reads only the groups whose statistics have it."""
@@ -45,9 +57,13 @@ class ParquetTable:
             [pa.field(one.name, one.type, metadata={"meaning": one.meaning.encode()}) for one in self.columns]
         )
 
-    def of_rows(self, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-        """Return the rows as an Arrow table in the order of this form. Columns that a row has not are null."""
-        made = pa.Table.from_pylist(list(rows), self.schema)
+    def of_rows(self, rows: Iterable[dict[str, Any]]) -> pa.Table:
+        """Return the rows as an Arrow table in the order of this form. Columns that a row has not are null.
+
+        A number in a column of moments is Unix seconds.
+        """
+        times = [one.name for one in self.columns if one.type == TIME]
+        made = pa.Table.from_pylist([row | _moments(row, times) for row in rows], self.schema)
         if self.order:
             made = made.sort_by([(name, "ascending") for name in self.order])
         return made.replace_schema_metadata({"row": self.row})
@@ -66,6 +82,61 @@ class ParquetTable:
             write_page_index=True,
             sorting_columns=sorting or None,
         )
+
+
+def _moments(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, int]:
+    return {name: row[name] * 1_000_000 for name in names if isinstance(row.get(name), int)}
+
+
+def columns_of(
+    model: type[BaseModel], *, without: Collection[str] = (), prefix: str = "", about: str = ""
+) -> Iterator[Column]:
+    """Yield a column for each field of a model. The text after the field is the column's meaning.
+
+    A field that is a model itself becomes columns whose names begin with the field's name, as :func:`flat` has them.
+    Fields named in ``without`` are left out.
+    """
+    texts = attribute_texts(model)
+    for name, field in model.model_fields.items():
+        if name in without:
+            continue
+        kind = _kind(field)
+        meaning = f"{about} {_plain(texts.get(name, ''))}".strip()
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            # The first sentence says what the inner fields are about.
+            yield from columns_of(
+                kind, prefix=f"{prefix}{name}_", about=meaning.split(". ")[0].rstrip(".") + "."
+            )
+        else:
+            yield Column(prefix + name, TIME if TIME in field.metadata else _TYPES.get(kind, TEXT), meaning)
+
+
+def _kind(field: FieldInfo) -> Any:
+    """Return a field's type without None and without the types of its items."""
+    kind: Any = field.annotation
+    if isinstance(kind, types.UnionType):
+        (kind,) = (one for one in get_args(kind) if one is not type(None))
+    return get_origin(kind) or kind
+
+
+def _plain(text: str) -> str:
+    """Return a docstring as Markdown about a table, in which None is null.
+
+    >>> _plain("The number in ``members``, or None without :attr:`Results.limit`.")
+    'The number in `members`, or null without `Results.limit`.'
+    """
+    return re.sub(r"\bNone\b", "null", re.sub(r":\w+:", "", text).replace("``", "`"))
+
+
+def flat(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested members as one level, with names joined by underscores. Missing members have no entry."""
+    row: dict[str, Any] = {}
+    for name, value in members.items():
+        if isinstance(value, Mapping):
+            row |= {f"{name}_{key}": inner for key, inner in flat(value).items()}
+        else:
+            row[name] = value
+    return row
 
 
 def write_tables(forms: Mapping[str, ParquetTable], made: Mapping[str, pa.Table], directory: Path) -> None:

@@ -58,6 +58,7 @@ class OutageFigures(Figures):
     """An outage of a link, and the time until a node had caught up after the outage."""
 
     start: int
+    """Microseconds since the run's first commit."""
     end: int | None
     """The end; None if nobody healed the link."""
     catch_up: int | None
@@ -71,15 +72,21 @@ class LinkFigures(Figures):
     name: str
     """``SOURCE:TARGET``."""
     source: str
+    """The node that sends."""
     target: str
+    """The node that reads."""
     rate: int | None
     """Bits per second; None: no limit."""
     delay: int
+    """Microseconds."""
     jitter: int
+    """Microseconds."""
     bytes: int
     """The bytes of events that the reader got. MySQL's own protocol has 5 bytes before each event, which count."""
     transactions: int
+    """Transactions that the reader got."""
     messages: int | None = None
+    """Messages of the protocol. None: not known."""
     overhead: int | None = None
     """The bytes of the protocols around the events. None: not known."""
     resent: int = 0
@@ -95,11 +102,15 @@ class LagFigures(Figures):
     """The lag of a node's transactions, microseconds. Each transaction that the node was sent counts once."""
 
     p50: int
+    """The median lag of a transaction, microseconds."""
     p95: int
+    """95 of 100 transactions lag this long or less, microseconds."""
     p99: int
+    """99 of 100 transactions lag this long or less, microseconds."""
     worst: int
+    """The greatest lag, microseconds."""
     above: int
-    """The time during which the node's lag was above the limit (:attr:`Results.limit`)."""
+    """The time during which the node's lag was above the limit (:attr:`Results.limit`), microseconds."""
 
 
 class NodeFigures(Figures):
@@ -113,6 +124,7 @@ class NodeFigures(Figures):
     members: tuple[str, ...] = ()
     """The names of all nodes with equal figures, if there are several."""
     transactions: int
+    """Transactions that the node was sent."""
     missing: int = 0
     """The transactions that never arrived, because a link stayed down."""
     bytes: int
@@ -173,12 +185,17 @@ class Found(Figures):
     """The answer of a search: the slowest rate, or the longest delay, that keeps a node's lag within the limit."""
 
     node: str
+    """The node's name."""
     count: int = 1
+    """The number of nodes with the same answer. ``node`` is the first of them."""
     variant: Variant
+    """The way to bring the binlog to the slaves."""
     load: float = 1.0
+    """The factor of the binlog's load."""
     what: str
     """``rate`` (bits per second) or ``delay`` (microseconds)."""
     link: str | None = None
+    """The link that was changed. None: all links."""
     value: int | None
     """The rate or delay. None: no value keeps the limit."""
     worst: int | None = None

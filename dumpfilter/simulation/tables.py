@@ -6,117 +6,102 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+from pydantic import BaseModel
 
-from dumpfilter.report.parquet import BOOL, FLOAT, INT, TEXT, Column, ParquetTable
-from dumpfilter.simulation.results import Results, Run, Setting
-
-_SETTING = (
-    Column("run", INT, "the number of the run in `results.json`, from 1"),
-    Column("method", TEXT, "`simulated` or `measured`"),
-    Column("variant", TEXT, "the way to bring the binlog to the slaves"),
-    Column("load", FLOAT, "the factor of the binlog's load"),
-    Column("sweep_rate", INT, "the rate of a sweep, bits per second; null without a sweep of rates"),
-    Column("sweep_delay", INT, "the delay of a sweep, microseconds; null without a sweep of delays"),
-    Column("sweep_link", TEXT, "the link of a sweep; null for all links"),
-    Column("repetition", INT, "the number of the repetition, from 1"),
+from dumpfilter.report.parquet import INT, TEXT, Column, ParquetTable, columns_of
+from dumpfilter.simulation.results import (
+    Found,
+    LagFigures,
+    LinkFigures,
+    NodeFigures,
+    OutageFigures,
+    Results,
+    Run,
+    Setting,
 )
-"""The columns that say which run a row belongs to. They begin each table but `found`."""
 
-_SINCE = "microseconds since the run's first commit"
+
+class _Setting(BaseModel):
+    """The columns that say which run a row belongs to. They begin each table but ``found``."""
+
+    run: int
+    """The number of the run in `results.json`, from 1."""
+    method: str
+    """`simulated` or `measured`."""
+    variant: str
+    """The way to bring the binlog to the slaves."""
+    load: float
+    """The factor of the binlog's load."""
+    sweep_rate: int | None
+    """The rate of a sweep, bits per second; null without a sweep of rates."""
+    sweep_delay: int | None
+    """The delay of a sweep, microseconds; null without a sweep of delays."""
+    sweep_link: str | None
+    """The link of a sweep; null for all links."""
+    repetition: int
+    """The number of the repetition, from 1."""
+
+
+class _Span(BaseModel):
+    """A span of time of a series."""
+
+    start: int
+    """Microseconds since the run's first commit."""
+    width: int
+    """The length of the span, microseconds."""
+
+
+class _LinkSpan(BaseModel):
+    """The traffic of a link in a span of time."""
+
+    offered: int
+    """Bytes that the source had for the link in the span."""
+    carried: int | None
+    """Bytes that left the source over the link in the span."""
+
+
+_SETTING = tuple(columns_of(_Setting))
+_SPAN = tuple(columns_of(_Span))
+_LINK = Column("link", TEXT, "`SOURCE:TARGET`")
+_NODE = Column("node", TEXT, "The node's name.")
+_LINKS_ORDER = (
+    *("source", "target", "count", "rate", "delay", "jitter", "bytes", "estimated"),
+    *("transactions", "messages", "overhead", "resent"),
+)
+
+
+def _links() -> tuple[Column, ...]:
+    of_name = {one.name: one for one in columns_of(LinkFigures, without={"outages"})}
+    return tuple(of_name[name] for name in _LINKS_ORDER)
+
 
 FORMS: Mapping[str, ParquetTable] = {
-    "links": ParquetTable(
-        "each link of each run",
-        (
-            *_SETTING,
-            Column("link", TEXT, "`SOURCE:TARGET`"),
-            Column("source", TEXT, "the node that sends"),
-            Column("target", TEXT, "the node that reads"),
-            Column("count", INT, "the number of links with equal figures, of which the row names the first"),
-            Column("rate", INT, "bits per second; null: no limit"),
-            Column("delay", INT, "microseconds"),
-            Column("jitter", INT, "microseconds"),
-            Column("bytes", INT, "bytes of events that the reader got"),
-            Column("estimated", BOOL, "whether `bytes` is an estimate"),
-            Column("transactions", INT, "transactions that the reader got"),
-            Column("messages", INT, "messages of the protocol; null: not known"),
-            Column("overhead", INT, "bytes of the protocols around the events; null: not known"),
-            Column("resent", INT, "bytes that an outage lost"),
-        ),
-    ),
+    "links": ParquetTable("each link of each run", (*_SETTING, _LINK, *_links())),
     "nodes": ParquetTable(
         "each node of each run, and each channel of a node with several sources",
         (
             *_SETTING,
             Column("basis", TEXT, "`received` or `applied`: the moment at which a node has a transaction"),
-            Column("node", TEXT, "the node's name"),
-            Column("channel", TEXT, "the source of the channel; null for the whole node"),
-            Column("count", INT, "the number of nodes with equal figures, of which the row names the first"),
-            Column("transactions", INT, "transactions that the node was sent"),
-            Column("missing", INT, "transactions that never arrived"),
-            Column("bytes", INT, "bytes over the node's own links"),
-            Column("p50", INT, "the median lag of a transaction, microseconds"),
-            Column("p95", INT, "95 of 100 transactions lag this long or less, microseconds"),
-            Column("p99", INT, "99 of 100 transactions lag this long or less, microseconds"),
-            Column("worst", INT, "the greatest lag, microseconds"),
-            Column("above", INT, "the time with a lag above the limit, microseconds"),
+            _NODE,
+            *columns_of(NodeFigures, without={"name", "members", "lag"}),
+            *columns_of(LagFigures),
         ),
     ),
-    "outages": ParquetTable(
-        "each outage of a link",
-        (
-            *_SETTING,
-            Column("link", TEXT, "`SOURCE:TARGET`"),
-            Column("start", INT, _SINCE),
-            Column("end", INT, f"{_SINCE}; null: nobody healed the link"),
-            Column("catch_up", INT, "microseconds until the reader had caught up; null: never"),
-        ),
-    ),
+    "outages": ParquetTable("each outage of a link", (*_SETTING, _LINK, *columns_of(OutageFigures))),
     "link_series": ParquetTable(
         "each span of time of a link",
-        (
-            *_SETTING,
-            Column("link", TEXT, "`SOURCE:TARGET`"),
-            Column("start", INT, _SINCE),
-            Column("width", INT, "the length of the span, microseconds"),
-            Column("offered", INT, "bytes that the source had for the link in the span"),
-            Column("carried", INT, "bytes that left the source over the link in the span"),
-        ),
+        (*_SETTING, _LINK, *_SPAN, *columns_of(_LinkSpan)),
         order=("run", "link", "start"),
     ),
     "node_series": ParquetTable(
         "each span of time of one of the nodes with the greatest lag",
-        (
-            *_SETTING,
-            Column("node", TEXT, "the node's name"),
-            Column("start", INT, _SINCE),
-            Column("width", INT, "the length of the span, microseconds"),
-            Column("lag", INT, "the greatest lag in the span, microseconds"),
-        ),
+        (*_SETTING, _NODE, *_SPAN, Column("lag", INT, "The greatest lag in the span, microseconds.")),
         order=("run", "node", "start"),
     ),
-    "found": ParquetTable(
-        "each answer of `--find`",
-        (
-            Column("node", TEXT, "the node's name"),
-            Column(
-                "count", INT, "the number of nodes with the same answer, of which the row names the first"
-            ),
-            Column("variant", TEXT, "the way to bring the binlog to the slaves"),
-            Column("load", FLOAT, "the factor of the binlog's load"),
-            Column("what", TEXT, "`rate` or `delay`"),
-            Column("link", TEXT, "the link that was changed; null for all links"),
-            Column("value", INT, "bits per second, or microseconds; null: no value keeps the limit"),
-            Column("worst", INT, "the greatest lag at this value, microseconds"),
-        ),
-    ),
+    "found": ParquetTable("each answer of `--find`", tuple(columns_of(Found))),
     "members": ParquetTable(
         "each node that shares its figures with others",
-        (
-            *_SETTING,
-            Column("node", TEXT, "the first of the nodes with equal figures"),
-            Column("member", TEXT, "a node with these figures"),
-        ),
+        (*_SETTING, _NODE, Column("member", TEXT, "A node with these figures. `node` is the first of them.")),
     ),
 }
 """The forms of all tables. The documentation has them, too (``python tools/parquet_tables.py``)."""

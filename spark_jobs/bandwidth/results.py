@@ -9,6 +9,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from dumpfilter.report.audience import Audience
+from dumpfilter.report.parquet import UnixTime
 from dumpfilter.report.periods import Division
 
 PACKET_BYTES = 5
@@ -24,7 +25,9 @@ class Figures(_Model):
     """An amount of binlog traffic: bytes, events and transactions."""
 
     bytes: int
+    """Bytes of events."""
     events: int
+    """The number of events."""
     transactions: int
     """The number of transactions that have at least one event in this traffic."""
 
@@ -58,15 +61,20 @@ class Prices(_Model):
     """The price of the same traffic, sent in four ways (:class:`Ways`), in the currency of ``--price``."""
 
     no_filter: float
+    """Everything, as it is."""
     filter: float
+    """The filter on the master alone."""
     compression: float
+    """Compression alone, without a filter."""
     both: float
+    """The filter on the master, and compression of what the master sends."""
 
 
 class Month(_Model):
     """The traffic of a month of 730 hours, extrapolated from the active time of the binlogs."""
 
     bytes: Ways
+    """The traffic in bytes."""
     price: Prices | None = None
     """The price of these bytes; None without ``--price``."""
 
@@ -102,11 +110,12 @@ class Totals(_Model):
 class Peak(_Model):
     """The time bucket in which a slave receives the most traffic."""
 
-    start: int
-    """The beginning of the bucket, Unix seconds."""
+    start: UnixTime
+    """The beginning of the bucket."""
     bytes: int
     """The bytes that the slave receives in the whole time bucket."""
     bytes_per_second: float
+    """The bytes a second in the bucket."""
 
 
 class RuleSaving(_Model):
@@ -128,8 +137,9 @@ class TableShare(_Model):
     """The traffic of one database table that one slave receives."""
 
     table: str
-    """The name of the table or of the kind of traffic, equal to a :attr:`TableFigures.name`."""
+    """The name of the table or of the kind of traffic, equal to a ``name`` of ``tables``."""
     bytes: int
+    """Bytes with the filter on the master."""
 
 
 class RealReplica(_Model):
@@ -169,11 +179,14 @@ class SlaveFigures(_Model):
     """The traffic of one slave over the whole binlog, under different ways to send it."""
 
     name: str
+    """The slave's name."""
     server_id: int | None
+    """The slave's server id; None if the slaves file has none."""
     semantics: str
     """The kind of filter: ``classic`` for the servers' ``--replicate-*`` rules, ``effective`` for the rules of
     WL#2516."""
     rules: tuple[str, ...]
+    """The rules as options."""
     no_filter: Figures
     """The traffic that the slave would receive without a filter."""
     master_side: Figures
@@ -200,6 +213,7 @@ class SlaveFigures(_Model):
     """The schemas whose binlogs the slave would need after a split by schema. "@rest" is the binlog of events without a
     schema."""
     peak_no_filter: Peak | None
+    """The time bucket in which the slave would receive the most bytes without a filter."""
     peak: Peak | None
     """The time bucket in which the slave receives the most bytes, with its filter on the master."""
     rule_savings: tuple[RuleSaving, ...]
@@ -208,7 +222,7 @@ class SlaveFigures(_Model):
     nothing_passes: bool = False
     """Whether the filter drops every row and every statement on a table. A misspelled rule can be the cause."""
     warnings: tuple[str, ...] = ()
-    """The warnings of :attr:`Results.warnings` about this slave's filter, without the slave's name."""
+    """The warnings of ``Results.warnings`` about this slave's filter, without the slave's name."""
     month: Month | None = None
     """The slave's traffic of a month; None if the binlogs span too little time."""
 
@@ -219,10 +233,15 @@ class TableFigures(_Model):
     name: str
     """``schema.table``, ``schema (statements)``, ``(several tables)``, or ``(no table)``. Names are unique."""
     database: str | None
+    """The schema; None for traffic of no single schema."""
     table: str | None
+    """The table; None for traffic of no single table."""
     bytes: int
+    """Bytes in the binlog, before any filter."""
     events: int
+    """Events in the binlog."""
     transactions: int
+    """Transactions in the binlog."""
 
 
 class Series(_Model):
