@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dumpfilter.experiment.logged import Key, Log
 from dumpfilter.links.records import Counters, Span
-from dumpfilter.simulation import lag
-from dumpfilter.simulation.arrivals import Arrived, by_origin, together
-from dumpfilter.simulation.evaluate import PACKET_BYTES, content
-from dumpfilter.simulation.lag import Lag
-from dumpfilter.simulation.plan import Channel, Plan, PlannedNode
-from dumpfilter.simulation.results import (
-    LagFigures,
-    LinkFigures,
-    Method,
-    NodeFigures,
-    OutageFigures,
-    Run,
-    Series,
-    Setting,
+from dumpfilter.simulation.evaluate import PACKET_BYTES, Content, content
+from dumpfilter.simulation.flow import (
+    Arrived,
+    Flow,
+    Group,
+    LinkOutcome,
+    Outcome,
+    link_figures,
+    node_figures,
+    outages_of,
+    outcome_of,
+    series_of,
+    window_of,
 )
+from dumpfilter.simulation.lag import Window
+from dumpfilter.simulation.plan import Channel, Plan, PlannedNode
+from dumpfilter.simulation.results import Method, NodeFigures, Run, Setting
 from dumpfilter.simulation.route import Route, Router
-from dumpfilter.simulation.simulate import window_of
 from dumpfilter.simulation.traffic import Ints, SetTraffic
 
 
@@ -79,36 +80,24 @@ class Measured:
 def figures(measured: Measured) -> Run:
     """Return the figures of a run."""
     router = Router({key: number for number, key in enumerate(measured.plan.filters)})
-    nodes: list[NodeFigures] = []
-    links: dict[str, LinkFigures] = {}
-    lags: dict[str, Ints] = {}
-    ends: list[tuple[PlannedNode, list[Arrived]]] = []
-    for node in measured.plan.nodes:
-        routes = router.routes(node, measured.setting)
-        arrived = [
-            _arrived(measured, node, channel, route)
-            for channel, route in zip(node.channels, routes, strict=True)
+    groups = [Group(router.routes(node, measured.setting), (node,)) for node in measured.plan.nodes]
+    flows = [_flows(measured, group) for group in groups]
+
+    def outcomes(window: Window | None = None) -> list[Outcome]:
+        return [
+            outcome_of([route.origin for route in group.routes], each, limit=measured.limit, window=window)
+            for group, each in zip(groups, flows, strict=True)
         ]
-        ends.append((node, arrived))
-        for channel, route, one in zip(node.channels, routes, arrived, strict=True):
-            links.setdefault(channel.legs[-1].link, _link(measured, node, channel, route, one))
-        nodes += _nodes(node, arrived, links, measured.limit)
-    duration = max(
-        (int(one.received.max()) for _, each in ends for one in each if len(one.received)), default=0
-    )
+
+    duration = max(outcome.duration for outcome in outcomes())
     window = window_of(duration)
-    spans = {"start": 0, "width": window.width, "count": window.count}
-    carried: dict[str, tuple[int, ...]] = {}
-    offered: dict[str, tuple[int, ...]] = {}
-    for node, arrived in ends:
-        joined = by_origin(_origins(node), arrived)
-        series = [lag.series(one.committed, one.received, **spans) for one in joined]
-        lags[node.name] = np.maximum.reduce(series)
-        for channel, one in zip(node.channels, arrived, strict=True):
-            sizes = _sizes(measured, channel, router.routes(node, measured.setting), node, one)
-            name = channel.legs[-1].link
-            offered[name] = tuple(lag.offered(one.committed, sizes, **spans).tolist())
-            carried[name] = _carried(measured.crossings[name].spans, channel.legs[-1].shape.delay, spans)
+    found = list(zip(groups, outcomes(window), strict=True))
+    # The channels of a node that read several origins of one source share a link.
+    links = {link.name: link for group, outcome in found for link in link_figures(group, outcome)}
+    nodes: list[NodeFigures] = []
+    for group, outcome in found:
+        names = {channel.legs[-1].link for channel in group.nodes[0].channels}
+        nodes += node_figures(group, outcome, sum(links[name].bytes for name in names))
     return Run(
         method=Method.MEASURED,
         setting=measured.setting,
@@ -116,39 +105,58 @@ def figures(measured: Measured) -> Run:
         duration=duration,
         links=tuple(links.values()),
         nodes=tuple(nodes),
-        series=Series(
-            start=0,
-            width=window.width,
-            offered=offered,
-            carried=carried,
-            lag={name: tuple(values.tolist()) for name, values in lags.items()},
-        ),
+        series=series_of(window, [(group.nodes[0], outcome) for group, outcome in found]),
     )
 
 
-def _carried(found: Sequence[Span], delay: float, spans: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the bytes that left the source over a link in each span of a series, with those of the protocol."""
+def _flows(measured: Measured, group: Group) -> list[Flow]:
+    (node,) = group.nodes
+    return [
+        _flow(measured, node, channel, route)
+        for channel, route in zip(node.channels, group.routes, strict=True)
+    ]
+
+
+def _flow(measured: Measured, node: PlannedNode, channel: Channel, route: Route) -> Flow:
+    leg, last = channel.legs[-1], route.passages[-1]
+    traffic = measured.committed[channel.origin].traffic
+    crossing = measured.crossings[leg.link]
+    crossed = content(traffic, last.form, last.filter)
+    arrived = _arrived(measured, node, channel, crossed)
+    sizes = np.zeros(len(traffic), np.int64)
+    sizes[crossed.transaction] = crossed.bytes
+    nbytes, events = _crossed(measured, node, channel)
+    nbytes += 0 if leg.is_grpc else PACKET_BYTES * events
+    outages = [
+        (_microseconds(start), None if end is None else _microseconds(end)) for start, end in crossing.outages
+    ]
+    link = LinkOutcome(
+        nbytes,
+        len(arrived.transaction),
+        overhead=crossing.counters.down - nbytes,
+        outages=outages_of(arrived, outages),
+    )
+    return Flow(
+        arrived,
+        link,
+        (arrived.committed, sizes[arrived.transaction]),
+        _carried(crossing.spans, leg.shape.delay),
+    )
+
+
+def _carried(found: Sequence[Span], delay: float) -> tuple[Ints, Ints, Ints]:
+    """Return the bytes that left the source over a link, with those of the protocol."""
     ends = np.array([_microseconds(one.start + one.seconds - delay) for one in found], np.int64)
     sizes = np.array([one.down for one in found], np.int64)
     lengths = np.array([_microseconds(one.seconds) for one in found], np.int64)
     inside = ends > lengths
-    carried = lag.carried(
-        ends[inside],
-        sizes[inside],
-        lengths[inside],
-        start=spans["start"],
-        width=spans["width"],
-        count=spans["count"],
-    )
-    return tuple(carried.tolist())
+    return ends[inside], sizes[inside], lengths[inside]
 
 
-def _arrived(measured: Measured, node: PlannedNode, channel: Channel, route: Route) -> Arrived:
+def _arrived(measured: Measured, node: PlannedNode, channel: Channel, crossing: Content) -> Arrived:
     """Return the transactions of one origin that a channel received, with their times."""
     origin = measured.committed[channel.origin]
     received = measured.received[node.name, channel.name]
-    last = route.passages[-1]
-    crossing = content(origin.traffic, last.form, last.filter)
     expected = crossing.transaction if crossing.counts is None else crossing.transaction[crossing.counts]
     times = np.full(len(origin.traffic), -1, np.int64)
     for key, number in received.log.keys().items():
@@ -161,51 +169,6 @@ def _arrived(measured: Measured, node: PlannedNode, channel: Channel, route: Rou
         origin.traffic.time[came] - start,
         np.maximum.accumulate(times[came]) - start,
         len(expected) - len(came),
-    )
-
-
-def _sizes(
-    measured: Measured, channel: Channel, routes: Sequence[Route], node: PlannedNode, arrived: Arrived
-) -> Ints:
-    """Return the bytes of each transaction that arrived."""
-    last = routes[node.channels.index(channel)].passages[-1]
-    traffic = measured.committed[channel.origin].traffic
-    crossing = content(traffic, last.form, last.filter)
-    sizes = np.zeros(len(traffic), np.int64)
-    sizes[crossing.transaction] = crossing.bytes
-    found: Ints = sizes[arrived.transaction]
-    return found
-
-
-def _link(
-    measured: Measured, node: PlannedNode, channel: Channel, route: Route, arrived: Arrived
-) -> LinkFigures:
-    leg = channel.legs[-1]
-    crossing = measured.crossings[leg.link]
-    count, events = _crossed(measured, node, channel)
-    count += 0 if leg.is_grpc else PACKET_BYTES * events
-    hop = route.passages[-1].hop
-    outages = tuple(
-        OutageFigures(
-            start=_microseconds(start),
-            end=None if end is None else _microseconds(end),
-            catch_up=None
-            if end is None
-            else lag.catch_up(arrived.committed, arrived.received, _microseconds(start), _microseconds(end)),
-        )
-        for start, end in crossing.outages
-    )
-    return LinkFigures(
-        name=leg.link,
-        source=leg.source,
-        target=leg.target,
-        rate=hop.rate,
-        delay=hop.delay // 1000,
-        jitter=hop.jitter // 1000,
-        bytes=count,
-        transactions=len(arrived.transaction),
-        overhead=crossing.counters.down - count,
-        outages=outages,
     )
 
 
@@ -225,36 +188,3 @@ def _crossed(measured: Measured, node: PlannedNode, channel: Channel) -> tuple[i
 
 def _microseconds(seconds: float) -> int:
     return round(seconds * 1e6)
-
-
-def _nodes(
-    node: PlannedNode, arrived: Sequence[Arrived], links: Mapping[str, LinkFigures], limit: int
-) -> Iterable[NodeFigures]:
-    measures = [lag.measure(one.committed, one.received, limit=limit, missing=one.missing) for one in arrived]
-    whole = measures[0] if len(measures) == 1 else together(by_origin(_origins(node), arrived), limit)
-    names = dict.fromkeys(channel.legs[-1].link for channel in node.channels)
-    yield NodeFigures(
-        name=node.name,
-        transactions=whole.transactions,
-        missing=whole.missing,
-        bytes=sum(links[name].bytes for name in names),
-        lag=_lag(whole),
-    )
-    if len(measures) > 1:
-        for channel, one in zip(node.channels, measures, strict=True):
-            yield NodeFigures(
-                name=node.name,
-                channel=channel.name,
-                transactions=one.transactions,
-                missing=one.missing,
-                bytes=links[channel.legs[-1].link].bytes,
-                lag=_lag(one),
-            )
-
-
-def _lag(one: Lag) -> LagFigures:
-    return LagFigures(p50=one.p50, p95=one.p95, p99=one.p99, worst=one.worst, above=one.above)
-
-
-def _origins(node: PlannedNode) -> list[str]:
-    return [channel.origin for channel in node.channels]

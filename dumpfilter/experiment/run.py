@@ -20,8 +20,8 @@ from dumpfilter.experiment.measure import Committed, Crossing, Measured, Receive
 from dumpfilter.experiment.variants import simulated, topology_for
 from dumpfilter.links.records import History
 from dumpfilter.links.shape import Outage
-from dumpfilter.simulation.plan import Plan, kind_of, plan_topology
-from dumpfilter.simulation.results import NodeDescription, Results, Run, Setting, SourceFigures, Variant
+from dumpfilter.simulation.plan import Plan, describe, plan_topology
+from dumpfilter.simulation.results import Results, Run, Setting, SourceFigures, Variant
 from dumpfilter.simulation.simulate import Options, simulate
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
@@ -30,7 +30,6 @@ from dumpfilter.testbed import Testbed, TestbedError, TestbedNode, up
 from dumpfilter.testbed.node import Feed
 from dumpfilter.testbed.own_nodes import Master, Slave
 from dumpfilter.testbed.server_nodes import StartedServer
-from dumpfilter.topology.model import Node
 
 RELAY_LOG = "relay-bin"
 """The beginning of the names of relay logs, of dumpfilter and of servers that a topology starts."""
@@ -78,24 +77,10 @@ def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Resul
         name=experiment.name,
         command="dumpfilter topology run",
         sources=sources,
-        nodes=tuple(_describe(node) for node in experiment.topology.nodes),
+        nodes=describe(experiment.topology),
         limit=experiment.limit,
         runs=tuple(runs),
         warnings=tuple(dict.fromkeys(warnings)),
-    )
-
-
-def _describe(node: Node) -> NodeDescription:
-    several = len(node.reads) > 1
-    return NodeDescription(
-        name=node.name,
-        kind=kind_of(node),
-        reads=tuple(reading.source for reading in node.reads),
-        rules=tuple(
-            f"{reading.source}:{rule}" if several else rule
-            for reading in node.reads
-            for rule in reading.rules
-        ),
     )
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.simulation import lag
-from dumpfilter.simulation.arrivals import Arrived, by_origin, together
+from dumpfilter.simulation.flow import Arrived, Flow, LinkOutcome, Outcome, outages_of, outcome_of
 from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, Dropped, cross, looks, times_of
-from dumpfilter.simulation.lag import Lag
+from dumpfilter.simulation.lag import Window
 from dumpfilter.simulation.route import AGAIN, MESSAGE_OVERHEAD, Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints, SetTraffic
 
@@ -210,50 +210,6 @@ class Schedule:
         return self._kept.get(("seen", passages, tick), make)
 
 
-@dataclass(frozen=True)
-class LinkOutcome:
-    """The traffic of the last link of a route. Times are microseconds."""
-
-    bytes: int
-    transactions: int
-    messages: int
-    overhead: int
-    resent: int
-    catch_ups: tuple[int | None, ...]
-    """For each outage, the time from its end until the reader caught up."""
-
-
-@dataclass(frozen=True)
-class Curves:
-    """The figures of a node over time."""
-
-    offered: tuple[tuple[int, ...], ...]
-    """For each channel, the bytes for its last link."""
-    carried: tuple[tuple[int, ...], ...]
-    lag: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The figures of a node in one run."""
-
-    lag: Lag
-    channels: tuple[Lag, ...]
-    links: tuple[LinkOutcome, ...]
-    """The last link of each channel."""
-    duration: int
-    """The time at which the node had everything, microseconds."""
-    curves: Curves | None = None
-
-
-@dataclass(frozen=True)
-class Window:
-    """The spans of time of a series: ``count`` spans of ``width`` microseconds from 0 on."""
-
-    width: int
-    count: int
-
-
 def evaluate(
     routes: Sequence[Route],
     schedules: Mapping[str, Schedule],
@@ -265,26 +221,8 @@ def evaluate(
 
     ``limit`` is the lag above which time is counted, microseconds. With a ``window`` the outcome has curves.
     """
-    ends = [_travel(route, schedules[route.origin], window) for route in routes]
-    channels = tuple(
-        lag.measure(one.arrived.committed, one.arrived.received, limit=limit, missing=one.arrived.missing)
-        for one in ends
-    )
-    arrivals = by_origin([route.origin for route in routes], [one.arrived for one in ends])
-    whole = channels[0] if len(ends) == 1 else together(arrivals, limit)
-    curves = None
-    if window is not None:
-        lags = [
-            lag.series(one.committed, one.received, start=0, width=window.width, count=window.count)
-            for one in arrivals
-        ]
-        curves = Curves(
-            tuple(one.offered for one in ends),
-            tuple(one.carried for one in ends),
-            tuple(np.maximum.reduce(lags).tolist()),
-        )
-    last = max((int(one.received[-1]) for one in arrivals if len(one.received)), default=0)
-    return Outcome(whole, channels, tuple(one.link for one in ends), last, curves)
+    flows = [_travel(route, schedules[route.origin]) for route in routes]
+    return outcome_of([route.origin for route in routes], flows, limit=limit, window=window)
 
 
 @dataclass(frozen=True)
@@ -329,26 +267,20 @@ def evaluate_family(family: Family, schedules: Mapping[str, Schedule], *, limit:
     if not family.delays:
         return [evaluate(family.routes, schedules, limit=limit)]
     (route,) = family.routes
-    end = _travel(route, schedules[route.origin], None)
+    flow = _travel(route, schedules[route.origin])
+    arrived = flow.arrived
     delays = [delay // MICROSECOND for delay in family.delays]
     lags = lag.measure_delays(
-        end.arrived.committed, end.arrived.received, delays, limit=limit, missing=end.arrived.missing
+        arrived.committed, arrived.received, delays, limit=limit, missing=arrived.missing
     )
-    last = int(end.arrived.received[-1]) if len(end.arrived.received) else None
+    last = int(arrived.received[-1]) if len(arrived.received) else None
     return [
-        Outcome(one, (one,), (end.link,), 0 if last is None else last + delay)
+        Outcome(one, (one,), (flow.link,), 0 if last is None else last + delay)
         for one, delay in zip(lags, delays, strict=True)
     ]
 
 
-class _End(NamedTuple):
-    arrived: Arrived
-    link: LinkOutcome
-    offered: tuple[int, ...] = ()
-    carried: tuple[int, ...] = ()
-
-
-def _travel(route: Route, schedule: Schedule, window: Window | None) -> _End:
+def _travel(route: Route, schedule: Schedule) -> Flow:
     """Send the transactions of an origin over a route."""
     last = route.passages[-1]
     crossing, crossed, at = schedule.passed(route.passages)
@@ -367,23 +299,27 @@ def _travel(route: Route, schedule: Schedule, window: Window | None) -> _End:
         missing = int(len(come) - np.count_nonzero(come))
         nbytes = int(sizes[crossed.received < NEVER].sum())
     arrived = Arrived(transaction, committed, lag.microseconds(received), missing)
+    downs = [
+        (down.start // MICROSECOND, None if down.end >= NEVER else down.end // MICROSECOND)
+        for down in last.hop.downs
+    ]
+    # Each transaction of MySQL's protocol is a message of its own, and the protocol's bytes count with its events.
+    has_messages = last.hop.message > 0
     link = LinkOutcome(
         nbytes,
         len(arrived.transaction),
-        crossed.messages,
-        crossed.messages * last.hop.message_overhead + crossed.told,
+        crossed.messages if has_messages else None,
+        crossed.messages * last.hop.message_overhead + crossed.told if has_messages else None,
         crossed.resent,
-        tuple(_catch_up(arrived, down.start, down.end) for down in last.hop.downs),
+        outages_of(arrived, downs),
     )
-    if window is None:
-        return _End(arrived, link)
-    there = at < NEVER
-    spans = {"start": 0, "width": window.width, "count": window.count}
-    offered = lag.offered(at[there] // MICROSECOND, sizes[there], **spans)
-    gone = crossed.departed < NEVER
-    needed = times_of(sizes[gone], last.hop) // MICROSECOND
-    carried = lag.carried(crossed.departed[gone] // MICROSECOND, sizes[gone], needed, **spans)
-    return _End(arrived, link, tuple(offered.tolist()), tuple(carried.tolist()))
+    there, gone = at < NEVER, crossed.departed < NEVER
+    return Flow(
+        arrived,
+        link,
+        (at[there] // MICROSECOND, sizes[there]),
+        (crossed.departed[gone] // MICROSECOND, sizes[gone], times_of(sizes[gone], last.hop) // MICROSECOND),
+    )
 
 
 def _apply(traffic: SetTraffic, route: Route, crossing: Content, received: Ints) -> Ints:
@@ -397,9 +333,3 @@ def _apply(traffic: SetTraffic, route: Route, crossing: Content, received: Ints)
     found[wanted] = done
     # A transaction without anything to apply is applied with the one before it.
     return np.maximum(np.maximum.accumulate(found), received)
-
-
-def _catch_up(arrived: Arrived, start: int, end: int) -> int | None:
-    if end >= NEVER or arrived.missing:
-        return None
-    return lag.catch_up(arrived.committed, arrived.received, start // MICROSECOND, end // MICROSECOND)

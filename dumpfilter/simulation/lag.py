@@ -23,6 +23,14 @@ LEAST_CAUGHT_UP = 100_000
 
 
 @dataclass(frozen=True)
+class Window:
+    """The spans of time of a series: ``count`` spans of ``width`` microseconds from 0 on."""
+
+    width: int
+    count: int
+
+
+@dataclass(frozen=True)
 class Lag:
     """The lag of a node's transactions, microseconds. Each transaction counts once."""
 
@@ -110,17 +118,17 @@ def length_of_union(spans: npt.NDArray[np.int64]) -> int:
     return int(np.maximum(reached - start, 0).sum())
 
 
-def series(committed: Ints, received: Ints, *, start: int, width: int, count: int) -> Ints:
-    """Return the greatest lag of a node in each of ``count`` spans of time of ``width`` microseconds.
+def series(committed: Ints, received: Ints, window: Window) -> Ints:
+    """Return the greatest lag of a node in each span of time.
 
     ``received`` ascends. The lag is greatest when a transaction arrives, or at the end of a span.
     """
-    found = np.zeros(count, np.int64)
+    found = np.zeros(window.count, np.int64)
     late = received > committed
     # A transaction that arrives exactly at the end of a span is in that span, and not in the next one.
-    spans = np.clip((received[late] - start - 1) // width, 0, count - 1)
+    spans = np.clip((received[late] - 1) // window.width, 0, window.count - 1)
     np.maximum.at(found, spans, (received - committed)[late])
-    ends = start + width * np.arange(1, count)
+    ends = window.width * np.arange(1, window.count)
     missing = np.searchsorted(received, ends, "right")
     waits = np.flatnonzero(missing < len(received))
     ages = ends[waits] - committed[missing[waits]]
@@ -133,15 +141,15 @@ def microseconds(times: Ints) -> Ints:
     return -(-times // 1000)
 
 
-def carried(departed: Ints, sizes: Ints, needed: Ints, *, start: int, width: int, count: int) -> Ints:
-    """Return the bytes that left a sender in each of ``count`` spans of time.
+def carried(departed: Ints, sizes: Ints, needed: Ints, window: Window) -> Ints:
+    """Return the bytes that left a sender in each span of time.
 
     ``needed`` has the time that each transaction's bytes took, which ended when the transaction departed. The bytes of
     one transaction are spread evenly over this time.
     """
     order = np.argsort(departed, kind="stable")
     ends, lengths, sums = departed[order], needed[order], np.concatenate([[0], np.cumsum(sizes[order])])
-    edges = start + width * np.arange(1, count)
+    edges = window.width * np.arange(1, window.count)
     gone = np.searchsorted(ends, edges)
     left = sums[gone]
     # The transactions that are under way at an edge. On one link there is one, and others follow it at no time.
@@ -153,10 +161,10 @@ def carried(departed: Ints, sizes: Ints, needed: Ints, *, start: int, width: int
     return found
 
 
-def offered(committed: Ints, sizes: Ints, *, start: int, width: int, count: int) -> Ints:
-    """Return the bytes of the transactions that were committed in each of ``count`` spans of time."""
-    found = np.zeros(count, np.int64)
-    np.add.at(found, np.clip((committed - start) // width, 0, count - 1), sizes)
+def offered(committed: Ints, sizes: Ints, window: Window) -> Ints:
+    """Return the bytes of the transactions that were committed in each span of time."""
+    found = np.zeros(window.count, np.int64)
+    np.add.at(found, np.clip(committed // window.width, 0, window.count - 1), sizes)
     return found
 
 

@@ -172,7 +172,12 @@ def plan_topology(topology: Topology) -> Plan:
             planned.append(PlannedNode(node.name, tuple(channels)))
     if not planned:
         raise OptionError(f"{topology.name}: no node reads over a link; add a slave, such as m >> web")
-    return Plan(topology.name, tuple(origins), tuple(planned), tuple(map(_description, topology.nodes)))
+    return Plan(topology.name, tuple(origins), tuple(planned), describe(topology))
+
+
+def describe(topology: Topology) -> tuple[NodeDescription, ...]:
+    """Return the nodes of a topology for reports."""
+    return tuple(map(_description, topology.nodes))
 
 
 def _description(node: Node) -> NodeDescription:

@@ -12,26 +12,23 @@ import numpy as np
 
 from dumpfilter.index.time_spans import active_seconds, spans_of
 from dumpfilter.printable import replace_invalid_utf8
-from dumpfilter.simulation.evaluate import (
-    Family,
-    LinkOutcome,
+from dumpfilter.simulation.evaluate import Family, Schedule, evaluate, evaluate_family, families_of
+from dumpfilter.simulation.flow import (
+    Group,
     Outcome,
-    Schedule,
-    Window,
-    evaluate,
-    evaluate_family,
-    families_of,
+    link_figures,
+    node_figures,
+    series_of,
+    window_of,
 )
-from dumpfilter.simulation.lag import Lag
-from dumpfilter.simulation.plan import Leg, Plan, PlannedNode
+from dumpfilter.simulation.lag import Window
+from dumpfilter.simulation.plan import Plan, PlannedNode
 from dumpfilter.simulation.results import (
     Basis,
     Found,
-    LagFigures,
     LinkFigures,
     Method,
     NodeFigures,
-    OutageFigures,
     Results,
     Run,
     Series,
@@ -39,15 +36,11 @@ from dumpfilter.simulation.results import (
     SourceFigures,
     Variant,
 )
-from dumpfilter.simulation.route import Appliers, Form, Route, Router, scaled
+from dumpfilter.simulation.route import Appliers, Route, Router, scaled
 from dumpfilter.simulation.traffic import Clock, SetTraffic
 
 MOST_SERIES = 24
 """The largest number of nodes with a series in a run. Those with the greatest lag have one."""
-POINTS = 400
-"""The number of spans of time in a series, at least half of it and at most all."""
-_WIDTHS = [step * 10**power for power in range(3, 13) for step in (1, 2, 5)]
-"""The widths of the spans of a series, microseconds."""
 _DIGITS = 3
 """The significant digits of a rate or delay that a search finds."""
 _SECOND = 1_000_000
@@ -123,14 +116,6 @@ def simulate(
     )
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Nodes whose routes are equal, so that they have equal figures."""
-
-    routes: tuple[Route, ...]
-    nodes: tuple[PlannedNode, ...]
-
-
 Schedules = Mapping[float, Mapping[str, Schedule]]
 """For each load, the schedule of each origin."""
 
@@ -200,13 +185,13 @@ class _Simulation:
                 setting,
                 groups[n],
                 outcomes[n],
-                _series(windows[n], [(groups[n][k], next(curves)) for k in chosen[n]]),
+                series_of(windows[n], [(groups[n][k].nodes[0], next(curves)) for k in chosen[n]]),
             )
             for n, setting in enumerate(settings)
         )
 
     def _outcomes(
-        self, settings: Sequence[Setting], groups: Sequence[Sequence[_Group]]
+        self, settings: Sequence[Setting], groups: Sequence[Sequence[Group]]
     ) -> list[list[Outcome]]:
         """Evaluate the groups of each setting."""
         outcomes: list[list[Outcome | None]] = [[None] * len(each) for each in groups]
@@ -236,13 +221,13 @@ class _Simulation:
         return [found[k] for k in range(len(items))]
 
     def _figures(
-        self, setting: Setting, groups: Sequence[_Group], outcomes: Sequence[Outcome], series: Series
+        self, setting: Setting, groups: Sequence[Group], outcomes: Sequence[Outcome], series: Series
     ) -> Run:
         links: list[LinkFigures] = []
         nodes: list[NodeFigures] = []
         for group, outcome in zip(groups, outcomes, strict=True):
-            links += _links(group, outcome)
-            nodes += _nodes(group, outcome)
+            links += link_figures(group, outcome)
+            nodes += node_figures(group, outcome, sum(link.bytes for link in outcome.links))
         return Run(
             method=Method.SIMULATED,
             setting=setting,
@@ -286,11 +271,11 @@ class _Simulation:
             for group, (value, worst) in zip(groups, answers, strict=True)
         ]
 
-    def _groups(self, nodes: Iterable[PlannedNode], setting: Setting) -> list[_Group]:
+    def _groups(self, nodes: Iterable[PlannedNode], setting: Setting) -> list[Group]:
         found: dict[tuple[Route, ...], list[PlannedNode]] = {}
         for node in nodes:
             found.setdefault(self._router.routes(node, setting), []).append(node)
-        return [_Group(routes, tuple(each)) for routes, each in found.items()]
+        return [Group(routes, tuple(each)) for routes, each in found.items()]
 
     def _schedules(self, settings: Iterable[Setting]) -> dict[float, Mapping[str, Schedule]]:
         """Return the schedules of all loads. Equal loads have the same schedules."""
@@ -312,24 +297,10 @@ def _order(item: Any) -> tuple[object, ...]:
     return (family.order, load)
 
 
-def _worst(groups: Sequence[_Group], outcomes: Sequence[Outcome]) -> list[int]:
+def _worst(groups: Sequence[Group], outcomes: Sequence[Outcome]) -> list[int]:
     """Return the numbers of the groups that have a series, which are those with the greatest lag."""
     worst = sorted(range(len(groups)), key=lambda k: (-outcomes[k].lag.p99, groups[k].nodes[0].name))
     return sorted(worst[:MOST_SERIES])
-
-
-def _series(window: Window, found: Sequence[tuple[_Group, Outcome]]) -> Series:
-    offered: dict[str, tuple[int, ...]] = {}
-    carried: dict[str, tuple[int, ...]] = {}
-    lags: dict[str, tuple[int, ...]] = {}
-    for group, outcome in found:
-        node = group.nodes[0]
-        assert outcome.curves is not None
-        lags[node.name] = outcome.curves.lag
-        for n, channel in enumerate(node.channels):
-            offered[channel.legs[-1].link] = outcome.curves.offered[n]
-            carried[channel.legs[-1].link] = outcome.curves.carried[n]
-    return Series(start=0, width=window.width, offered=offered, carried=carried, lag=lags)
 
 
 @dataclass(frozen=True)
@@ -391,80 +362,6 @@ def _rounded(value: int, *, up: bool) -> int:
 
 def _with(setting: Setting, what: str, value: int) -> Setting:
     return setting.model_copy(update={what: value})
-
-
-def window_of(duration: int) -> Window:
-    """Return the spans of time of a series: at most POINTS of them, each with a round width.
-
-    >>> window_of(60_000_000)
-    Window(width=200000, count=301)
-    """
-    width = next((each for each in _WIDTHS if duration // each < POINTS), _WIDTHS[-1])
-    return Window(width, duration // width + 1)
-
-
-def _links(group: _Group, outcome: Outcome) -> Iterable[LinkFigures]:
-    for n, channel in enumerate(group.nodes[0].channels):
-        names = {node.channels[n].legs[-1].link for node in group.nodes}
-        yield _link(channel.legs[-1], group.routes[n], outcome.links[n], len(names))
-
-
-def _link(leg: Leg, route: Route, outcome: LinkOutcome, count: int) -> LinkFigures:
-    last = route.passages[-1]
-    hop = last.hop
-    outages = tuple(
-        OutageFigures(start=round(outage.start * 1e6), end=_microseconds(outage.end), catch_up=catch_up)
-        for outage, catch_up in zip(leg.shape.outages, outcome.catch_ups, strict=False)
-    )
-    return LinkFigures(
-        name=leg.link,
-        source=leg.source,
-        target=leg.target,
-        rate=hop.rate,
-        delay=hop.delay // 1000,
-        jitter=hop.jitter // 1000,
-        bytes=outcome.bytes,
-        transactions=outcome.transactions,
-        messages=outcome.messages if hop.message else None,
-        overhead=outcome.overhead if hop.message else None,
-        resent=outcome.resent,
-        estimated=last.form is Form.COMPRESSED,
-        outages=outages,
-        count=count,
-    )
-
-
-def _microseconds(seconds: float | None) -> int | None:
-    return None if seconds is None else round(seconds * 1e6)
-
-
-def _nodes(group: _Group, outcome: Outcome) -> Iterable[NodeFigures]:
-    first = group.nodes[0]
-    names = tuple(node.name for node in group.nodes)
-    alike: dict[str, Any] = {"count": len(names), "members": names if len(names) > 1 else ()}
-    yield NodeFigures(
-        name=first.name,
-        **alike,
-        transactions=outcome.lag.transactions,
-        missing=outcome.lag.missing,
-        bytes=sum(link.bytes for link in outcome.links),
-        lag=_lag(outcome.lag),
-    )
-    if len(first.channels) > 1:
-        for channel, lag, link in zip(first.channels, outcome.channels, outcome.links, strict=True):
-            yield NodeFigures(
-                name=first.name,
-                channel=channel.name,
-                **alike,
-                transactions=lag.transactions,
-                missing=lag.missing,
-                bytes=link.bytes,
-                lag=_lag(lag),
-            )
-
-
-def _lag(lag: Lag) -> LagFigures:
-    return LagFigures(p50=lag.p50, p95=lag.p95, p99=lag.p99, worst=lag.worst, above=lag.above)
 
 
 def _source(name: str, traffic: SetTraffic) -> SourceFigures:

@@ -4,8 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.simulation.evaluate import GAP_BYTES, PACKET_BYTES, Schedule, Window, content, evaluate
+from dumpfilter.simulation.evaluate import GAP_BYTES, PACKET_BYTES, Schedule, content, evaluate
 from dumpfilter.simulation.hop import NEVER, Down, Hop
+from dumpfilter.simulation.lag import Window
 from dumpfilter.simulation.route import Form, Passage, Route, scaled
 from tests.simulation.sets import SECOND, traffic
 

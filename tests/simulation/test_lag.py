@@ -36,7 +36,7 @@ def test_the_time_above_a_limit_is_the_time_in_which_the_oldest_missing_transact
 @given(journeys(), st.integers(1, 9))
 def test_a_series_has_the_greatest_lag_of_each_span(journey: tuple[Ints, Ints], width: int) -> None:
     count = int(journey[1][-1]) // width + 1
-    found = lag.series(*journey, start=0, width=width, count=count)
+    found = lag.series(*journey, lag.Window(width, count))
     # Lags grow between whole moments, so the greatest one is a moment before a whole moment.
     just_before = [_lag_at(*journey, moment - 0.001) for moment in range(1, count * width + 1)]
     assert found.tolist() == [math.ceil(max(just_before[k * width : (k + 1) * width])) for k in range(count)]
@@ -62,15 +62,15 @@ def test_percentiles_are_the_least_lag_that_so_many_do_not_exceed(journey: tuple
 def test_every_byte_that_left_is_in_one_span(sent: list[tuple[int, int, int]], width: int) -> None:
     departed, needed, sizes = (np.array(column, np.int64) for column in zip(*sent, strict=True))
     count = int(departed.max()) // width + 1
-    found = lag.carried(departed, sizes, needed, start=0, width=width, count=count)
+    found = lag.carried(departed, sizes, needed, lag.Window(width, count))
     assert found.sum() == sizes.sum()
     assert (found >= 0).all()
-    there = lag.offered(departed, sizes, start=0, width=width, count=count)
+    there = lag.offered(departed, sizes, lag.Window(width, count))
     assert there.sum() == sizes.sum()
 
 
 def test_bytes_are_spread_over_the_time_that_they_took() -> None:
-    found = lag.carried(np.array([30]), np.array([300]), np.array([30]), start=0, width=10, count=4)
+    found = lag.carried(np.array([30]), np.array([300]), np.array([30]), lag.Window(10, 4))
     assert found.tolist() == [100, 100, 100, 0]
 
 

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dumpfilter.simulation.flow import window_of
 from dumpfilter.simulation.plan import Plan, plan_topology
 from dumpfilter.simulation.results import Found, Results, Setting, Variant
 from dumpfilter.simulation.route import Appliers
-from dumpfilter.simulation.simulate import Options, Search, simulate, window_of
+from dumpfilter.simulation.simulate import Options, Search, simulate
 from dumpfilter.simulation.traffic import SetTraffic
 from dumpfilter.topology import parse_string
 from tests.simulation.sets import SECOND, traffic
@@ -53,6 +54,15 @@ def test_a_filter_on_the_slave_saves_time_to_apply(plan: Plan, given: SetTraffic
     none, slave = _results(plan, given, *settings, appliers=Appliers(100_000)).runs
     assert slave.nodes[0].lag.worst < none.nodes[0].lag.worst
     assert none.basis.value == "applied"
+
+
+def test_an_outage_inside_another_one_does_not_take_its_figures(given: SetTraffic) -> None:
+    plan = plan_topology(parse_string("m >> web[do-db=a, down=5s-9s, down=7s-8s, down=25s-]"))
+    (run,) = _results(plan, given, Setting(variant=Variant.NONE)).runs
+    first, last = run.links[0].outages
+    assert (first.start, first.end) == (5 * SECOND, 9 * SECOND)
+    assert first.catch_up is None, "it cannot catch up for good: the link goes down for ever"
+    assert (last.start, last.end, last.catch_up) == (25 * SECOND, None, None)
 
 
 def _is_good(plan: Plan, given: SetTraffic, found: Found, value: int, limit: int) -> bool:

@@ -1,0 +1,233 @@
+"""The transactions at the end of a channel, and the figures of a node that follow from them.
+
+A simulation computes the times and bytes of a flow, and an experiment measures them. The figures of both are computed
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dumpfilter.simulation import lag
+from dumpfilter.simulation.lag import Lag, Window
+from dumpfilter.simulation.plan import Leg, PlannedNode
+from dumpfilter.simulation.results import LagFigures, LinkFigures, NodeFigures, OutageFigures, Series
+from dumpfilter.simulation.route import Form, Passage, Route
+from dumpfilter.simulation.traffic import Ints
+
+POINTS = 400
+"""The number of spans of time in a series, at least half of it and at most all."""
+_WIDTHS = [step * 10**power for power in range(3, 13) for step in (1, 2, 5)]
+"""The widths of the spans of a series, microseconds."""
+
+
+class Arrived(NamedTuple):
+    """Transactions at the end of a route. Times are microseconds since the begin of the run."""
+
+    transaction: Ints
+    committed: Ints
+    received: Ints
+    missing: int
+    """The transactions that never arrive. The arrays leave them out."""
+
+
+@dataclass(frozen=True)
+class LinkOutcome:
+    """The traffic of the last link of a route. Times are microseconds."""
+
+    bytes: int
+    transactions: int
+    messages: int | None = None
+    overhead: int | None = None
+    """The bytes of the protocols around the events. None: not known."""
+    resent: int = 0
+    outages: tuple[OutageFigures, ...] = ()
+
+
+class Flow(NamedTuple):
+    """The transactions of one origin that came over a channel. Times are microseconds since the begin of the run."""
+
+    arrived: Arrived
+    link: LinkOutcome
+    offered: tuple[Ints, Ints]
+    """The time at which the sender had each transaction, and its bytes."""
+    carried: tuple[Ints, Ints, Ints]
+    """For bytes that left the sender: the time at which the last one left, their number, and the time they took."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The figures of a node over time."""
+
+    offered: tuple[tuple[int, ...], ...]
+    """For each channel, the bytes for its last link."""
+    carried: tuple[tuple[int, ...], ...]
+    lag: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The figures of a node in one run."""
+
+    lag: Lag
+    channels: tuple[Lag, ...]
+    links: tuple[LinkOutcome, ...]
+    """The last link of each channel."""
+    duration: int
+    """The time at which the node had everything, microseconds."""
+    curves: Curves | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes whose routes are equal, so that they have equal figures."""
+
+    routes: tuple[Route, ...]
+    nodes: tuple[PlannedNode, ...]
+
+
+def window_of(duration: int) -> Window:
+    """Return the spans of time of a series: at most POINTS of them, each with a round width.
+
+    >>> window_of(60_000_000)
+    Window(width=200000, count=301)
+    """
+    width = next((each for each in _WIDTHS if duration // each < POINTS), _WIDTHS[-1])
+    return Window(width, duration // width + 1)
+
+
+def outages_of(arrived: Arrived, outages: Iterable[tuple[int, int | None]]) -> tuple[OutageFigures, ...]:
+    """Return the figures of outages, each with its start and end (None: no end), microseconds."""
+    return tuple(
+        OutageFigures(
+            start=start,
+            end=end,
+            catch_up=None
+            if end is None or arrived.missing
+            else lag.catch_up(arrived.committed, arrived.received, start, end),
+        )
+        for start, end in outages
+    )
+
+
+def outcome_of(
+    origins: Sequence[str], flows: Sequence[Flow], *, limit: int, window: Window | None = None
+) -> Outcome:
+    """Compute the figures of a node from the flows of its channels, whose origins have these names.
+
+    ``limit`` is the lag above which time is counted, microseconds. With a ``window`` the outcome has curves.
+    """
+    channels = tuple(
+        lag.measure(one.committed, one.received, limit=limit, missing=one.missing)
+        for one in (flow.arrived for flow in flows)
+    )
+    arrivals = _by_origin(origins, [flow.arrived for flow in flows])
+    whole = channels[0] if len(flows) == 1 else _together(arrivals, limit)
+    curves = None
+    if window is not None:
+        lags = [lag.series(one.committed, one.received, window) for one in arrivals]
+        curves = Curves(
+            tuple(tuple(lag.offered(*flow.offered, window).tolist()) for flow in flows),
+            tuple(tuple(lag.carried(*flow.carried, window).tolist()) for flow in flows),
+            tuple(np.maximum.reduce(lags).tolist()),
+        )
+    last = max((int(one.received[-1]) for one in arrivals if len(one.received)), default=0)
+    return Outcome(whole, channels, tuple(flow.link for flow in flows), last, curves)
+
+
+def _by_origin(origins: Sequence[str], arrived: Sequence[Arrived]) -> list[Arrived]:
+    """Join the channels of one origin. The node has a transaction when the first channel has brought it.
+
+    ``origins`` has the origin of each channel.
+    """
+    found: dict[str, Arrived] = {}
+    for origin, one in zip(origins, arrived, strict=True):
+        other = found.get(origin)
+        found[origin] = one if other is None else _first_of(other, one)
+    return list(found.values())
+
+
+def _first_of(one: Arrived, other: Arrived) -> Arrived:
+    transaction = np.concatenate([one.transaction, other.transaction])
+    received = np.concatenate([one.received, other.received])
+    committed = np.concatenate([one.committed, other.committed])
+    order = np.lexsort((received, transaction))
+    kept = order[np.flatnonzero(np.diff(transaction[order], prepend=-1))]
+    return Arrived(transaction[kept], committed[kept], received[kept], min(one.missing, other.missing))
+
+
+def _together(arrivals: Sequence[Arrived], limit: int) -> Lag:
+    """Measure the lag of a node with several origins. The node is above the limit when one of its origins is."""
+    committed = np.concatenate([one.committed for one in arrivals])
+    received = np.concatenate([one.received for one in arrivals])
+    missing = sum(one.missing for one in arrivals)
+    figures = lag.measure(committed, received, limit=limit, missing=missing)
+    spans = [lag.spans_above(one.committed, one.received, limit) for one in arrivals]
+    return replace(figures, above=lag.length_of_union(np.concatenate(spans)))
+
+
+def series_of(window: Window, found: Iterable[tuple[PlannedNode, Outcome]]) -> Series:
+    """Return the figures over time of some nodes, whose outcomes have curves."""
+    offered: dict[str, tuple[int, ...]] = {}
+    carried: dict[str, tuple[int, ...]] = {}
+    lags: dict[str, tuple[int, ...]] = {}
+    for node, outcome in found:
+        assert outcome.curves is not None
+        lags[node.name] = outcome.curves.lag
+        for n, channel in enumerate(node.channels):
+            offered[channel.legs[-1].link] = outcome.curves.offered[n]
+            carried[channel.legs[-1].link] = outcome.curves.carried[n]
+    return Series(start=0, width=window.width, offered=offered, carried=carried, lag=lags)
+
+
+def link_figures(group: Group, outcome: Outcome) -> Iterable[LinkFigures]:
+    """Yield the figures of the links of equal nodes, one for each channel."""
+    for n, channel in enumerate(group.nodes[0].channels):
+        names = {node.channels[n].legs[-1].link for node in group.nodes}
+        yield _link(channel.legs[-1], group.routes[n].passages[-1], outcome.links[n], len(names))
+
+
+def _link(leg: Leg, last: Passage, outcome: LinkOutcome, count: int) -> LinkFigures:
+    return LinkFigures(
+        name=leg.link,
+        source=leg.source,
+        target=leg.target,
+        rate=last.hop.rate,
+        delay=last.hop.delay // 1000,
+        jitter=last.hop.jitter // 1000,
+        bytes=outcome.bytes,
+        transactions=outcome.transactions,
+        messages=outcome.messages,
+        overhead=outcome.overhead,
+        resent=outcome.resent,
+        estimated=last.form is Form.COMPRESSED,
+        outages=outcome.outages,
+        count=count,
+    )
+
+
+def node_figures(group: Group, outcome: Outcome, nbytes: int) -> Iterable[NodeFigures]:
+    """Yield the figures of equal nodes, and those of each channel if a node has several.
+
+    ``nbytes`` are the bytes that came over all links of a node.
+    """
+    first = group.nodes[0]
+    names = tuple(node.name for node in group.nodes)
+    alike: dict[str, Any] = {
+        "name": first.name,
+        "count": len(names),
+        "members": names if len(names) > 1 else (),
+    }
+    yield NodeFigures(**alike, **_lag(outcome.lag), bytes=nbytes)
+    if len(first.channels) > 1:
+        for channel, one, link in zip(first.channels, outcome.channels, outcome.links, strict=True):
+            yield NodeFigures(**alike, **_lag(one), channel=channel.name, bytes=link.bytes)
+
+
+def _lag(one: Lag) -> dict[str, Any]:
+    figures = LagFigures(p50=one.p50, p95=one.p95, p99=one.p99, worst=one.worst, above=one.above)
+    return {"transactions": one.transactions, "missing": one.missing, "lag": figures}
