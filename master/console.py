@@ -22,7 +22,6 @@ from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master import facts
-from dumpfilter.master.counters import SlaveKey
 from dumpfilter.master.drain import Drain
 from dumpfilter.master.purge import purge
 from dumpfilter.master.register import RegisteredSlave, Unregistered
@@ -298,8 +297,8 @@ class MasterConsole:
         ended = self._register.remove_all(reason)
         gone = {record.key for record in self._register.counters.finish(lambda one: who.fits(one.as_peer))}
         refused = self._service.known_slaves.forget(who)
-        gone |= {SlaveKey(slave.user, slave.channel, slave.uuid) for slave in ended}
-        gone |= {SlaveKey(slave.user, slave.channel, slave.uuid) for slave in refused}
+        gone |= {slave.record.key for slave in ended}
+        gone |= {slave.key for slave in refused}
         if not gone:
             name = f"server id {command.server_id}" if command.uuid is None else f"uuid {command.uuid!r}"
             raise ER_UNKNOWN_ERROR(

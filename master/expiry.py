@@ -107,7 +107,7 @@ class StoreExpiry:
             for slave in self._service.known_slaves.all()
             if slave.presence is not Presence.FINISHED
             and places.get(slave.file, wanted) < wanted
-            and (slave.presence is Presence.CONNECTED or (slave.last_seen_at or 0.0) > oldest)
+            and (slave.presence is Presence.CONNECTED or slave.last_seen_at > oldest)
         ]
         return min((places[slave.file] for slave in holders), default=wanted), holders
 
@@ -125,8 +125,8 @@ class StoreExpiry:
             log.warning(
                 "store not expired because of a slave",
                 server_id=slave.server_id,
-                user=printable(slave.user),
-                channel=printable(slave.channel),
+                user=printable(slave.key.user),
+                channel=printable(slave.key.channel),
                 state=slave.presence.value,
                 file=printable(slave.file),
                 held_files=len(files),
@@ -134,7 +134,7 @@ class StoreExpiry:
             )
 
     def _end_of_keeping(self, slave: KnownSlave) -> dict[str, str]:
-        if slave.presence is Presence.CONNECTED or slave.last_seen_at is None:
+        if slave.presence is Presence.CONNECTED or not slave.last_seen_at:
             return {"hint": "the slave is behind; the files go once it has got past them"}
         end = datetime.fromtimestamp(slave.last_seen_at + self._service.known_slaves.keep_seconds, UTC)
         return {

@@ -89,11 +89,11 @@ def _count(name: str) -> Fact:
 
 class _SlaveFacts:
     server_id = column("slave.server_id")
-    uuid = column("slave.uuid", _TEXT)
+    uuid = column("slave.key.uuid", _TEXT)
     host = column("slave.host", _TEXT)
     port = column("slave.port")
-    channel = column("slave.channel", _TEXT)
-    user = column("slave.user", _TEXT)
+    channel = column("slave.key.channel", _TEXT)
+    user = column("slave.key.user", _TEXT)
     filter_version = _registered(attrgetter("filter_version"), _INTEGER)
     dumping = column(lambda view: view.slave.presence is Presence.CONNECTED, metric="slave_dumping")
     """1 while a dump to the slave runs, otherwise 0."""
@@ -125,7 +125,9 @@ class _SlaveFacts:
     bytes_gtid = _count("bytes_gtid")
     """Bytes of the events that a real replica got in place of dropped transactions, so that it has their GTIDs."""
     registered_at = _registered(attrgetter("registered_at"), _TIME)
-    last_seen_at = column("slave.last_seen_at", _TIME, metric="slave_last_seen_timestamp_seconds")
+    last_seen_at = column(
+        lambda view: view.slave.last_seen_at or None, _TIME, metric="slave_last_seen_timestamp_seconds"
+    )
     """Unix time of the newest chunk, heartbeat or end of a dump for the slave."""
     semantics = _registered(lambda slave: semantics_of(slave.filter))
     rules = _registered(lambda slave: rule_text(slave.filter))
@@ -148,10 +150,10 @@ class _SlaveFacts:
 SLAVES: Facts[SlaveView] = Facts(
     declared(_SlaveFacts, _PREFIX),
     labels={
-        "slave": lambda view: view.slave.uuid or view.slave.entry,
+        "slave": lambda view: view.slave.key.uuid or view.slave.entry,
         "server_id": lambda view: str(view.slave.server_id),
-        "channel": lambda view: view.slave.channel[:LONGEST_LABEL],
-        "user": lambda view: view.slave.user[:LONGEST_LABEL],
+        "channel": lambda view: view.slave.key.channel[:LONGEST_LABEL],
+        "user": lambda view: view.slave.key.user[:LONGEST_LABEL],
     },
 )
 

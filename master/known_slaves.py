@@ -9,16 +9,17 @@ import enum
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from typing import Any
 
-from dumpfilter.dump import Counts
 from dumpfilter.master.counters import SlaveCounts, SlaveKey
 from dumpfilter.master.drain import Drains
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.replica_entry import ReplicaEntry
-from dumpfilter.master.who import Peer, Who, peer_address
+from dumpfilter.master.who import Peer, Who
+
+_Identity = tuple[str, str, int | str]
 
 KEEP_SECONDS = 7 * 86_400.0
 """The default of ``--keep-slaves``, the time for which the master waits for a slave that is gone, seconds."""
@@ -52,35 +53,24 @@ class Presence(enum.StrEnum):
         return self in (Presence.GONE, Presence.REFUSED, Presence.DRAINED, Presence.NEVER_SEEN)
 
 
-@dataclass(frozen=True)
-class KnownSlave:
-    """The facts about one slave. Times are Unix times, seconds."""
+@dataclass
+class KnownSlave(SlaveCounts):
+    """A slave's record with the slave's presence. ``last_seen_at`` is 0 for a slave that was never seen."""
 
-    presence: Presence
-    user: str
-    channel: str
-    server_id: int
-    uuid: str = ""
-    host: str = ""
+    presence: Presence = Presence.GONE
     port: int = 0
-    peer: str = ""
-    file: str = ""
-    position: int = 0
-    counts: Counts = field(default_factory=Counts)
-    last_seen_at: float | None = None
-    """The time of the newest chunk, heartbeat or end of a dump. None for a slave that was never seen."""
     registered: RegisteredSlave | None = None
     """The slave's registration. None for a slave that the master remembers from before, or waits for."""
     entry: str = ""
     """The key of the ``[[replica]]`` that names a slave which was never seen, such as ``replica[2]``."""
     is_drained: bool = False
     refusal: str = ""
-    """The error with which the master refused a slave that is ``REFUSED``."""
+    """The error with which the master refused a replica that is ``REFUSED``."""
 
     @property
     def gone_since(self) -> str:
         """The time of the last sign of life of a slave that is missing, ISO 8601 in UTC. Empty for any other slave."""
-        if not self.presence.is_missing or self.last_seen_at is None:
+        if not (self.presence.is_missing and self.last_seen_at):
             return ""
         return datetime.fromtimestamp(self.last_seen_at, UTC).isoformat(timespec="seconds")
 
@@ -90,18 +80,12 @@ class KnownSlave:
         return self.file, self.position
 
     @property
-    def identity(self) -> tuple[str, str, int | str]:
+    def identity(self) -> _Identity:
         """User, channel and server id. A slave without a server id has its UUID there.
 
         A slave that comes back with another UUID, as a replica that was set up anew, has the same identity.
         """
-        return self.user, self.channel, self.server_id or self.uuid
-
-    @cached_property
-    def as_peer(self) -> Peer:
-        """The facts by which tables and drains select the slave."""
-        address = peer_address(self.peer)
-        return Peer(self.user, self.channel, self.server_id, address, self.uuid, self.host)
+        return self.key.user, self.key.channel, self.server_id or self.key.uuid
 
 
 class KnownSlaves:
@@ -114,7 +98,7 @@ class KnownSlaves:
         self.entries: Callable[[], Sequence[ReplicaEntry]] = tuple
         """Returns the tables ``[[replica]]`` in force. A master without a port for replicas has none."""
         self._lock = threading.Lock()
-        self._refused: dict[tuple[str, str, int | str], KnownSlave] = {}
+        self._refused: dict[_Identity, KnownSlave] = {}
         """The slaves that were refused, by identity. The newest refusal comes last."""
 
     def refuse(self, peer: Peer, address: str, reason: str) -> None:
@@ -123,14 +107,11 @@ class KnownSlaves:
         ``address`` is the slave's address as gRPC spells it.
         """
         slave = KnownSlave(
-            Presence.REFUSED,
-            peer.user,
-            peer.channel,
+            SlaveKey(peer.user, peer.channel, peer.uuid),
             peer.server_id,
-            peer.uuid,
             peer.host,
             peer=address,
-            last_seen_at=time.time(),
+            presence=Presence.REFUSED,
             refusal=reason,
         )
         with self._lock:
@@ -158,7 +139,7 @@ class KnownSlaves:
         known = [
             one
             for one in (registered | gone | registered).values()
-            if one.presence is not Presence.GONE or (one.last_seen_at or 0.0) > oldest
+            if one.presence is not Presence.GONE or one.last_seen_at > oldest
         ]
         known = list(self._with_refusals(known, oldest))
         known += self._awaited(known, records)
@@ -174,11 +155,10 @@ class KnownSlaves:
     def _with_refusals(self, known: Iterable[KnownSlave], oldest: float) -> Iterator[KnownSlave]:
         """Yield the known slaves, and slaves that were refused and that the master does not know otherwise."""
         with self._lock:
-            refused = {key: one for key, one in self._refused.items() if (one.last_seen_at or 0.0) > oldest}
+            refused = {key: one for key, one in self._refused.items() if one.last_seen_at > oldest}
         for slave in known:
             refusal = refused.pop(slave.identity, slave)
-            is_newer = (refusal.last_seen_at or 0.0) > (slave.last_seen_at or 0.0)
-            if is_newer and slave.presence is not Presence.CONNECTED:
+            if refusal.last_seen_at > slave.last_seen_at and slave.presence is not Presence.CONNECTED:
                 yield replace(slave, presence=Presence.REFUSED, refusal=refusal.refusal)
             else:
                 yield slave
@@ -191,7 +171,7 @@ class KnownSlaves:
 
     def of_user(self, user: str) -> list[KnownSlave]:
         """Return the slaves of a user that the master knows."""
-        return [one for one in self.all() if one.user == user]
+        return [one for one in self.all() if one.key.user == user]
 
     def _awaited(self, known: Sequence[KnownSlave], records: Sequence[SlaveCounts]) -> Iterator[KnownSlave]:
         """Yield the slaves that tables ``[[replica]]`` name and that are not ``known``.
@@ -199,20 +179,23 @@ class KnownSlaves:
         A table without server ids names one slave, whichever comes. The keeping time does not matter to a slave that
         a table names.
         """
-        of_records = [(record, _of_record(record)) for record in records]
         for entry in self.entries():
             for who in _named_by(entry.who):
                 if any(who.fits(slave.as_peer) for slave in known):
                     continue
                 # The record that was seen last comes last.
-                found = [(record, slave) for record, slave in of_records if who.fits(slave.as_peer)]
+                found = [record for record in records if who.fits(record.as_peer)]
                 if not found:
-                    server_id = next(iter(who.server_ids), 0)
+                    key = SlaveKey(entry.user, who.channel or "", "")
                     yield KnownSlave(
-                        Presence.NEVER_SEEN, entry.user, who.channel or "", server_id, entry=entry.key
+                        key,
+                        next(iter(who.server_ids), 0),
+                        last_seen_at=0.0,
+                        presence=Presence.NEVER_SEEN,
+                        entry=entry.key,
                     )
-                elif not found[-1][0].is_done:
-                    yield found[-1][1]
+                elif not found[-1].is_done:
+                    yield _of_record(found[-1])
 
 
 def _named_by(who: Who) -> list[Who]:
@@ -220,9 +203,9 @@ def _named_by(who: Who) -> list[Who]:
     return [replace(who, server_ids=frozenset([one])) for one in sorted(who.server_ids)] or [who]
 
 
-def _newest(slaves: Iterable[KnownSlave]) -> dict[tuple[str, str, int | str], KnownSlave]:
+def _newest(slaves: Iterable[KnownSlave]) -> dict[_Identity, KnownSlave]:
     """Return one slave for each identity: the connected one, or else the one that was seen last."""
-    found: dict[tuple[str, str, int | str], KnownSlave] = {}
+    found: dict[_Identity, KnownSlave] = {}
     for one in slaves:
         other = found.setdefault(one.identity, one)
         if _rank(one) > _rank(other):
@@ -231,7 +214,7 @@ def _newest(slaves: Iterable[KnownSlave]) -> dict[tuple[str, str, int | str], Kn
 
 
 def _rank(slave: KnownSlave) -> tuple[bool, float]:
-    return slave.presence is Presence.CONNECTED, slave.last_seen_at or 0.0
+    return slave.presence is Presence.CONNECTED, slave.last_seen_at
 
 
 def _of_registration(slave: RegisteredSlave, records: Mapping[SlaveKey, SlaveCounts]) -> KnownSlave:
@@ -242,30 +225,10 @@ def _of_registration(slave: RegisteredSlave, records: Mapping[SlaveKey, SlaveCou
         presence = Presence.REGISTERED
     else:
         presence = Presence.FINISHED if record.is_done else Presence.GONE
-    return replace(
-        _of_record(record or slave.record),
-        presence=presence,
-        server_id=slave.server_id,
-        host=slave.host,
-        port=slave.port,
-        peer=slave.peer,
-        last_seen_at=slave.last_seen_at,
-        registered=slave,
-    )
+    same = ("server_id", "host", "port", "peer", "last_seen_at")
+    of_registration = {name: getattr(slave, name) for name in same}
+    return _of_record(record or slave.record, presence=presence, registered=slave, **of_registration)
 
 
-def _of_record(record: SlaveCounts) -> KnownSlave:
-    user, channel, uuid = record.key
-    return KnownSlave(
-        Presence.GONE,
-        user,
-        channel,
-        record.server_id,
-        uuid,
-        record.host,
-        peer=record.peer,
-        file=record.file,
-        position=record.position,
-        counts=record.counts,
-        last_seen_at=record.last_seen_at,
-    )
+def _of_record(record: SlaveCounts, **more: Any) -> KnownSlave:
+    return KnownSlave(**{**vars(record), **more})

@@ -119,7 +119,7 @@ def shown(views: Iterable[SlaveView]) -> list[SlaveView]:
     connected = [view for view in served if view.slave.presence is Presence.CONNECTED]
     idle = [view for view in served if view.slave.presence is not Presence.CONNECTED]
     # Slaves that a [[replica]] names and that were never seen come last, so that the limit spares them.
-    idle.sort(key=lambda view: math.inf if view.slave.last_seen_at is None else view.slave.last_seen_at)
+    idle.sort(key=lambda view: view.slave.last_seen_at or math.inf)
     labels = facts.SLAVES.labels.values()
     found = {tuple(of(view) for of in labels): view for view in [*idle[-MOST_IDLE_SHOWN:], *connected]}
     return list(found.values())

@@ -79,7 +79,7 @@ def test_a_slave_is_connected_and_then_gone_also_after_a_restart() -> None:
         assert gone.presence is Presence.GONE
         assert int(before) <= datetime.fromisoformat(gone.gone_since).timestamp() <= time.time()
         assert (gone.place, gone.counts.bytes_sent) == (("b.000002", 4711), 9)
-        assert (gone.user, gone.peer) == ("repl", "ipv4:10.0.0.7:5000")
+        assert (gone.key.user, gone.peer) == ("repl", "ipv4:10.0.0.7:5000")
 
 
 def test_a_slave_that_comes_back_is_one_slave() -> None:

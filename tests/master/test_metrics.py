@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master import refusals
+from dumpfilter.master.counters import SlaveKey
 from dumpfilter.master.facts import METRICS, SLAVES, SlaveView
 from dumpfilter.master.known_slaves import KnownSlave, Presence
 from dumpfilter.master.measurements import (
@@ -264,10 +265,10 @@ def test_delays_are_measured(server: MasterServer, client: Client) -> None:
 
 
 def known(
-    number: int, presence: Presence = Presence.GONE, *, seen: float | None = 1e9, **more: str
+    number: int, presence: Presence = Presence.GONE, *, seen: float = 1e9, entry: str = "", **more: str
 ) -> KnownSlave:
-    names = {"uuid": str(number), "channel": "", "user": ""} | more
-    return KnownSlave(presence, server_id=number, last_seen_at=seen, **names)
+    key = SlaveKey(**{"uuid": str(number), "channel": "", "user": ""} | more)
+    return KnownSlave(key, number, last_seen_at=seen, presence=presence, entry=entry)
 
 
 def views(slaves: list[KnownSlave]) -> list[SlaveView]:
@@ -289,7 +290,7 @@ def test_slaves_that_have_only_registered_are_not_shown() -> None:
 
 def test_idle_slaves_are_bounded() -> None:
     many = [known(number, seen=1e9 - number) for number in range(1, MOST_IDLE_SHOWN + 50)]
-    never = known(0, Presence.NEVER_SEEN, seen=None)
+    never = known(0, Presence.NEVER_SEEN, seen=0.0)
     found = [view.slave.server_id for view in shown(views([never, *many]))]
     assert sorted(found) == list(range(MOST_IDLE_SHOWN))
 
@@ -301,7 +302,7 @@ def test_no_two_series_have_equal_labels() -> None:
     long_two = known(2, seen=1e9 - 1, channel="c" * 100 + "d")
     # Tables of one user without server ids.
     tables = [
-        known(0, Presence.NEVER_SEEN, uuid="", user="r", seen=None, entry=f"replica[{number}]")
+        known(0, Presence.NEVER_SEEN, uuid="", user="r", seen=0.0, entry=f"replica[{number}]")
         for number in (1, 2)
     ]
     found = shown(views([dumping, idle, long_one, long_two, *tables]))
