@@ -63,6 +63,11 @@ class Leg:
     """Whether a slave of dumpfilter reads a node of dumpfilter. Other links carry MySQL's protocol."""
     filters: bool
     """Whether the source is a node of dumpfilter, which can filter for the target."""
+    looks: bool
+    """Whether the source is a master that reads files which another process writes, and looks for new transactions.
+
+    A slave, and a master that receives from a running server, are woken by their own receiver.
+    """
     sent: FilterKey
     """The filter of what is sent when masters filter."""
     logged: FilterKey
@@ -157,6 +162,8 @@ def plan_topology(topology: Topology) -> Plan:
                         reading.link,
                         filters and node.kind == "slave",
                         filters,
+                        source.kind == "master"
+                        and any(topology[one.source].is_files for one in source.reads),
                         FilterKey(sent),
                         FilterKey(content.logged),
                         retries_of(node),
@@ -203,7 +210,7 @@ def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
         key = origin
         if one.rules:
             key = FilterKey((one.rules,), one.origin, one.lower_case_table_names, one.semantics)
-        leg = Leg(MASTER, one.name, one.link, True, True, key, origin, Retries())
+        leg = Leg(MASTER, one.name, one.link, True, True, True, key, origin, Retries())
         nodes.append(PlannedNode(one.name, (Channel(MASTER, MASTER, (leg,), key),)))
     return Plan(name, (MASTER,), tuple(nodes))
 

@@ -92,7 +92,15 @@ def _slaves(names: list[str], *, name: str) -> Results:
     nodes = []
     for k, each in enumerate(names):
         leg = Leg(
-            "master", each, LinkShape(300_000 + 1000 * (k % 50)), True, True, key, FilterKey(()), Retries()
+            "master",
+            each,
+            LinkShape(300_000 + 1000 * (k % 50)),
+            True,
+            True,
+            True,
+            key,
+            FilterKey(()),
+            Retries(),
         )
         nodes.append(PlannedNode(each, (Channel("master", "master", (leg,), key),)))
     plan = Plan(name, ("master",), tuple(nodes))

@@ -23,6 +23,9 @@ def test_a_chain_is_sent_what_all_filters_before_it_pass() -> None:
     plan = _plan("m >> web[do-db=shop, rate=2mbit] >> tail[ignore-table=shop.log] >> end")
     (channel,) = _channels(plan, "end")
     assert [leg.link for leg in channel.legs] == ["m:web", "web:tail", "tail:end"]
+    assert [leg.looks for leg in channel.legs] == [True, False, False], (
+        "a slave's own receiver wakes its readers"
+    )
     shop, log = ("replicate-do-db=shop",), ("replicate-ignore-table=shop.log",)
     assert [leg.sent.layers for leg in channel.legs] == [(shop,), (shop, log), (shop, log)]
     # If only readers filter, the relay logs of dumpfilter's slaves have everything.
@@ -54,6 +57,7 @@ def test_a_master_before_a_real_replica_filters_for_it() -> None:
     first, second = _channels(plan, "r")[0].legs
     assert (first.link, first.filters, first.is_grpc) == ("s:m", False, False)
     assert (second.link, second.filters, second.is_grpc) == ("m:r", True, False)
+    assert not second.looks, "a master that receives from a running server looks at no files"
     assert second.sent.layers == (("replicate-do-db=shop",),)
     assert {node.name for node in plan.nodes} == {"m", "r"}
 

@@ -94,7 +94,7 @@ def test_a_search_tells_that_no_rate_is_enough(plan: Plan, given: SetTraffic) ->
     search = Search("rate", Setting(variant=Variant.MASTER))
     (web, tail) = simulate(plan, {plan.origins[0]: given}, Options((), 60_000, searches=(search,))).found
     assert web.value is not None
-    assert tail.value is None, "its delay of 50 ms and the two looks of 20 ms are more"
+    assert tail.value is None, "its delay of 50 ms and the look of 20 ms are more"
 
 
 def test_all_ways_to_run_give_the_same_results(plan: Plan, given: SetTraffic) -> None:
