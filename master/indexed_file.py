@@ -105,8 +105,6 @@ class IndexedFile:
         """
         self.cold_until = 0
         """The offset before which the bytes of the file probably have to be read from the disk."""
-        self.bytes_scanned = 0
-        self.events_scanned = 0
         self._reader = SegmentReader(file, subjects, sources, verify=verify, max_opened=max_opened)
         self._max_opened = max_opened
         self._subjects = subjects
@@ -144,6 +142,11 @@ class IndexedFile:
     def scanned_to(self) -> int:
         """The position in the file up to which events have been scanned, bytes."""
         return self._places[-1].end if self._places else self.file.first_event
+
+    @property
+    def scanned(self) -> tuple[int, int]:
+        """The bytes and the events that have been scanned. What was scanned twice counts once."""
+        return self.scanned_to - self.file.first_event, sum(place.events for place in self._places)
 
     @property
     def is_rotated(self) -> bool:
@@ -328,13 +331,7 @@ class IndexedFile:
             del self._places[-len(merged) :]
             for place in merged:
                 self._cache.remove((self.number, place.start))
-                # The events of a replaced segment count once.
-                self.bytes_scanned -= place.end - place.start
-                self.events_scanned -= place.events
-        events = len(segment.offset)
-        self.bytes_scanned += segment.end - segment.start
-        self.events_scanned += events
-        rotated = ends_with_rotation(segment)
+        events, rotated = len(segment.offset), ends_with_rotation(segment)
         self._places.append(
             _Place(segment.start, segment.end, events, segment.continues, segment.open, rotated, point)
         )

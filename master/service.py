@@ -383,7 +383,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             its_texts = () if one.registered is None else texts[one.registered.slave_id]
             status.slaves.append(slave_to_proto(one, its_texts))
         if whole:
-            segments, cached = self.store.cache_status()
+            cached = self.store.cache_state()
             bytes_scanned, events_scanned = self.store.scanned
             write_filter = self.register.write_filter
             status.write_rules.extend(map(str, write_filter.rules) if write_filter is not None else ())
@@ -391,8 +391,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 pb.IndexStatus(
                     bytes_scanned=bytes_scanned,
                     events_scanned=events_scanned,
-                    segments_cached=segments,
-                    bytes_cached=cached,
+                    segments_cached=cached.entries,
+                    bytes_cached=cached.bytes,
                 )
             )
         return status

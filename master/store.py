@@ -100,8 +100,8 @@ class BinlogStore:
         self._logged: tuple[IndexedFile, int, Logged] | None = None
         self._logging = threading.Lock()
         self._ahead = ThreadPoolExecutor(1, "binlog-scan-ahead")
-        self._forgotten_bytes = 0
-        self._forgotten_events = 0
+        self._forgotten = (0, 0)
+        """The bytes and the events that were scanned of forgotten files."""
         # Servers may be upgraded between two files. The writer of the newest file counts as the server of the set.
         newest = self.open_file(self.binlogs.names[-1]).file
         self.format_description = newest.format_description
@@ -256,8 +256,7 @@ class BinlogStore:
         """
         with self._lock:
             gone = [indexed for name in names if (indexed := self._files.pop(name, None)) is not None]
-            self._forgotten_bytes += sum(indexed.bytes_scanned for indexed in gone)
-            self._forgotten_events += sum(indexed.events_scanned for indexed in gone)
+            self._forgotten = _sum([self._forgotten, *(indexed.scanned for indexed in gone)])
         if gone:
             self.on_forgotten(gone)
         numbers = {indexed.number for indexed in gone}
@@ -311,14 +310,10 @@ class BinlogStore:
         for example because the file was copied in part. Raises BinlogMissing when neither the open file nor a later
         file is in the set.
         """
-        name = indexed.name
-        following = self.binlogs.after(name)
+        following = self.file_after(indexed.name)
         if following is None:
-            self.refresh()
-            following = self.binlogs.after(name)
-            if following is None:
-                self._check_in_place(indexed)
-                return None
+            self._check_in_place(indexed)
+            return None
         if self.segment_of(indexed, indexed.scanned_to if position is None else position) is not None:
             # The server had written more events to the file before it began the next file.
             return None
@@ -404,15 +399,7 @@ class BinlogStore:
         Bytes and events that were scanned twice count once.
         """
         with self._lock:
-            files = list(self._files.values())
-        return (
-            self._forgotten_bytes + sum(each.bytes_scanned for each in files),
-            self._forgotten_events + sum(each.events_scanned for each in files),
-        )
-
-    def cache_status(self) -> tuple[int, int]:
-        """Return the number of segments (scanned parts of files) in the cache, and the bytes that they occupy."""
-        return len(self._cache), self._cache.size
+            return _sum([self._forgotten, *(each.scanned for each in self._files.values())])
 
     def cache_state(self) -> CacheState:
         """Return the size of the cache of segments, and how often the cache had a segment that a dump needed."""
@@ -426,6 +413,11 @@ class BinlogStore:
             for indexed in self._files.values():
                 indexed.file.close()
             self._files.clear()
+
+
+def _sum(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    first, second = map(sum, zip(*pairs, strict=True))
+    return first, second
 
 
 def _cannot_ask() -> Logged:

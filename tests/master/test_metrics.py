@@ -233,7 +233,7 @@ def test_caches(server: MasterServer, client: Client) -> None:
     list(client.dump(registered(client)))
     scraped = Scraped(server.collector())
     assert scraped.value("cache_entries", cache="segments") == 3
-    assert scraped.value("cache_bytes", cache="segments") == server.service.store.cache_status()[1]
+    assert scraped.value("cache_bytes", cache="segments") == server.service.store.cache_state().bytes
     assert scraped.value("cache_limit_bytes", cache="segments") == 32 << 20
     assert scraped.value("cache_hits_total", cache="segments") >= 3
     assert scraped.value("cache_misses_total", cache="segments") == 0

@@ -194,7 +194,7 @@ class TestReplaced:
         segment = store.segment_at(FIRST, source.file.first_event)
         assert segment is not None
         assert segment.end == len(other)
-        assert store.cache_status()[0] == 1
+        assert store.cache_state().entries == 1
         store.close()
 
 

@@ -47,8 +47,8 @@ def test_a_dropped_segment_is_scanned_again_to_the_same(recording: str) -> None:
     first = walk(roomy)
     assert walk(cramped) == first
     assert walk(cramped) == first
-    assert cramped.cache_status()[0] == 1
-    assert roomy.cache_status()[0] == 3
+    assert cramped.cache_state().entries == 1
+    assert roomy.cache_state().entries == 3
 
 
 def test_every_byte_is_scanned_once_for_all_slaves() -> None:
@@ -300,7 +300,7 @@ def test_small_segments_of_a_file_that_this_process_writes_are_joined(
         segment = store.segment_at(name, begin)
         assert segment is not None
         assert segment.end == end
-    joined, _ = store.cache_status()
+    joined = store.cache_state().entries
     assert joined < len(ends) // 2
     found = list(store.open_file(name).segments())
     assert [one.end for one in found[:-1]] == [one.start for one in found[1:]]
