@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dumpfilter.commands.option_groups.console import ConsoleOptions, SlaveConsoleOptions
 from dumpfilter.commands.option_groups.distinct_ports import Listener, check_distinct
-from dumpfilter.commands.option_groups.edge import EdgeOptions
 from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
 from dumpfilter.commands.option_groups.protection import ProtectionOptions
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
 from dumpfilter.commands.option_groups.slave import MasterOptions, SummaryOptions
+from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.slave.options import SlaveOptions, SourceOptions, TlsOptions
 
 
@@ -67,17 +67,32 @@ def slave_command(
     check_distinct(
         (
             Listener("--console-port", console_address.console_host, console.console_port),
-            *replicas.listeners(),
+            *(Listener("--serve-port", replicas.serve_host, port) for port in replicas.slave_ports.values()),
+            *(
+                Listener("--replica-port", replicas.replica_host, port)
+                for port in replicas.replica_ports.values()
+            ),
             Listener("--metrics-port", monitoring.metrics_address, monitoring.metrics_port),
         )
     )
     tls = protection.tls(for_grpc=bool(replicas.serve_port))
     endpoint = console.endpoint(console_address.console_host, console_address.console_user, protection, tls)
+    edge = None
+    if replicas.serve_port or replicas.replica_port:
+        from dumpfilter.edge.edge import Edge
+
+        edge = Edge(
+            replicas,
+            tls=tls,
+            ca=protection.tls_ca,
+            insecure=protection.insecure,
+            lower_case_table_names=rules.lower_case_table_names,
+        )
     run = RunOptions(
         filters=rules.channel_filters(),
         sources=infos,
         console=endpoint,
-        replicas=replicas.edge(protection, tls, rules.lower_case_table_names),
+        replicas=edge,
         metrics=monitoring.metrics(tls),
         audit_file=console.audit_log,
     )

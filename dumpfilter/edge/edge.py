@@ -11,7 +11,7 @@ import resource
 import threading
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,9 +21,9 @@ from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.port import listening_socket
+from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.edge.served_channel import RelayService, ServedChannel
 from dumpfilter.errors import OptionError
-from dumpfilter.filter.channels import fold_channel
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.grpc_port import GrpcPort, end_of_tasks
 from dumpfilter.master.limits import Places, ServerLimits
@@ -51,64 +51,40 @@ ReplicaRow = tuple[int, str, int, int, str]
 """A row of SHOW REPLICAS: the replica's server id, host and port, the source's server id, and the replica's UUID."""
 
 
-@dataclass(frozen=True)
-class SlavePorts:
-    """The settings of the ports at which a slave serves other slaves."""
-
-    ports: Mapping[str, int] = field(default_factory=dict)
-    """The TCP port of each channel that serves slaves. With 0 the operating system chooses a free port."""
-    host: str = "127.0.0.1"
-    port_file: Path | None = None
-    """The file into which the port of the first channel is written once slaves can connect."""
-    tls: TlsSource | None = None
-    """The ports' certificate and key. None: slaves connect without TLS."""
-
-
-@dataclass(frozen=True)
-class EdgeOptions:
-    """The settings of the ports at which a slave serves its relay logs."""
-
-    ports: Mapping[str, int] = field(default_factory=dict)
-    """The TCP port of each channel that serves replicas. With 0 the operating system chooses a free port."""
-    config: Path | None = None
-    """The file with the tables ``[[replica]]`` and ``[[user]]``.
-
-    They name the users, passwords and filters of replicas, and the users and passwords of slaves.
-    """
-    host: str = "127.0.0.1"
-    port_file: Path | None = None
-    """The file into which the port of the first channel is written once replicas can connect."""
-    slaves: SlavePorts = field(default_factory=SlavePorts)
-    tls: TlsSource | None = None
-    """The ports' certificate and key. None: the slave makes a certificate."""
-    ca: Path | None = None
-    insecure: bool = False
-    """Whether replicas on other machines may connect without TLS."""
-    lower_case_table_names: int = 0
-    limits: ServerLimits = field(default_factory=ServerLimits)
-
-
 class Edge:
     """The ports at which one slave serves its relay logs.
 
-    The slave calls :meth:`note` with the end of each relay log, through :meth:`watching`. Raises OptionError for a
-    configuration that cannot be used, and Exposed when other machines could connect to it without TLS or a login.
+    The slave calls :meth:`note` with the end of each relay log, through :meth:`watching`. ``tls`` is the ports'
+    certificate and key. Without ``tls`` slaves connect without TLS, and replicas get a certificate that the slave
+    makes. With ``insecure`` replicas on other machines may connect without TLS. Raises OptionError for a configuration
+    that cannot be used, and Exposed when other machines could connect to it without TLS or a login.
     """
 
-    def __init__(self, options: EdgeOptions) -> None:
-        self._options = replace(
-            options,
-            ports=_folded(options.ports),
-            slaves=replace(options.slaves, ports=_folded(options.slaves.ports)),
-        )
+    def __init__(
+        self,
+        options: EdgeOptions,
+        *,
+        tls: TlsSource | None = None,
+        ca: Path | None = None,
+        insecure: bool = False,
+        lower_case_table_names: int = 0,
+        limits: ServerLimits | None = None,
+    ) -> None:
+        self._options = options
+        self._tls = tls
+        self._ca = ca
+        self._insecure = insecure
+        self._lower_case_table_names = lower_case_table_names
+        self._limits = limits or ServerLimits()
+        self._for_slaves, self._for_replicas = options.slave_ports, options.replica_ports
         self._config = self._load(DEFAULT_NAMES)
         self._check(self._config)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="edge-loop", daemon=True)
-        self._places = Places(options.limits)
+        self._places = Places(self._limits)
         self._channels: dict[str, ServedChannel] = {
-            name: ServedChannel(name, self._loop, limits=options.limits, load_config=self._load)
-            for name in {**self._options.ports, **self._options.slaves.ports}
+            name: ServedChannel(name, self._loop, limits=self._limits, load_config=self._load)
+            for name in {**self._for_replicas, **self._for_slaves}
         }
         self.chosen_ports: dict[str, int] = {}
         """The TCP port of each channel for replicas, while the ports are open."""
@@ -117,7 +93,7 @@ class Edge:
 
     def _check(self, config: MasterConfig) -> None:
         options = self._options
-        if options.ports and not config.replicas:
+        if self._for_replicas and not config.replicas:
             raise OptionError(
                 "--replica-port: no replica could log in: "
                 + (
@@ -127,12 +103,12 @@ class Edge:
                 )
             )
         for table, values, option, ports in (
-            ("user", config.users, "--serve-port", options.slaves.ports),
-            ("replica", config.replicas, "--replica-port", options.ports),
+            ("user", config.users, "--serve-port", self._for_slaves),
+            ("replica", config.replicas, "--replica-port", self._for_replicas),
         ):
             if values and not ports:
                 raise OptionError(f"{options.config}: {table}: has no effect without {option}")
-        for port in options.slaves.ports.values():
+        for port in self._for_slaves.values():
             warning = self._listen(port).check_exposure(config.users)
             if warning is not None:
                 log.warning("insecure", reason=warning)
@@ -141,9 +117,7 @@ class Edge:
         path = self._options.config
         if path is None:
             return MasterConfig()
-        config = load_config(
-            path, names=names._replace(lower_case_table_names=self._options.lower_case_table_names)
-        )
+        config = load_config(path, names=names._replace(lower_case_table_names=self._lower_case_table_names))
         if config.console_users:
             raise OptionError(
                 f"{path}: console_user: belongs to a master's configuration; a slave reads [[replica]], [[user]] and "
@@ -152,12 +126,11 @@ class Edge:
         return config
 
     def _listen(self, port: int) -> ListenAddress:
-        slaves = self._options.slaves
         return ListenAddress(
-            slaves.host,
+            self._options.serve_host,
             port,
-            slaves.tls,
-            insecure=self._options.insecure,
+            self._tls,
+            insecure=self._insecure,
             owner="the slave",
             host_option="--serve-host",
             port_option="--serve-port",
@@ -210,14 +183,14 @@ class Edge:
         servers: list[ReplicaServer] = []
         ports: list[GrpcPort] = []
         try:
-            if options.ports:
-                tls = options.tls or temporary_tls(options.host, options.ca)
-                for name, port in options.ports.items():
+            if self._for_replicas:
+                tls = self._tls or temporary_tls(options.replica_host, self._ca)
+                for name, port in self._for_replicas.items():
                     servers.append(self._open(slave, name, port, tls, executor, directory))
-                _write_first(options.port_file, self.chosen_ports)
-            for name, port in options.slaves.ports.items():
+                _write_first(options.replica_port_file, self.chosen_ports)
+            for name, port in self._for_slaves.items():
                 ports.append(self._open_for_slaves(slave, name, port))
-            _write_first(options.slaves.port_file, self.slave_ports)
+            _write_first(options.serve_port_file, self.slave_ports)
             yield
         finally:
             self._close(servers, ports)
@@ -226,17 +199,14 @@ class Edge:
         served = self._channels[name]
 
         async def open_port() -> GrpcPort:
-            limits = self._options.limits
-            connections = limits.connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-            opened = GrpcPort(RelayService(lambda: served.service(slave)), limits, connections)
+            connections = self._limits.connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+            opened = GrpcPort(RelayService(lambda: served.service(slave)), self._limits, connections)
             self.slave_ports[name] = opened.open(self._listen(port))
             await opened.start()
             return opened
 
         opened = self._wait(open_port())
-        log.info(
-            "slaves.listening", channel=name, host=self._options.slaves.host, port=self.slave_ports[name]
-        )
+        log.info("slaves.listening", channel=name, host=self._options.serve_host, port=self.slave_ports[name])
         return opened
 
     def _open(
@@ -248,7 +218,7 @@ class Edge:
         executor: Executor,
         directory: ConnectionDirectory,
     ) -> ReplicaServer:
-        options, served = self._options, self._channels[name]
+        host, served = self._options.replica_host, self._channels[name]
         filters = ReplicaFilters(self._config.replicas)
         seen: list[DumpFilterService] = []
 
@@ -267,13 +237,13 @@ class Edge:
             executor,
             tls=tls,
             directory=directory,
-            demand_tls=not options.insecure,
-            max_connections=options.limits.max_dumps,
+            demand_tls=not self._insecure,
+            max_connections=self._limits.max_dumps,
         )
-        listener = listening_socket("the replication port", options.host, port)
+        listener = listening_socket("the replication port", host, port)
         self.chosen_ports[name] = int(listener.getsockname()[1])
         self._wait(server.open(listener))
-        log.info("replicas.listening", channel=name, host=options.host, port=self.chosen_ports[name])
+        log.info("replicas.listening", channel=name, host=host, port=self.chosen_ports[name])
         return server
 
     def _close(self, servers: Sequence[ReplicaServer], ports: Sequence[GrpcPort]) -> None:
@@ -302,10 +272,6 @@ class Edge:
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of a coroutine in the loop's thread. Raises TimeoutError."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_STOP_SECONDS)
-
-
-def _folded(ports: Mapping[str, int]) -> dict[str, int]:
-    return {fold_channel(name): port for name, port in ports.items()}
 
 
 def _write_first(path: Path | None, ports: Mapping[str, int]) -> None:

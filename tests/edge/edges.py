@@ -17,7 +17,8 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
 from dumpfilter.binlog.gtid_events import decode_mysql_gtid
 from dumpfilter.console.directory import ConnectionDirectory
-from dumpfilter.edge.edge import Edge, EdgeOptions, SlavePorts
+from dumpfilter.edge.edge import Edge
+from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.slave.channel import Watching
 from dumpfilter.slave.console import SlaveConsole
 from tests.master.client import TINY
@@ -65,7 +66,8 @@ def edged(
     config = directory.with_name(f"{directory.name}.toml")
     config.touch(mode=0o600)
     config.write_text(f'[[replica]]\nuser = "{USER}"\npassword = "{PASSWORD}"\nrules = [{rules}]\n')
-    edge = Edge(EdgeOptions(ports={"": 0} if ports is None else ports, config=config, limits=TINY))
+    texts = [f"{name}={port}" for name, port in ({"": 0} if ports is None else ports).items()]
+    edge = Edge(EdgeOptions(replica_port=texts, config=config), limits=TINY)
     server_id = more.pop("server_id", 1001)
     driven = Driven(directory, options, server_id, more, watching=edge.watching(Watching()))
     driven.console = SlaveConsole(driven.slave, edge.replicas)
@@ -92,10 +94,10 @@ class Chained:
 
 @contextmanager
 def chained(
-    directory: Path, *options: str, slaves: SlavePorts | None = None, config: Path | None = None, **more: Any
+    directory: Path, *options: str, port: int = 0, config: Path | None = None, **more: Any
 ) -> Iterator[Chained]:
     """Run a slave with a port for other slaves as long as the block runs."""
-    edge = Edge(EdgeOptions(slaves=slaves or SlavePorts({"": 0}), config=config, limits=TINY))
+    edge = Edge(EdgeOptions(serve_port=[str(port)], config=config), limits=TINY)
     server_id = zlib.crc32(bytes(directory)) % 10**9 + 1
     driven = Driven(directory, options, server_id, more, watching=edge.watching(Watching()))
     driven.console = SlaveConsole(driven.slave, edge.replicas)

@@ -10,7 +10,8 @@ import pymysql
 import pytest
 
 from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
-from dumpfilter.edge.edge import Edge, EdgeOptions
+from dumpfilter.edge.edge import Edge
+from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.errors import OptionError
 from dumpfilter.slave.state.relay_log import read_index
 from tests.edge.edges import USER, Edged, Follower, edged
@@ -282,7 +283,7 @@ def test_a_configuration_without_replicas_is_refused(tmp_path: Path) -> None:
     config = tmp_path / "edge.toml"
     config.write_text("")
     with pytest.raises(OptionError, match="no replica could log in"):
-        Edge(EdgeOptions(ports={"": 0}, config=config))
+        Edge(EdgeOptions(replica_port=["0"], config=config))
     config.write_text('[[user]]\nname = "a"\npassword_hash = "x"\n')
     with pytest.raises(OptionError):
-        Edge(EdgeOptions(ports={"": 0}, config=config))
+        Edge(EdgeOptions(replica_port=["0"], config=config))

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.gtid import parse_gtid_set
-from dumpfilter.edge.edge import Edge, EdgeOptions, SlavePorts
+from dumpfilter.edge.edge import Edge
+from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.edge.served_channel import RelayService
 from dumpfilter.errors import OptionError
 from dumpfilter.security.exposure import Exposed
@@ -110,7 +111,7 @@ def test_a_stopped_slave_sends_its_slaves_away(tmp_path: Path) -> None:
             b.sql("START REPLICA")
             b.catch_up(master)
         wait_until(lambda: b.status()["Replica_IO_Running"] == "Connecting")
-        with chained(tmp_path / "a", slaves=SlavePorts({"": port})) as a:
+        with chained(tmp_path / "a", port=port) as a:
             wait_until(lambda: b.status()["Replica_IO_Running"] == "Yes")
         wait_until(lambda: b.executed() == ALL, b.executed)
 
@@ -147,12 +148,12 @@ def test_options_that_serve_nobody(tmp_path: Path) -> None:
     config.touch(mode=0o600)
     config.write_text('[[user]]\nname = "repl"\npassword = "secret"\n')
     with pytest.raises(Exposed, match="--serve-host"):
-        Edge(EdgeOptions(slaves=SlavePorts({"": 0}, host="0.0.0.0")))
+        Edge(EdgeOptions(serve_port=["0"], serve_host="0.0.0.0"))
     with pytest.raises(OptionError, match="user: has no effect without --serve-port"):
         Edge(EdgeOptions(config=config))
     config.write_text('[[replica]]\nuser = "repl"\npassword = "secret"\nrules = []\n')
     with pytest.raises(OptionError, match="replica: has no effect without --replica-port"):
-        Edge(EdgeOptions(slaves=SlavePorts({"": 0}), config=config))
+        Edge(EdgeOptions(serve_port=["0"], config=config))
 
 
 def has_all(slave: Driven, gtids: str) -> None:
@@ -200,7 +201,7 @@ def test_trouble_in_the_middle_changes_nothing_at_the_end(
     with serving(tmp_path / "binlog") as master, driven(tmp_path / "end", server_id=1002) as end:
         port = 0
         while copy.transactions > 0:
-            with chained(tmp_path / "middle", slaves=SlavePorts({"": port})) as middle:
+            with chained(tmp_path / "middle", port=port) as middle:
                 if not port:
                     middle.driven.follow(master, **more)
                     port = middle.port
@@ -226,7 +227,7 @@ def test_trouble_in_the_middle_changes_nothing_at_the_end(
                         end.sql("START REPLICA IO_THREAD")
                     elif step == 3:
                         end.catch_up(master)
-        with chained(tmp_path / "middle", slaves=SlavePorts({"": port})) as middle:
+        with chained(tmp_path / "middle", port=port) as middle:
             copy.more(100)
             middle.driven.sql("START REPLICA")
             end.catch_up(master)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dumpfilter.edge.options import REPLICAS_PANEL
 from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
@@ -12,10 +13,8 @@ if TYPE_CHECKING:
     from dumpfilter.master.replicas.server import ReplicaEndpoint
     from dumpfilter.security.tls import TlsSource
 
-PANEL = "Real replicas"
 
-
-class ReplicaOptions(Settings, panel=PANEL):
+class ReplicaOptions(Settings, panel=REPLICAS_PANEL):
     """The address at which a master waits for real MySQL and MariaDB replicas."""
 
     replica_port: int | None = setting(None, min=0, max=65535)
