@@ -54,13 +54,13 @@ class Keeper:
 
         A change that the console has answered holds after a crash.
         """
-        saved, changes = self._directory.filters, filters.changes
+        saved = self._directory.filters
         filters.restore(saved.load())
 
         def save() -> None:
-            self._try(lambda: saved.save(changes.all()))
+            self._try(lambda: saved.save(list(filters.changes)))
 
-        changes.on_change.append(save)
+        filters.on_change.append(save)
 
     def close(self) -> None:
         """Save what has changed since the last time, end the thread, and give up the directory."""

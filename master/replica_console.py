@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dumpfilter.errors import OptionError
-from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.compare import Beyond
 from dumpfilter.master.facts import listed, rule_text
 from dumpfilter.master.register import RegisteredSlave
@@ -25,7 +24,6 @@ class EntryView(NamedTuple):
     """A ``[[replica]]`` of the configuration, and the filter and replicas that it has now."""
 
     entry: ReplicaEntry
-    used: ReplicationFilter | None
     changed_at: float | None
     slaves: list[RegisteredSlave]
 
@@ -54,7 +52,7 @@ class _EntryFacts:
     networks = column(lambda view: listed(view.entry.networks), _TEXT)
     origin = column(type=_TEXT)
     semantics = column(lambda view: str(view.entry.semantics), _TEXT)
-    rules = column(lambda view: None if view.used is None else rule_text(view.used), _TEXT)
+    rules = column(lambda view: view.entry.filter and rule_text(view.entry.filter), _TEXT)
     changed_at = column(type=_TIME)
     own_filter_read = column(lambda view: view.entry.connect is not None)
     on_drift = column(type=_TEXT)
@@ -107,7 +105,7 @@ def _warnings(control: ReplicaControl, changed: Changed) -> list[str]:
             )
     if changed.entry.connect is None:
         texts.append("the replica's own filter stays as it is: change it, too, on the replica")
-    if not control.filters.changes.on_change:
+    if not control.filters.on_change:
         texts.append("the change ends with this master, which was started without --state-dir")
     return texts
 
@@ -118,8 +116,8 @@ def _warning(text: str) -> Note:
 
 def entry_views(control: ReplicaControl) -> list[EntryView]:
     """Return each ``[[replica]]`` of the configuration with its filter and its replicas."""
-    changed = {one.who: one.changed_at for one in control.filters.changes.all()}
+    changed = {one.who: one.changed_at for one in control.filters.changes}
     return [
-        EntryView(entry, control.filters.used(entry), changed.get(entry.who), control.replicas_of(entry))
+        EntryView(entry, changed.get(entry.who), control.replicas_of(entry))
         for entry in control.filters.entries
     ]

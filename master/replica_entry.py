@@ -166,6 +166,14 @@ class ReplicaEntry(Model):
         rules = [parse_option(rule, self.semantics) for rule in self.rules]
         return make_filter(self.semantics, rules, names=self._names)
 
+    def with_rules(self, rules: Iterable[str]) -> ReplicaEntry:
+        """Return the table with other rules, which an operator gave on the console. Raises OptionError."""
+        changed = self.model_copy(update={"rules": tuple(rules)})
+        # The copy has the cached filter of the old rules.
+        changed.__dict__.pop("filter", None)
+        _ = changed.filter
+        return changed
+
     @cached_property
     def who(self) -> Who:
         """The replicas for which the table is."""

@@ -16,7 +16,7 @@ from dumpfilter.errors import OptionError, OutputError
 from dumpfilter.files import DirectoryLock
 from dumpfilter.master.counters import MOST_REMEMBERED, SlaveCounts
 from dumpfilter.master.drain import MOST_DRAINS, Drain
-from dumpfilter.master.replicas.changes import ChangedFilter
+from dumpfilter.master.replicas.filters import ChangedFilter
 from dumpfilter.printable import printable
 from dumpfilter.state_file import Format, State, StateFile
 

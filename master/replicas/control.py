@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
 
 from dumpfilter.errors import DumpfilterError, OptionError
-from dumpfilter.filter import ReplicationFilter, make_filter
+from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.master.limits import Overloaded
@@ -68,7 +67,7 @@ class ReplicaControl:
 
         The last clause of a kind of rule replaces all rules of that kind, as CHANGE REPLICATION FILTER says.
         """
-        old = self.filters.used(entry)
+        old = entry.filter
         if old is None:
             raise OptionError(
                 f"{entry.key} adopts the filter that the replica itself has: say CHANGE REPLICATION FILTER on the "
@@ -77,8 +76,9 @@ class ReplicaControl:
         rules = list(old.rules)
         for clause in clauses:
             rules = [rule for rule in rules if rule.kind is not clause.kind] + list(clause.rules)
-        new = make_filter(entry.semantics, rules, names=old.names)
-        self.filters.changes.set(entry, new, now=time.time())
+        entry = self.filters.change(entry, rules)
+        new = entry.filter
+        assert new is not None
         slaves = self.replicas_of(entry)
         for slave in slaves:
             self._change(slave, new)
@@ -110,7 +110,7 @@ class ReplicaControl:
             self._note("end of the registration", slave, str(slave.ended_by))
         for slave in self._register.all():
             entry = self.entry_of(slave) if slave.slave_id in before else None
-            used = None if entry is None else self.filters.used(entry)
+            used = None if entry is None else entry.filter
             if used is None or same_filters(used, slave.filter):
                 continue
             old_filter = slave.filter
@@ -129,7 +129,11 @@ class ReplicaControl:
 
     def replicas_of(self, entry: ReplicaEntry) -> list[RegisteredSlave]:
         """Return the registered replicas whose filter comes from an entry."""
-        return [slave for slave in self._register.all() if self.entry_of(slave) == entry]
+        return [
+            slave
+            for slave in self._register.all()
+            if (found := self.entry_of(slave)) is not None and found.who == entry.who
+        ]
 
     def entry_of(self, slave: RegisteredSlave) -> ReplicaEntry | None:
         """Return the entry that a registered replica's filter comes from, or None for another slave."""

@@ -11,15 +11,14 @@ from typing import NamedTuple, TypeVar
 
 import structlog
 
-from dumpfilter.errors import DumpfilterError
-from dumpfilter.filter import ReplicationFilter
+from dumpfilter.errors import DumpfilterError, OptionError
+from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.master.replica_entry import ConnectBack, OnDrift, ReplicaEntry, first_fitting
 from dumpfilter.master.replica_entry import ReplicaPeer as ReplicaPeer
-from dumpfilter.master.replicas.changes import ChangedFilter, FilterChanges
 from dumpfilter.master.replicas.own_filter import FilterUnreadable, read_own_filter
 from dumpfilter.master.replicas.shown_rules import OwnFilter
-from dumpfilter.master.who import Peer
+from dumpfilter.master.who import Peer, Who
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
 from dumpfilter.security.passwords import ConsolePassword
@@ -58,6 +57,32 @@ class ChosenFilter:
 
 
 @dataclass(frozen=True)
+class ChangedFilter:
+    """The rules that an operator gave to the replicas of one ``[[replica]]`` on the console."""
+
+    who: Who
+    """The replicas that the table selects, by which the table is the same after the file has changed."""
+    semantics: FilterSemantics
+    rules: tuple[str, ...]
+    in_place_of: tuple[str, ...]
+    """The file's rules at the time of the change. When the file's rules change later, the file holds again."""
+    changed_at: float
+
+    def applied(self, entry: ReplicaEntry | None) -> ReplicaEntry | None:
+        """Return the file's table with these rules. None if the table is gone, or has other rules in the file now."""
+        if entry is None or self.semantics is not entry.semantics or self.in_place_of != _rules(entry):
+            return None
+        try:
+            return entry.with_rules(self.rules)
+        except OptionError:
+            return None
+
+
+def _rules(entry: ReplicaEntry) -> tuple[str, ...] | None:
+    return None if entry.filter is None else tuple(map(str, entry.filter.rules))
+
+
+@dataclass(frozen=True)
 class ToldDrift:
     """A warning about a replica whose own filter is wider than its filter on the master, or cannot be compared."""
 
@@ -85,20 +110,19 @@ class ReplicaFilters:
 
     def __init__(self, entries: Sequence[ReplicaEntry] = (), *, read: ReadFilter = read_own_filter) -> None:
         self._lock = threading.Lock()
-        self._entries = tuple(entries)
         self._read = read
-        self.changes = FilterChanges()
-        """The filters that operators changed on the console."""
+        self._file = {entry.who: entry for entry in entries}
+        """The tables as the configuration file has them."""
+        self.changes: tuple[ChangedFilter, ...] = ()
+        """The filters that operators changed on the console, in the order of the changes."""
+        self.entries = tuple(entries)
+        """The tables ``[[replica]]`` in force, in the order of the file, with the rules that operators gave them."""
+        self.on_change: list[Callable[[], None]] = []
+        """Functions that are called after each change of :attr:`changes`, to save the changes."""
         self._told: OrderedDict[tuple[str, str, int, str], ToldDrift] = OrderedDict()
         """The warning that each replica with drift got last, by user, channel, server id and UUID."""
         self._adopted: OrderedDict[tuple[str, str, int, str], ReplicationFilter] = OrderedDict()
         """The filter of its own that each replica had last."""
-
-    @property
-    def entries(self) -> tuple[ReplicaEntry, ...]:
-        """The tables ``[[replica]]`` in force, in the order of the file."""
-        with self._lock:
-            return self._entries
 
     def replace(self, entries: Sequence[ReplicaEntry]) -> None:
         """Use other tables, because the configuration was read again.
@@ -106,20 +130,49 @@ class ReplicaFilters:
         A filter that was changed on the console stays, unless the file has other rules for its replicas now.
         """
         with self._lock:
-            self._entries = tuple(entries)
-        self._log_dropped(self.changes.keep(entries))
+            self._file = {entry.who: entry for entry in entries}
+            is_dropped = self._use(self.changes)
+        if is_dropped:
+            self._tell()
 
     def restore(self, saved: Iterable[ChangedFilter]) -> None:
         """Take over the filters that operators changed in the master's last run, as far as they still hold."""
-        self._log_dropped(self.changes.restore(saved, self.entries))
+        with self._lock:
+            self._use(saved)
 
-    def _log_dropped(self, dropped: Iterable[ChangedFilter]) -> None:
-        for changed in dropped:
-            log.info(
-                "the configuration replaces a filter that was changed on the console",
-                user=printable(changed.who.by[1]),
-                rules=printable(" ".join(changed.rules)),
-            )
+    def change(self, entry: ReplicaEntry, rules: Iterable[object]) -> ReplicaEntry:
+        """Give other rules to the replicas of a table, and return the table with these rules. Raises OptionError.
+
+        With the rules of the file the change is over.
+        """
+        changed = entry.with_rules(map(str, rules))
+        with self._lock:
+            own, new = _rules(self._file.get(entry.who, entry)) or (), _rules(changed) or ()
+            kept = [one for one in self.changes if one.who != entry.who]
+            if new != own:
+                kept.append(ChangedFilter(entry.who, entry.semantics, new, own, time.time()))
+            self._use(kept)
+        self._tell()
+        return changed
+
+    def _use(self, changes: Iterable[ChangedFilter]) -> bool:
+        """Put the file's tables into force with these changes. Return whether a change does not hold any more."""
+        applied = [(changed, changed.applied(self._file.get(changed.who))) for changed in changes]
+        self.changes = tuple(changed for changed, entry in applied if entry is not None)
+        in_force = {entry.who: entry for _, entry in applied if entry is not None}
+        self.entries = tuple(in_force.get(who, entry) for who, entry in self._file.items())
+        for changed, entry in applied:
+            if entry is None:
+                log.info(
+                    "the configuration replaces a filter that was changed on the console",
+                    user=printable(changed.who.by[1]),
+                    rules=printable(" ".join(changed.rules)),
+                )
+        return len(self.changes) < len(applied)
+
+    def _tell(self) -> None:
+        for tell in self.on_change:
+            tell()
 
     def accounts(self) -> dict[str, ConsolePassword]:
         """Return the stored password of each user as whom a replica may log in."""
@@ -128,10 +181,6 @@ class ReplicaFilters:
     def find(self, peer: Peer) -> ReplicaEntry | None:
         """Return the first table whose conditions a replica meets, or None without such a table."""
         return first_fitting(self.entries, peer)
-
-    def used(self, entry: ReplicaEntry) -> ReplicationFilter | None:
-        """Return the filter for the replicas of an entry, or None when the master adopts each replica's own."""
-        return self.changes.filter_of(entry) or entry.filter
 
     def asks(self, peer: ReplicaPeer) -> bool:
         """Tell whether the master connects to a replica to choose its filter."""
@@ -150,20 +199,16 @@ class ReplicaFilters:
                 f"no [[replica]] of user {printable(peer.user)!r} is for channel {printable(peer.channel)!r}, server "
                 f"id {peer.server_id} and address {peer.address}: add one to the master's configuration"
             )
-        used = self.used(entry)
-        if used is None:
+        if entry.filter is None:
             return ChosenFilter(entry, self.adopt(entry, peer))
-        drift = self.look(entry, peer, used)
+        drift = self.look(entry, peer, entry.filter)
         if drift.text:
             self.warn(entry, peer, drift)
-        return ChosenFilter(entry, used)
+        return ChosenFilter(entry, entry.filter)
 
     def is_current(self, chosen: ChosenFilter) -> bool:
         """Tell whether a replica would get the same filter now, although others may have changed the filters."""
-        if chosen.entry not in self.entries:
-            return False
-        used = self.used(chosen.entry)
-        return used is None or same_filters(used, chosen.filter)
+        return chosen.entry in self.entries
 
     def adopt(self, entry: ReplicaEntry, peer: ReplicaPeer) -> ReplicationFilter:
         """Return the replica's own filter. Raises ReplicaRefused when the replica cannot be asked."""

@@ -82,7 +82,7 @@ def test_a_wider_filter_is_warned_of_with_its_place(server: MasterServer) -> Non
 
 def test_a_kept_change_of_a_checked_filter_needs_no_further_warning(server: MasterServer) -> None:
     console = Consoled(server, [checked("do-db=a")])
-    console.filters.changes.on_change.append(lambda: None)
+    console.filters.on_change.append(lambda: None)
     result = console.run("CHANGE REPLICATION FILTER REPLICATE_IGNORE_TABLE = (a.t) FOR REPLICA 'r'")
     assert not result.notes
     (note,) = console.run("CHANGE REPLICATION FILTER REPLICATE_IGNORE_TABLE = () FOR REPLICA 'r'").notes

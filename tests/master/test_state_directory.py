@@ -16,13 +16,12 @@ from structlog.testing import capture_logs
 from dumpfilter import files, state_file
 from dumpfilter.dump import Counts
 from dumpfilter.errors import DirectoryBusy, OptionError
-from dumpfilter.filter import Filter, FilterSemantics
+from dumpfilter.filter import FilterSemantics
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.drain import Drain, Drains
 from dumpfilter.master.keeper import Keeper
 from dumpfilter.master.replica_entry import ReplicaEntry
-from dumpfilter.master.replicas.changes import ChangedFilter
-from dumpfilter.master.replicas.filters import ReplicaFilters
+from dumpfilter.master.replicas.filters import ChangedFilter, ReplicaFilters
 from dumpfilter.master.state_directory import COUNTERS, DRAINS, FORMAT, StateDirectory
 from dumpfilter.master.who import Who
 from dumpfilter.state_file import checksum
@@ -240,17 +239,14 @@ def test_a_filter_that_was_changed_on_the_console_outlives_the_master(tmp_path: 
 
     mine = entry("r", ["--replicate-do-db=a"])
     keeper, filters = run([mine])
-    changed = Filter.from_options(["--replicate-do-db=b"])
-    filters.changes.set(mine, changed, now=1.0)
+    changed = filters.change(mine, ["--replicate-do-db=b"])
     # The master is killed.
     keeper._stop.set()
     keeper._directory.close()
     keeper, filters = run([mine])
-    used = filters.used(mine)
-    assert used is not None
-    assert used.rules == changed.rules
+    assert filters.entries == (changed,)
     keeper.close()
     other = entry("r", ["--replicate-do-db=c"])
     keeper, filters = run([other])
-    assert filters.used(other) is other.filter
+    assert filters.entries == (other,)
     keeper.close()

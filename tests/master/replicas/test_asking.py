@@ -11,7 +11,6 @@ import pymysql
 import pytest
 
 from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
-from dumpfilter.filter import Filter
 from dumpfilter.master.replica_entry import ConnectBack, OnDrift, ReplicaPeer
 from dumpfilter.master.replicas.own_filter import FilterUnreadable
 from dumpfilter.master.replicas.shown_rules import OwnFilter
@@ -113,7 +112,7 @@ def test_a_filter_that_changes_meanwhile_is_chosen_again(
     def change_and_add(**registration: Any) -> Any:
         seen.append(len(registration["rule_filter"].rules))
         if len(seen) == 1:
-            filters.changes.set(mine, Filter.from_options(["--replicate-do-db=hr", *SHOP]), now=1.0)
+            filters.change(mine, ["--replicate-do-db=hr", *SHOP])
         return add(**registration)
 
     monkeypatch.setattr(register, "add", change_and_add)

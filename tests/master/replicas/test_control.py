@@ -111,7 +111,7 @@ def test_rules_of_the_wrong_semantics_change_nothing() -> None:
     served = Served([entry("r", [], semantics=FilterSemantics.EFFECTIVE)])
     with pytest.raises(OptionError, match="--replicate-do-db"):
         served.control.change(served.control.choose("r"), [clause(RuleKind.DO_DB, "a")])
-    assert not served.filters.changes.all()
+    assert not served.filters.changes
 
 
 def test_an_adopted_filter_is_changed_on_the_replica() -> None:

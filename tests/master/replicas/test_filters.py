@@ -150,7 +150,7 @@ def test_a_choice_is_current_until_somebody_changes_it() -> None:
     filters = ReplicaFilters([entry("r", ["--replicate-do-db=a"])])
     chosen = filters.filter_for(PEER)
     assert filters.is_current(chosen)
-    filters.changes.set(chosen.entry, entry("r", []).filter, now=1.0)  # type: ignore[arg-type]
+    filters.change(chosen.entry, [])
     assert not filters.is_current(chosen)
     chosen = filters.filter_for(PEER)
     assert filters.is_current(chosen)
