@@ -11,9 +11,9 @@ each method into one with a stream of requests, which a service reads itself. On
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -62,40 +62,6 @@ class Silent(Exception):
     """The signal that a slave has given no sign of life."""
 
 
-class _Watch:
-    """The watch over one dump, whose task is cancelled when the slave is not heard for ``seconds``."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self.is_silent = False
-        self._loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
-        assert task is not None
-        self._task = task
-        self.hear()
-        self._timer = self._loop.call_later(seconds, self._look)
-
-    def hear(self) -> None:
-        """Note that the slave is alive."""
-        self._heard = self._loop.time()
-
-    def _look(self) -> None:
-        left = self._heard + self._seconds - self._loop.time()
-        if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
-            return
-        self.is_silent = True
-        self._task.cancel()
-
-    def end(self) -> None:
-        """End the watch."""
-        self._timer.cancel()
-
-    def uncancel(self) -> None:
-        """Let the task go on after its cancellation."""
-        self._task.uncancel()
-
-
 class LifeSigns:
     """The watches over the dumps of slaves that have promised to make calls. A dump whose slave fell silent ends.
 
@@ -104,30 +70,32 @@ class LifeSigns:
     """
 
     def __init__(self) -> None:
-        self._watches: dict[str, _Watch] = {}
+        self._watches: dict[str, tuple[asyncio.Timeout, float]] = {}
+        """The limit of each dump by the slave's id, and the silence after which the dump ends, seconds."""
 
     def hear(self, slave_id: str) -> None:
         """Note a call of a slave."""
-        watch = self._watches.get(slave_id)
-        if watch is not None:
-            watch.hear()
+        limit, seconds = self._watches.get(slave_id, (None, 0.0))
+        if limit is not None and not limit.expired():
+            limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
-    @contextmanager
-    def awaited(self, slave_id: str, milliseconds: int) -> Iterator[None]:
+    @asynccontextmanager
+    async def awaited(self, slave_id: str, milliseconds: int) -> AsyncIterator[None]:
         """Raise Silent in the present task when a slave makes no call for a time; 0 for a slave that promised none."""
         if not milliseconds:
             yield
             return
-        watch = self._watches[slave_id] = _Watch(max(milliseconds / 1000, MIN_NET_TIMEOUT))
+        seconds = max(milliseconds / 1000, MIN_NET_TIMEOUT)
+        limit = asyncio.timeout(seconds)
+        watch = self._watches[slave_id] = limit, seconds
         try:
-            yield
-        except asyncio.CancelledError:
-            if not watch.is_silent:
+            async with limit:
+                yield
+        except TimeoutError:
+            if not limit.expired():
                 raise
-            watch.uncancel()
             raise Silent from None
         finally:
-            watch.end()
             if self._watches.get(slave_id) is watch:
                 del self._watches[slave_id]
 
@@ -180,10 +148,12 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
                         request = await receive(context)
                     with self.places.take(bounds.kind, context.peer()):
                         # The dump of a client that vanished in the middle of a message must end at once.
-                        async with aclosing(stream(request, context)) as responses:
-                            with self._signs.awaited(*_promise(request)):
-                                async for response in responses:
-                                    yield response
+                        async with (
+                            aclosing(stream(request, context)) as responses,
+                            self._signs.awaited(*_promise(request)),
+                        ):
+                            async for response in responses:
+                                yield response
 
             return grpc.stream_stream_rpc_method_handler(
                 answer_stream,

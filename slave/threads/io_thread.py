@@ -66,6 +66,29 @@ _RETRIED = frozenset(
     }
 )
 
+_ERRORS: dict[grpc.StatusCode, type[DumpfilterError]] = {
+    grpc.StatusCode.ALREADY_EXISTS: IdentityTaken,
+    grpc.StatusCode.INVALID_ARGUMENT: PositionError,
+    grpc.StatusCode.OUT_OF_RANGE: PositionError,
+    grpc.StatusCode.DATA_LOSS: BinlogCorrupt,
+    grpc.StatusCode.ABORTED: DumpTakenOver,
+}
+"""The errors of dumps at which the slave stops, by the master's status code. Others are a StreamError."""
+
+_REGISTRATION_ERRORS: dict[grpc.StatusCode, type[DumpfilterError]] = {
+    grpc.StatusCode.FAILED_PRECONDITION: ProtocolMismatch,
+    grpc.StatusCode.ALREADY_EXISTS: IdentityTaken,
+}
+"""The errors of registrations at which the slave stops. Others are a RegistrationRefused."""
+
+_REGISTERED_ANEW = {
+    # The master's users changed during the dump. The next call Register tells whether the slave may go on.
+    grpc.StatusCode.UNAUTHENTICATED: "the master ended the dump",
+    # The master restarted after the call Register, or another filter is imposed.
+    grpc.StatusCode.NOT_FOUND: "the master does not know this slave (any more)",
+}
+"""The status codes of dumps after which the slave registers again, with the beginning of the reason."""
+
 _SLOWEST = 1_000
 """The bytes of a request that the slowest line carries in a second."""
 
@@ -282,35 +305,10 @@ class IoThread:
                     if self._connect_and_receive():
                         self.ended = True
                         return
-                    self._lost("the master ended the stream")
-                except grpc.RpcError as error:
-                    self._lost(self._reason_to_retry(error))
-                except Unreachable as error:
-                    self._lost(str(error))
-                except (NotAMaster, TlsError) as error:
-                    # A certificate that is being renewed on the master, or an address that is being moved, must not
-                    # end a slave that was connected.
-                    if not self.counters.received.connections:
-                        raise
-                    self._lost(str(error))
-                except RelayLogDamaged as damage:
-                    self._receiver.forget_kept()
-                    if not self._on_damage(damage) and not self._stop.is_set():
-                        raise
-                    self._lost(str(damage))
-                except StreamDamaged as error:
-                    self._receiver.forget_kept()
-                    self._damaged_in_a_row += 1
-                    if self._damaged_in_a_row > _MOST_DAMAGED:
-                        raise StreamError(
-                            f"master {self._source.info.address}: {error}, {self._damaged_in_a_row} times in a row; "
-                            "check the master's binlog with dumpfilter inspect --verify, and the network"
-                        ) from error
-                    self._lost(str(error))
-                except grpc.FutureCancelledError:
-                    # Either the helper thread cancelled the call because the master was silent, or stop() did. After
-                    # stop() this text is not used.
-                    self._lost("the master was silent for too long")
+                    reason = "the master ended the stream"
+                except Exception as error:
+                    reason = self._reason_to_retry(error)
+                self._lost(reason)
         finally:
             self.state = ""
             done.set()
@@ -406,12 +404,8 @@ class IoThread:
             if error.code() in _RETRIED:
                 explain_failure(source, error, self._stop.is_set)
                 raise
-            text = f"master {source.info.address}: {error.details()}"
-            if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
-                raise ProtocolMismatch(text) from error
-            if error.code() is grpc.StatusCode.ALREADY_EXISTS:
-                raise IdentityTaken(text) from error
-            raise RegistrationRefused(text) from error
+            kind = _REGISTRATION_ERRORS.get(error.code(), RegistrationRefused)
+            raise kind(f"master {source.info.address}: {error.details()}") from error
         try:
             check_versions(
                 slave=Peer(PROTOCOL, __version__),
@@ -486,32 +480,52 @@ class IoThread:
             call.cancel()
             self._stream_rate = _rate(size, time.monotonic() - begun)
 
-    def _reason_to_retry(self, error: grpc.RpcError) -> str:
-        """Return the reason for a failed gRPC call if another attempt may succeed.
+    def _reason_to_retry(self, error: Exception) -> str:
+        """Return the reason for which a connection ended with an error, if another attempt may succeed.
 
-        Otherwise raise the error of dumpfilter that belongs to the gRPC status, such as PositionError.
+        Otherwise raise the error, or the error of dumpfilter that belongs to a gRPC status, such as PositionError.
         """
+        match error:
+            case grpc.RpcError():
+                return self._reason_of_status(error)
+            case grpc.FutureCancelledError():
+                # Either the helper thread cancelled the call because the master was silent, or stop() did. After
+                # stop() this text is not used.
+                return "the master was silent for too long"
+            case NotAMaster() | TlsError():
+                # A certificate that is being renewed on the master, or an address that is being moved, must not end a
+                # slave that was connected.
+                if not self.counters.received.connections:
+                    raise error
+            case RelayLogDamaged():
+                self._receiver.forget_kept()
+                if not self._on_damage(error) and not self._stop.is_set():
+                    raise error
+            case StreamDamaged():
+                self._receiver.forget_kept()
+                self._damaged_in_a_row += 1
+                if self._damaged_in_a_row > _MOST_DAMAGED:
+                    raise StreamError(
+                        f"master {self._source.info.address}: {error}, {self._damaged_in_a_row} times in a row; "
+                        "check the master's binlog with dumpfilter inspect --verify, and the network"
+                    ) from error
+            case Unreachable():
+                pass
+            case _:
+                raise error
+        return str(error)
+
+    def _reason_of_status(self, error: grpc.RpcError) -> str:
+        """Return the reason of a gRPC status after which another attempt may succeed. Raises DumpfilterError."""
         code, details = error.code(), error.details() or ""
         where = f"master {self._source.info.address}"
         if code in _RETRIED:
             return f"{code.name}: {details}"
-        if code == grpc.StatusCode.UNAUTHENTICATED:
-            # The master's users changed during the dump. The next call Register tells whether the slave may go on.
-            return f"the master ended the dump: {details}"
-        if code == grpc.StatusCode.ALREADY_EXISTS:
-            raise IdentityTaken(f"{where}: {details}") from error
-        if code == grpc.StatusCode.NOT_FOUND:
-            # The master restarted after the call Register, or another filter is imposed. Registering again helps.
-            return f"the master does not know this slave (any more): {details}"
-        if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.OUT_OF_RANGE):
-            raise PositionError(f"{where}: {details}") from error
-        if code == grpc.StatusCode.DATA_LOSS:
-            raise BinlogCorrupt(f"{where}: {details}") from error
-        if code == grpc.StatusCode.ABORTED:
-            raise DumpTakenOver(
-                f"{where}: {details or 'a newer dump of the same slave took over'}"
-            ) from error
-        raise StreamError(f"{where}: {code.name}: {details}") from error
+        if code in _REGISTERED_ANEW:
+            return f"{_REGISTERED_ANEW[code]}: {details}"
+        if code not in _ERRORS:
+            raise StreamError(f"{where}: {code.name}: {details}") from error
+        raise _ERRORS[code](f"{where}: {details}") from error
 
     def _lost(self, reason: str) -> None:
         """Note that the connection was lost, and wait before the next attempt to connect.
