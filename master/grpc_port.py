@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import resource
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -61,12 +62,10 @@ OPTIONS = [
 
 
 class GrpcPort:
-    """A port for slaves. Except for :meth:`abandon`, everything runs in one asyncio loop.
+    """A port for slaves. Except for :meth:`abandon`, everything runs in one asyncio loop."""
 
-    ``connections`` bounds the connections of the port.
-    """
-
-    def __init__(self, servicer: pb_grpc.DumpFilterServicer, limits: ServerLimits, connections: int) -> None:
+    def __init__(self, servicer: pb_grpc.DumpFilterServicer, limits: ServerLimits) -> None:
+        connections = limits.connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         self._decoders = started_pool(_DECODERS, "grpc-decode")
         self.gate = Gate(limits, _BOUNDS, self._decoders)
         self.health = Health(frozenset(("", _SERVICE)))

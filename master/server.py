@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
-import threading
 import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +19,7 @@ from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.service import DumpFilterService
+from dumpfilter.master.serving_loop import ServingLoop
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
@@ -74,15 +74,13 @@ class MasterServer:
             if warning is not None:
                 log.warning("insecure", reason=warning)
         self._limits = limits or ServerLimits()
-        self._loop = asyncio.new_event_loop()
-        self._loop.set_exception_handler(_log_unforeseen)
-        self._thread = threading.Thread(target=self._run, name="grpc-loop", daemon=True)
+        self._loop = ServingLoop("grpc-loop")
         self._probe: asyncio.Task[None] | None = None
         self._stopped = False
         self.count_replicas: Callable[[], tuple[int, int]] | None = None
         """Returns the connections of the replication port and the most of them. None: the master has no such port."""
         self._source = source
-        self.reader = SharedReader(store, self._loop)
+        self.reader = SharedReader(store, self._loop.loop)
         self.service = DumpFilterService(
             self.reader, write_filter=write_filter, config=config, limits=self._limits
         )
@@ -91,22 +89,16 @@ class MasterServer:
             source.on_ended = self._wake_dumps
             source.on_written = store.watcher.follow_writer(lambda: source.follower.progress.file)
         self.service.drains.on_change.append(self._tell_drained)
-        self._thread.start()
+        self._loop.start()
         try:
             self.port = self.wait(self._open(listen))
         except BaseException:
             self._end_loop()
             raise
 
-    def _run(self) -> None:
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
-
     def wait(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
         """Run a coroutine in the server's loop, and return its result. Raises TimeoutError after ``seconds``."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
+        return self._loop.wait(work, seconds)
 
     @property
     def max_connections(self) -> int:
@@ -124,7 +116,7 @@ class MasterServer:
                 open_files=open_files,
                 hint="raise the limit of open files (ulimit -n) to twice --max-dumps, or give a smaller --max-dumps",
             )
-        self._port = GrpcPort(self.service, self._limits, connections)
+        self._port = GrpcPort(self.service, self._limits)
         self.gate = self._port.gate
         self._health = self._port.health
         return 0 if listen is None else self._port.open(listen)
@@ -182,7 +174,7 @@ class MasterServer:
         drained = self.service.drains.is_all
         with contextlib.suppress(RuntimeError):
             # After the end of the loop nobody asks for the health.
-            self._loop.call_soon_threadsafe(lambda: self._health.set(drained=drained))
+            self._loop.loop.call_soon_threadsafe(lambda: self._health.set(drained=drained))
 
     def drain(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> int:
         """Send all slaves away, each after its current transaction, and wait until their dumps have ended.
@@ -219,7 +211,7 @@ class MasterServer:
     @property
     def is_serving(self) -> bool:
         """Whether the serving loop runs: from the creation of the server to its stop."""
-        return self._thread.is_alive()
+        return self._loop.is_running
 
     def stop(self, grace: float = 1.0) -> None:
         """End all dumps, stop the server, and close the binlog set. Running calls get ``grace`` seconds to end."""
@@ -246,14 +238,5 @@ class MasterServer:
         await end_of_tasks()
 
     def _end_loop(self) -> None:
-        if self.is_serving:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+        self._loop.end()
         self.reader.close()
-
-
-def _log_unforeseen(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an error that no call has handled. gRPC causes one of no consequence when a process has several servers."""
-    error = context.get("exception")
-    if not isinstance(error, BlockingIOError):
-        log.error("unforeseen error", message=printable(str(context.get("message"))), error=repr(error))

@@ -5,15 +5,11 @@ Each channel may have a port for real replicas, and a port for other slaves.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import resource
-import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
 
 import structlog
 
@@ -31,6 +27,7 @@ from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.server import ReplicaServer
 from dumpfilter.master.service import DumpFilterService
+from dumpfilter.master.serving_loop import ServingLoop
 from dumpfilter.options.port_file import write_port
 from dumpfilter.security.tls import TlsSource, temporary_tls
 from dumpfilter.slave.channel import Watching
@@ -38,8 +35,6 @@ from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import RelayPosition, file_number
 
 log = structlog.get_logger("dumpfilter.slave")
-
-T = TypeVar("T")
 
 _GRACE_SECONDS = 1.0
 """The time that the calls of slaves have to end by themselves, seconds."""
@@ -79,11 +74,10 @@ class Edge:
         self._for_slaves, self._for_replicas = options.slave_ports, options.replica_ports
         self._config = self._load(DEFAULT_NAMES)
         self._check(self._config)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="edge-loop", daemon=True)
+        self._loop = ServingLoop("edge-loop")
         self._places = Places(self._limits)
         self._channels: dict[str, ServedChannel] = {
-            name: ServedChannel(name, self._loop, limits=self._limits, load_config=self._load)
+            name: ServedChannel(name, self._loop.loop, limits=self._limits, load_config=self._load)
             for name in {**self._for_replicas, **self._for_slaves}
         }
         self.chosen_ports: dict[str, int] = {}
@@ -179,7 +173,7 @@ class Edge:
         cannot be written.
         """
         options = self._options
-        self._thread.start()
+        self._loop.start()
         servers: list[ReplicaServer] = []
         ports: list[GrpcPort] = []
         try:
@@ -199,13 +193,12 @@ class Edge:
         served = self._channels[name]
 
         async def open_port() -> GrpcPort:
-            connections = self._limits.connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-            opened = GrpcPort(RelayService(lambda: served.service(slave)), self._limits, connections)
+            opened = GrpcPort(RelayService(lambda: served.service(slave)), self._limits)
             self.slave_ports[name] = opened.open(self._listen(port))
             await opened.start()
             return opened
 
-        opened = self._wait(open_port())
+        opened = self._loop.wait(open_port(), _STOP_SECONDS)
         log.info("slaves.listening", channel=name, host=self._options.serve_host, port=self.slave_ports[name])
         return opened
 
@@ -242,7 +235,7 @@ class Edge:
         )
         listener = listening_socket("the replication port", host, port)
         self.chosen_ports[name] = int(listener.getsockname()[1])
-        self._wait(server.open(listener))
+        self._loop.wait(server.open(listener), _STOP_SECONDS)
         log.info("replicas.listening", channel=name, host=host, port=self.chosen_ports[name])
         return server
 
@@ -251,27 +244,16 @@ class Edge:
             served.stop()
         with contextlib.suppress(TimeoutError):
             for server in servers:
-                self._wait(server.close())
+                self._loop.wait(server.close(), _STOP_SECONDS)
             for port in ports:
-                self._wait(port.stop(_GRACE_SECONDS))
+                self._loop.wait(port.stop(_GRACE_SECONDS), _STOP_SECONDS)
             if ports:
-                self._wait(end_of_tasks())
+                self._loop.wait(end_of_tasks(), _STOP_SECONDS)
         for served in self._channels.values():
             served.close()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_STOP_SECONDS)
+        self._loop.end(_STOP_SECONDS)
         self.chosen_ports.clear()
         self.slave_ports.clear()
-
-    def _run(self) -> None:
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
-
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of a coroutine in the loop's thread. Raises TimeoutError."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_STOP_SECONDS)
 
 
 def _write_first(path: Path | None, ports: Mapping[str, int]) -> None:

@@ -274,7 +274,7 @@ def test_connections_beyond_the_bound_are_closed_and_the_others_are_served() -> 
 def test_a_server_whose_serving_loop_has_died_says_so() -> None:
     with serving() as (server, _):
         server.check()
-        server._loop.call_soon_threadsafe(server._loop.stop)
+        server._loop.end()
         wait_for(lambda: not server.is_serving)
         with pytest.raises(ServerDied, match="start the master again"):
             server.check()

@@ -1,0 +1,57 @@
+"""The asyncio loop of a master's or a slave's ports, in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import structlog
+
+from dumpfilter.printable import printable
+
+log = structlog.get_logger("dumpfilter.master")
+
+T = TypeVar("T")
+
+
+class ServingLoop:
+    """An asyncio loop that runs in a thread from :meth:`start` to :meth:`end`. The methods belong to other threads."""
+
+    def __init__(self, name: str) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.loop.set_exception_handler(_log_unforeseen)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
+
+    def start(self) -> None:
+        """Begin to run the loop."""
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the loop runs. It may also have ended by an error, for example for want of memory."""
+        return self._thread.is_alive()
+
+    def wait(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
+        """Run a coroutine in the loop, and return its result. Raises TimeoutError after ``seconds``."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
+
+    def end(self, seconds: float | None = None) -> None:
+        """Stop the loop, and wait at most ``seconds`` for the end of its thread."""
+        if self.is_running:
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join(seconds)
+
+
+def _log_unforeseen(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error that no call has handled. gRPC causes one of no consequence when a process has several servers."""
+    error = context.get("exception")
+    if not isinstance(error, BlockingIOError):
+        log.error("unforeseen error", message=printable(str(context.get("message"))), error=repr(error))
