@@ -37,7 +37,6 @@ from dumpfilter.console.wire import (
     Login,
     MalformedPacket,
     PacketStream,
-    parse_change_user,
 )
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.sql import server_errors
@@ -60,10 +59,6 @@ MOST_LARGE_STATEMENTS = 2
 """The number of large statements of all clients that are parsed and carried out at a time."""
 
 _LARGE_POLL_SECONDS = 0.1
-_LONG_DATA_TOO_LONG = (
-    "Parameter of prepared statement which is set through mysql_send_long_data() is longer than "
-    "'max_allowed_packet' bytes"
-)
 _SHOWN_BYTES = 6
 """The number of bytes that error 1300 quotes from a statement that is not valid in the client's character set."""
 _LOGGED_CHARACTERS = 200
@@ -122,10 +117,8 @@ class Com(enum.IntEnum):
     STATISTICS = 0x09
     DEBUG = 0x0D
     PING = 0x0E
-    CHANGE_USER = 0x11
     STMT_PREPARE = 0x16
     STMT_EXECUTE = 0x17
-    STMT_SEND_LONG_DATA = 0x18
     STMT_CLOSE = 0x19
     STMT_RESET = 0x1A
     SET_OPTION = 0x1B
@@ -178,10 +171,8 @@ class Connection:
             Com.STATISTICS: self._statistics,
             Com.DEBUG: self._just_ok,
             Com.PING: self._just_ok,
-            Com.CHANGE_USER: self._change_user,
             Com.STMT_PREPARE: self._stmt_prepare,
             Com.STMT_EXECUTE: self._stmt_execute,
-            Com.STMT_SEND_LONG_DATA: self._stmt_send_long_data,
             Com.STMT_CLOSE: self._stmt_close,
             Com.STMT_RESET: self._stmt_reset,
             Com.SET_OPTION: self._set_option,
@@ -422,15 +413,6 @@ class Connection:
         del data
         await self._send_ok()
 
-    async def _change_user(self, data: bytes) -> None:
-        login = parse_change_user(data, self._capabilities)
-        self._forget_statements()
-        if self.session:
-            self.session.reset()
-        self.session = None
-        async with asyncio.timeout(LOGIN_SECONDS):
-            await self._log_in(login)
-
     async def _reset_connection(self, data: bytes) -> None:
         del data
         assert self.session is not None
@@ -468,54 +450,23 @@ class Connection:
         statement = self._statement(fields.uint(4))
         # The flags and the iteration count are skipped. A client that asks for a cursor by a flag need not get one.
         fields.take(1 + 4)
-        refused = statement.refused
-        try:
-            if refused is not None:
-                raise refused
-            values = read_execute(fields, statement, self._charset().codec)
-        finally:
-            self._forget_long_data(statement)
+        values = read_execute(fields, statement, self._charset().codec)
         result = await self._run_noted(statement.with_values(values))
         await self._send_result(result, ServerStatus(0), binary=True)
-
-    async def _stmt_send_long_data(self, data: bytes) -> None:
-        # The protocol has no answer to COM_STMT_SEND_LONG_DATA. COM_STMT_EXECUTE will report the error.
-        with contextlib.suppress(SqlError, MalformedPacket):
-            fields = Fields(data)
-            statement, parameter = self._statement(fields.uint(4)), fields.uint(2)
-            if parameter >= statement.parameters or statement.refused is not None:
-                return
-            piece = fields.rest()
-            try:
-                if statement.long_size + len(piece) > MAX_ALLOWED_PACKET:
-                    raise server_errors.ER_UNKNOWN_ERROR(_LONG_DATA_TOO_LONG)
-                self._share.take(len(piece))
-            except SqlError as refused:
-                self._forget_long_data(statement)
-                statement.refused = refused
-            else:
-                statement.long_data.setdefault(parameter, bytearray()).extend(piece)
 
     async def _stmt_close(self, data: bytes) -> None:
         # The protocol has no answer to COM_STMT_CLOSE, not even an error.
         with contextlib.suppress(MalformedPacket):
             statement = self._prepared.pop(Fields(data).uint(4), None)
             if statement is not None:
-                self._forget_long_data(statement)
                 self._share.give_back(statement.size)
 
     async def _stmt_reset(self, data: bytes) -> None:
-        self._forget_long_data(self._statement(Fields(data).uint(4)))
+        self._statement(Fields(data).uint(4))
         await self._send_ok()
-
-    def _forget_long_data(self, statement: Prepared) -> None:
-        self._share.give_back(statement.long_size)
-        statement.long_data.clear()
-        statement.refused = None
 
     def _forget_statements(self) -> None:
         for statement in self._prepared.values():
-            self._forget_long_data(statement)
             self._share.give_back(statement.size)
         self._prepared.clear()
 

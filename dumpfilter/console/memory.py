@@ -11,8 +11,8 @@ from dumpfilter.sql.server_errors import ER_OUT_OF_CONSOLE_MEMORY
 MIB = 1 << 20
 
 CLIENT_MEMORY = 4 * MIB
-"""The limit of what one client keeps on a console between its statements: prepared statements, their long values, and
-user variables; bytes.
+"""The limit of what one client keeps on a console between its statements: prepared statements and user
+variables; bytes.
 """
 CONSOLE_MEMORY = 64 * MIB
 """The limit of the same for all clients of a console together, bytes, with the statements that are being received."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from mysql_mimic.types import ColumnType as WireType
 
 from dumpfilter.console.wire import Fields, MalformedPacket
-from dumpfilter.sql.server_errors import ER_PS_MANY_PARAM, ER_WRONG_ARGUMENTS, SqlError
+from dumpfilter.sql.server_errors import ER_PS_MANY_PARAM, ER_WRONG_ARGUMENTS
 from dumpfilter.statement.tokens import TokenKind, tokens
 
 Value = str | int | float | bytes | None
@@ -47,10 +47,6 @@ class Prepared:
 
     A client sends the types with the first execution and may leave them out later, so they are kept.
     """
-    long_data: dict[int, bytearray] = field(default_factory=dict)
-    """The values that the client sent in pieces (COM_STMT_SEND_LONG_DATA), by the parameter's number from 0."""
-    refused: SqlError | None = None
-    """The error of a piece that the console could not keep. The next execution raises it."""
 
     @property
     def parameters(self) -> int:
@@ -58,13 +54,8 @@ class Prepared:
 
     @property
     def size(self) -> int:
-        """About how many bytes of memory the statement has, without long values."""
+        """About how many bytes of memory the statement has."""
         return sum(map(sys.getsizeof, self.parts)) + _SIZE_PER_PARAMETER * self.parameters
-
-    @property
-    def long_size(self) -> int:
-        """The length of all long values that the client has sent, bytes."""
-        return sum(map(len, self.long_data.values()))
 
     @classmethod
     def of(cls, text: str) -> Prepared:
@@ -125,8 +116,6 @@ def read_execute(fields: Fields, statement: Prepared, codec: str) -> list[Value]
     for at, (wire, unsigned) in enumerate(statement.types):
         if nulls[at // 8] >> at % 8 & 1:
             values.append(None)
-        elif at in statement.long_data:
-            values.append(bytes(statement.long_data[at]).decode(codec, "replace"))
         else:
             values.append(_read_value(fields, wire, unsigned, codec))
     return values

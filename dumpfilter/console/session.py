@@ -7,12 +7,14 @@ done, and do no network I/O.
 from __future__ import annotations
 
 import sys
+import threading
+import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from mysql_mimic.charset import CharacterSet
-from sqlglot import exp
 
 from dumpfilter.console.executor import Executor, Interrupt, Waiting
 from dumpfilter.console.information_schema import SCHEMA, information_schema_table, schemas_of
@@ -22,10 +24,9 @@ from dumpfilter.console.variables import Value, Variables
 from dumpfilter.sql import server_errors
 from dumpfilter.sql.plain import Kind, plain_select
 from dumpfilter.sql.result import Column, ColumnType, Note, Result, Table
-from dumpfilter.sql.rewriting import parse
-from dumpfilter.sql.select import DEFAULT_SECONDS, Environment, no_such_table
-from dumpfilter.sql.waits import Wait, Waited, calls_of, key_of, literal_of, mentions_wait
-from dumpfilter.sql.worker_pool import shared_workers
+from dumpfilter.sql.rewriting import Environment, no_such_table
+from dumpfilter.sql.select import DEFAULT_SECONDS, select
+from dumpfilter.sql.waits import Wait, wait_functions
 
 SHOWN_SCHEMA = "@"
 """The name of the schema that holds temporary tables while the console answers a SHOW statement.
@@ -34,8 +35,26 @@ The console puts the rows of SHOW … LIKE or WHERE into such a table, and filte
 this name, and a client could write the name only in backticks.
 """
 
+MOST_SELECTS = 2
+"""The number of SELECTs of one user that run at a time. Another one waits, and its waiting counts as running time."""
+
 _MILLISECONDS = 1000
 _INT64 = 1 << 63
+_POLL_SECONDS = 0.05
+_slots: defaultdict[str, threading.BoundedSemaphore] = defaultdict(
+    lambda: threading.BoundedSemaphore(MOST_SELECTS)
+)
+"""The slots for the SELECTs of each user on all consoles of this process. Only configured users can log in."""
+
+
+def _acquire(slot: threading.BoundedSemaphore, interrupt: Interrupt, seconds: float) -> None:
+    """Wait for a slot of a user. Raises SqlError if the statement is interrupted or its time is over."""
+    deadline = time.monotonic() + seconds
+    while not slot.acquire(timeout=_POLL_SECONDS):
+        if interrupt.is_set():
+            raise server_errors.ER_QUERY_INTERRUPTED()
+        if time.monotonic() > deadline:
+            raise server_errors.ER_QUERY_TIMEOUT()
 
 
 class Processes(Protocol):
@@ -145,22 +164,31 @@ class Session:
 
         limit = self.variables.all()["max_execution_time"]
         given = int(limit) / _MILLISECONDS if isinstance(limit, int) and limit > 0 else None
-        waited: dict[str, Waited] = {}
-        if mentions_wait(text) and isinstance(self.executor, Waiting):
-            waited = self._wait(self.executor, text, interrupt, given)
-        result = shared_workers.select(
-            text,
-            self._environment(find, {key: one.value for key, one in waited.items()}),
-            stop=interrupt,
-            seconds=given or DEFAULT_SECONDS,
-            account=self.user,
-            privileged=self.role.includes(Role.ALL),
-        )
-        notes = [note for one in waited.values() for note in one.notes]
+        seconds = given or DEFAULT_SECONDS
+        slot = _slots[self.user]
+        notes: list[Note] = []
+
+        def wait(call: Wait) -> int | None:
+            assert isinstance(self.executor, Waiting)
+            # A wait calculates nothing and may last for hours, so that it takes no slot.
+            slot.release()
+            try:
+                waited = self.executor.wait(call, interrupt, given)
+            finally:
+                _acquire(slot, interrupt, seconds)
+            notes.extend(waited.notes)
+            return waited.value
+
+        waits = wait_functions(wait) if isinstance(self.executor, Waiting) else {}
+        _acquire(slot, interrupt, seconds)
+        try:
+            result = select(text, self._environment(find, waits), stop=interrupt, seconds=seconds)
+        finally:
+            slot.release()
         return replace(result, notes=[*notes, *result.notes]) if notes else result
 
     def _plain(self, text: str) -> Result | None:
-        """Return the result of a SELECT of numbers and variables, which needs no worker process. None: another one."""
+        """Return the result of a SELECT of numbers and variables, which needs no SQL engine. None: another one."""
         items = plain_select(text)
         if items is None:
             return None
@@ -183,24 +211,10 @@ class Session:
             row.append(value)
         return Result(columns, [tuple(row)])
 
-    def _wait(
-        self, executor: Waiting, text: str, interrupt: Interrupt, seconds: float | None
-    ) -> dict[str, Waited]:
-        """Carry out the functions of a SELECT that wait, and return their values by the calls' texts."""
-        values: dict[str, Waited] = {}
-        for call in calls_of(parse(text)):
-            arguments = tuple(self._constant(argument, interrupt) for argument in call.expressions)
-            values[key_of(call)] = executor.wait(Wait(call.name.lower(), arguments), interrupt, seconds)
-        return values
-
-    def _constant(self, argument: exp.Expr, interrupt: Interrupt) -> Value:
-        known, value = literal_of(argument)
-        if not known:
-            ((value,),) = self.select(f"SELECT {argument.sql(dialect='mysql')}", interrupt).rows
-        return value
-
     def _environment(
-        self, find: Callable[[str, str], Table | None], waited: Mapping[str, object]
+        self,
+        find: Callable[[str, str], Table | None],
+        waits: Mapping[str, Callable[..., int | None]],
     ) -> Environment:
         variables = self.variables.all()
         account = f"{self.user}@{self.host}"
@@ -222,8 +236,8 @@ class Session:
                 "row_count": -1,
                 "found_rows": 0,
                 "last_insert_id": 0,
-                **waited,
             },
+            waits=waits,
         )
 
     def find_table(self, schema: str, name: str) -> Table | None:

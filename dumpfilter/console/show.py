@@ -13,7 +13,7 @@ from dumpfilter.console.roles import grants, may_see_user
 from dumpfilter.console.session import SHOWN_SCHEMA, Session
 from dumpfilter.sql import server_errors
 from dumpfilter.sql.result import Column, ColumnType, Note, Result, Table
-from dumpfilter.sql.select import no_such_table
+from dumpfilter.sql.rewriting import no_such_table
 from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.statement.tokens import Token, TokenKind
 

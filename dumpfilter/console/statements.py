@@ -22,13 +22,15 @@ from dumpfilter.sql.commands import Query
 from dumpfilter.sql.interruption import interruptible
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import OK, Result
-from dumpfilter.sql.rewriting import MAX_STATEMENT
-from dumpfilter.sql.select import no_such_table
+from dumpfilter.sql.rewriting import no_such_table
 from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.statement.tokens import Token, TokenKind, tokens
 
 LONGEST_IN_AUDIT_LOG = 1000
 """The length at which the audit log cuts a statement, characters."""
+
+MAX_STATEMENT = 64 << 10
+"""The length limit of a statement that is neither a SELECT nor about replication, characters."""
 
 _MOST_ID_DIGITS = 20
 """The number of digits that KILL reads of a connection's number, enough for 2**64 - 1. More digits are ignored."""

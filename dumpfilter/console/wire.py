@@ -306,7 +306,7 @@ class Fields:
 
 @dataclass(frozen=True)
 class Login:
-    """The fields of a client's login packet, HandshakeResponse41 or COM_CHANGE_USER."""
+    """The fields of a client's login packet (HandshakeResponse41)."""
 
     capabilities: Capabilities
     """The optional parts of the client protocol that both the client and the console support."""
@@ -361,20 +361,6 @@ def parse_login(data: bytes, server: Capabilities) -> Login:
     else:
         response = fields.take(fields.uint(1))
     return _login_tail(fields, capabilities, user, response, collation)
-
-
-def parse_change_user(data: bytes, capabilities: Capabilities) -> Login:
-    """Parse the packet by which a connected client logs in as another user (COM_CHANGE_USER).
-
-    ``capabilities`` are those that client and console agreed on in the first login. Raises MalformedPacket.
-    """
-    fields = Fields(data)
-    user = _text(fields.until_nul())
-    response = fields.take(fields.uint(1))
-    database = _text(fields.until_nul()) or None
-    collation = fields.uint(2) if fields else None
-    plugin = _text(fields.until_nul()) if fields else None
-    return Login(capabilities, user, response, database, plugin, collation)
 
 
 def _login_tail(

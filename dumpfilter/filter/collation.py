@@ -150,12 +150,17 @@ def _weights(names: NameCollation) -> dict[str, str]:
     return {chr(int(c, 16)): chr(int(w, 16)) for c, w in json.loads(text)["weights"].items()}
 
 
-def weight(character: str, names: NameCollation = NameCollation.GENERAL_CI) -> str:
-    """Return a character's weight in a MariaDB collation, as a character. Characters of equal weight compare as equal.
+@functools.cache
+def _translation(names: NameCollation) -> dict[int, str]:
+    return str.maketrans(_weights(names))
+
+
+def weight(text: str, names: NameCollation = NameCollation.GENERAL_CI) -> str:
+    """Return the weights of a text's characters in a MariaDB collation. Texts of equal weights compare as equal.
 
     >>> weight("é"), weight("ß"), weight("7")
     ('E', 'S', '7')
     >>> weight("é", NameCollation.GENERAL1400_AS_CI), weight("ß", NameCollation.GENERAL1400_AS_CI)
     ('É', 'ß')
     """
-    return _weights(names).get(character, character)
+    return text.translate(_translation(names))

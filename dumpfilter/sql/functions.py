@@ -1,8 +1,7 @@
 """Python versions of the MySQL functions that a SELECT on the console may call.
 
 SQLite answers the SELECT, and calls these functions. Arguments and results are None (for NULL), int, float or str.
-A date is a text in the server's format. For an invalid argument the result is NULL. A SELECT with any other function is
-refused.
+A date is a text in the server's format. For an invalid argument the result is NULL.
 """
 
 from __future__ import annotations
@@ -11,14 +10,16 @@ import datetime
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from dumpfilter.filter.collation import weight
 
-MAX_TEXT = 1 << 20
-"""The length limit of a function's text, in characters (``max_allowed_packet``). A longer text becomes NULL."""
+MAX_TEXT = 1 << 16
+"""The length limit of a function's text, in characters. A longer text becomes NULL.
+
+A call holds the interpreter's lock, and the master's other threads wait for its end.
+"""
 
 _MAX_PLACES = 30
 _MAX_FRACTION_DIGITS = 6
@@ -33,22 +34,7 @@ def fold(text: str) -> str:
 
     Two texts that are equal in MySQL's collation utf8mb4_0900_ai_ci have the same result, at least in common scripts.
     """
-    return text.upper() if text.isascii() else "".join(map(weight, text))
-
-
-_ORDER = "\t\n\v\f\r _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_RANKS = {ord(character): 0x20 + rank for rank, character in enumerate(_ORDER)}
-
-
-def sort_key(text: str) -> str:
-    """Return a key by which Python sorts texts in the order of MySQL's collation utf8mb4_0900_ai_ci.
-
-    The key ignores case and accents. The order of the ASCII characters was read from MySQL 9.7.
-
-    >>> sorted(["a", "1", "-", "B", "_"], key=sort_key)
-    ['_', '-', '1', 'a', 'B']
-    """
-    return fold(text).translate(_RANKS)
+    return text.upper() if text.isascii() else weight(text)
 
 
 def text_of(value: Value) -> str:
@@ -76,31 +62,6 @@ def number_of(value: Value) -> int | float:
 
 def _whole(value: Value) -> int:
     return int(number_of(value))
-
-
-@dataclass(frozen=True)
-class Function:
-    """A function of MySQL, written in Python, with the limits of its number of arguments."""
-
-    call: Callable[..., Value]
-    least: int
-    most: int | None
-    """The largest number of arguments that the function accepts, or None if the number has no limit."""
-    takes_null: bool = False
-    """Whether the Python code is called with NULL arguments. If false, the result is NULL as soon as one argument is
-    NULL.
-    """
-
-    def __call__(self, *arguments: Value) -> Value:
-        if not self.takes_null and None in arguments:
-            return None
-        try:
-            value = self.call(*arguments)
-        except (ValueError, ArithmeticError):
-            return None
-        if isinstance(value, bool):
-            return int(value)
-        return None if isinstance(value, str) and len(value) > MAX_TEXT else value
 
 
 def _left(text: Value, length: Value) -> str:
@@ -152,8 +113,9 @@ def _equal(left: Value, right: Value) -> bool:
 
 
 def _extreme(pick: Callable[..., Value]) -> Callable[..., Value]:
-    def call(*values: Value) -> Value:
-        return pick(values, key=sort_key if all(isinstance(value, str) for value in values) else number_of)
+    def call(first: Value, second: Value, *others: Value) -> Value:
+        values = (first, second, *others)
+        return pick(values, key=fold if all(isinstance(value, str) for value in values) else number_of)
 
     return call
 
@@ -170,84 +132,91 @@ def _mod(value: Value, by: Value) -> int | float:
     return int(rest) if isinstance(number, int) and isinstance(divisor, int) else rest
 
 
-def timestamp(value: Value) -> datetime.datetime:
-    """Parse a text such as ``2026-01-02 03:04:05`` into a datetime. Raises ValueError for a text that is none."""
+def _timestamp(value: Value) -> datetime.datetime:
     return datetime.datetime.fromisoformat(text_of(value).strip())
 
 
 def _unix_timestamp(value: Value = None) -> int:
-    return int((datetime.datetime.now() if value is None else timestamp(value)).timestamp())
+    return int((datetime.datetime.now() if value is None else _timestamp(value)).timestamp())
 
 
-def fraction_cut(moment: datetime.datetime, digits: Value = 0) -> str:
-    """Return a time as a text with ``digits`` digits of its fraction of a second, without rounding.
-
-    If ``digits`` is not from 1 to 6, the text ends with the seconds.
-    """
-    places = _whole(digits)
-    whole = moment.isoformat(" ", "microseconds")
-    return (
-        whole[: _SECONDS_LENGTH + 1 + places]
-        if 0 < places <= _MAX_FRACTION_DIGITS
-        else whole[:_SECONDS_LENGTH]
-    )
+def _concat(first: Value, *others: Value) -> str:
+    return "".join(map(text_of, (first, *others)))
 
 
-FUNCTIONS: dict[str, Function] = {
-    # These functions return or search a text.
-    "concat": Function(lambda *parts: "".join(map(text_of, parts)), 1, None),
-    "concat_ws": Function(
-        lambda separator, *parts: (
-            None
-            if separator is None
-            else text_of(separator).join(text_of(part) for part in parts if part is not None)
-        ),
-        2,
-        None,
-        takes_null=True,
-    ),
-    **dict.fromkeys(("upper", "ucase"), Function(lambda text: text_of(text).upper(), 1, 1)),
-    **dict.fromkeys(("lower", "lcase"), Function(lambda text: text_of(text).lower(), 1, 1)),
-    **dict.fromkeys(("length", "octet_length"), Function(lambda text: len(text_of(text).encode()), 1, 1)),
-    **dict.fromkeys(("char_length", "character_length"), Function(lambda text: len(text_of(text)), 1, 1)),
-    "left": Function(_left, 2, 2),
-    "right": Function(_right, 2, 2),
-    **dict.fromkeys(("substring", "substr", "mid"), Function(_substring, 2, 3)),
-    "replace": Function(_replace, 3, 3),
-    "trim": Function(lambda text: text_of(text).strip(" "), 1, 1),
-    "ltrim": Function(lambda text: text_of(text).lstrip(" "), 1, 1),
-    "rtrim": Function(lambda text: text_of(text).rstrip(" "), 1, 1),
-    "repeat": Function(_repeat, 2, 2),
-    "locate": Function(_locate, 2, 3),
-    "instr": Function(lambda text, part: _locate(part, text), 2, 2),
-    "hex": Function(_hex, 1, 1),
-    # These functions choose one of their arguments.
-    "if": Function(
-        lambda condition, yes, no: yes if condition is not None and number_of(condition) else no,
-        3,
-        3,
-        takes_null=True,
-    ),
-    "ifnull": Function(lambda value, other: other if value is None else value, 2, 2, takes_null=True),
-    "coalesce": Function(
-        lambda *values: next((value for value in values if value is not None), None), 1, None, takes_null=True
-    ),
-    "nullif": Function(lambda value, other: None if _equal(value, other) else value, 2, 2, takes_null=True),
-    "isnull": Function(lambda value: value is None, 1, 1, takes_null=True),
-    "any_value": Function(lambda value: value, 1, 1),
-    "greatest": Function(_extreme(max), 2, None),
-    "least": Function(_extreme(min), 2, None),
-    # These functions calculate with numbers.
-    "abs": Function(lambda value: abs(number_of(value)), 1, 1),
-    **dict.fromkeys(("ceil", "ceiling"), Function(lambda value: math.ceil(number_of(value)), 1, 1)),
-    "floor": Function(lambda value: math.floor(number_of(value)), 1, 1),
-    "round": Function(_round, 1, 2),
-    "mod": Function(_mod, 2, 2),
-    # These functions convert dates and times.
-    "date": Function(lambda value: timestamp(value).date().isoformat(), 1, 1),
-    "unix_timestamp": Function(_unix_timestamp, 0, 1),
+def _concat_ws(separator: Value, first: Value, *others: Value) -> str | None:
+    if separator is None:
+        return None
+    return text_of(separator).join(text_of(part) for part in (first, *others) if part is not None)
+
+
+def _coalesce(first: Value, *others: Value) -> Value:
+    return next((value for value in (first, *others) if value is not None), None)
+
+
+_OF_NULL: dict[str, Callable[..., Value]] = {
+    "coalesce": _coalesce,
+    "concat_ws": _concat_ws,
+    "if": lambda condition, yes, no: yes if condition is not None and number_of(condition) else no,
+    "ifnull": lambda value, other: other if value is None else value,
+    "isnull": lambda value: value is None,
+    "nullif": lambda value, other: None if _equal(value, other) else value,
 }
-"""The functions that a SELECT on the console may call, by their names in lower case."""
+"""The functions that are called with NULL arguments."""
+
+_STRICT: dict[str, Callable[..., Value]] = {
+    "abs": lambda value: abs(number_of(value)),
+    "any_value": lambda value: value,
+    **dict.fromkeys(("ceil", "ceiling"), lambda value: math.ceil(number_of(value))),
+    **dict.fromkeys(("char_length", "character_length"), lambda text: len(text_of(text))),
+    "concat": _concat,
+    "date": lambda value: _timestamp(value).date().isoformat(),
+    "floor": lambda value: math.floor(number_of(value)),
+    "greatest": _extreme(max),
+    "hex": _hex,
+    "instr": lambda text, part: _locate(part, text),
+    "least": _extreme(min),
+    "left": _left,
+    **dict.fromkeys(("length", "octet_length"), lambda text: len(text_of(text).encode())),
+    "locate": _locate,
+    **dict.fromkeys(("lower", "lcase"), lambda text: text_of(text).lower()),
+    "ltrim": lambda text: text_of(text).lstrip(" "),
+    "mod": _mod,
+    "repeat": _repeat,
+    "replace": _replace,
+    "right": _right,
+    "round": _round,
+    "rtrim": lambda text: text_of(text).rstrip(" "),
+    **dict.fromkeys(("substring", "substr", "mid"), _substring),
+    "trim": lambda text: text_of(text).strip(" "),
+    "unix_timestamp": _unix_timestamp,
+    **dict.fromkeys(("upper", "ucase"), lambda text: text_of(text).upper()),
+}
+"""The functions whose result is NULL as soon as one argument is NULL."""
+
+FUNCTIONS = _STRICT | _OF_NULL | {"sleep": lambda seconds: 0}
+"""The functions that a SELECT on the console may call, by their names in lower case.
+
+Their parameters say how many arguments a call may have. The execution of the SELECT replaces SLEEP, which waits.
+"""
+
+
+def called(name: str, *arguments: Value) -> Value:
+    """Call a function as MySQL does. An error of calculation and a result that is too long become NULL.
+
+    >>> called("left", "abc", 2), called("left", None, 2), called("date", "nonsense")
+    ('ab', None, None)
+    """
+    if name in _STRICT and None in arguments:
+        return None
+    try:
+        value = FUNCTIONS[name](*arguments)
+    except (ValueError, ArithmeticError):
+        return None
+    if isinstance(value, bool):
+        return int(value)
+    return None if isinstance(value, str) and len(value) > MAX_TEXT else value
+
 
 CLOCKS = frozenset(
     {
@@ -264,38 +233,13 @@ def clock(name: str, now: datetime.datetime, digits: int) -> str:
     ``name`` is the function's name, ``digits`` its argument (the digits of the fraction of a second). ``now`` must have
     a time zone. The result is local time, except for UTC_TIMESTAMP().
     """
-    local = (now.astimezone(datetime.UTC) if name.startswith("utc") else now.astimezone()).replace(
-        tzinfo=None
-    )
+    zone = datetime.UTC if name.startswith("utc") else None
+    text = now.astimezone(zone).replace(tzinfo=None).isoformat(" ", "microseconds")
+    date, _, _ = text.partition(" ")
     if name in ("curdate", "current_date"):
-        return local.date().isoformat()
-    text = fraction_cut(local, digits)
-    return text.partition(" ")[2] if name in ("curtime", "current_time") else text
-
-
-_NATIVE_NAMES = """
-    abs acos adddate addtime aes_decrypt aes_encrypt ascii asin atan atan2 avg benchmark bin bin_to_uuid bit_and
-    bit_count bit_length bit_or bit_xor cast char charset coercibility collation compress conv convert convert_tz cos
-    cot crc32 cume_dist date_add date_format date_sub datediff day dayname dayofmonth dayofweek dayofyear default
-    degrees elt exp export_set extract extractvalue field find_in_set format format_bytes format_pico_time from_base64
-    from_days from_unixtime get_format get_lock grouping gtid_subset gtid_subtract hour icu_version inet6_aton
-    inet6_ntoa inet_aton inet_ntoa insert is_free_lock is_ipv4 is_ipv6 is_used_lock is_uuid json_array json_arrayagg
-    json_contains json_extract json_keys json_length json_object json_objectagg json_pretty json_search json_set
-    json_table json_type json_unquote json_valid json_value last_day ln load_file log log10 log2 lpad make_set
-    makedate maketime master_pos_wait md5 microsecond minute month monthname name_const oct ord period_add period_diff
-    pi position pow power ps_current_thread_id ps_thread_id quarter quote radians rand random_bytes regexp_instr
-    regexp_like regexp_replace regexp_substr release_all_locks release_lock reverse rpad sec_to_time second sha sha1
-    sha2 sign sin soundex source_pos_wait space sqrt std stddev stddev_pop stddev_samp str_to_date strcmp subdate
-    substring_index subtime tan time time_format time_to_sec timediff timestamp timestampadd timestampdiff to_base64
-    to_days to_seconds truncate uncompress unhex updatexml utc_date utc_time uuid uuid_short uuid_to_bin
-    validate_password_strength values var_pop var_samp variance wait_for_executed_gtid_set week weekday weekofyear
-    weight_string year yearweek
-"""
-NATIVE = frozenset(_NATIVE_NAMES.split())
-"""The names of MySQL functions that a SELECT on the console cannot call, in lower case.
-
-The console answers error 1235 ("not supported") for these functions, and error 1305 ("does not exist") for others.
-"""
+        return date
+    cut = text[: _SECONDS_LENGTH + 1 + digits if 0 < digits <= _MAX_FRACTION_DIGITS else _SECONDS_LENGTH]
+    return cut[len(date) + 1 :] if name in ("curtime", "current_time") else cut
 
 
 class GroupConcat:
@@ -342,4 +286,4 @@ class GroupConcat:
 def _order(value: Value) -> tuple[int, Any]:
     if value is None:
         return 0, 0
-    return (2, sort_key(value)) if isinstance(value, str) else (1, value)
+    return (2, fold(value)) if isinstance(value, str) else (1, value)

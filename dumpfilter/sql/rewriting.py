@@ -1,16 +1,19 @@
 """The translation of a client's SELECT from MySQL's SQL to SQLite's SQL.
 
 The library sqlglot parses the MySQL text into a syntax tree, and writes the tree as SQLite text. In between, this
-module changes the tree: it replaces table names, variables and functions, and names the result's columns as a MySQL
-server does. It refuses an expression that SQLite would evaluate in another way than MySQL, with error 1235.
+module changes the tree: it replaces table names, variables and functions, and names the result's columns. It refuses
+an expression that SQLite would evaluate in another way than MySQL, with error 1235.
 """
 
 from __future__ import annotations
 
 import datetime
+import inspect
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -20,14 +23,16 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.parsers.mysql import MySQLParser
 
 from dumpfilter.sql import server_errors
-from dumpfilter.sql.functions import CLOCKS, FUNCTIONS, NATIVE, clock
+from dumpfilter.sql.functions import CLOCKS, FUNCTIONS, clock
 from dumpfilter.sql.result import ColumnType, Table
 from dumpfilter.sql.server_errors import SqlError
-from dumpfilter.sql.waits import WAIT_FUNCTIONS, key_of
-from dumpfilter.statement.tokens import Token, TokenKind, tokens
+from dumpfilter.statement.tokens import TokenKind, tokens
 
-MAX_STATEMENT = 256 << 10
-"""The length limit of a SELECT, in characters. It bounds the time and memory of parsing."""
+MAX_STATEMENT = 16 << 10
+"""The length limit of a statement that sqlglot parses, in characters. It bounds the time and memory of parsing."""
+
+_MOST_TOKENS = 1000
+"""The most tokens of such a statement. The collector stops all threads while it frees the statement's tree."""
 
 FUNCTION_PREFIX = "my_"
 """The prefix under which MySQL's functions are registered in SQLite.
@@ -37,24 +42,24 @@ Therefore a client can call no other function of SQLite itself.
 """
 
 TEXT_COLLATION = "MYSQL"
-"""The name of the SQLite collation that compares texts as MySQL's utf8mb4_0900_ai_ci does.
-
-Comparisons with this collation ignore case and accents of the common scripts' letters.
-"""
+"""The name of the SQLite collation that ignores case and accents, as MySQL's utf8mb4_0900_ai_ci does."""
 
 _INFORMATION_SCHEMA = "information_schema"
 _INT64 = 1 << 63
-_AGGREGATES = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX"})
-_WINDOW_FUNCTIONS = frozenset(
-    {"ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE", "NTILE"}
-)
-_AFTER_ITEMS = frozenset(
+_NATIVE = frozenset(
     {
-        *("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT"),
-        *("FOR", "INTO", "WINDOW", "LOCK"),
+        *("COUNT", "SUM", "AVG", "MIN", "MAX", "ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD"),
+        *("FIRST_VALUE", "LAST_VALUE", "NTILE"),
     }
 )
-_MODIFIERS = frozenset({"ALL", "DISTINCT", "DISTINCTROW", "STRAIGHT_JOIN", "HIGH_PRIORITY"})
+"""The aggregates and window functions that SQLite calculates as MySQL does."""
+
+_parsing = threading.Lock()
+"""The lock that a thread holds while sqlglot parses or writes SQL.
+
+sqlglot is Python code without waiting. Several threads in it would make the master's other threads wait several times
+as long for the interpreter's lock.
+"""
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,8 @@ class Environment:
     """The values of the user variables (``@x``) by their names in lower case."""
     functions: Mapping[str, object] = field(default_factory=dict)
     """The values of functions that depend on the session, such as ``version()``, by their names in lower case."""
+    waits: Mapping[str, Callable[..., int | None]] = field(default_factory=dict)
+    """The functions that wait, such as SOURCE_POS_WAIT, by their names in lower case. A wait may raise SqlError."""
 
 
 def no_such_table(schema: str, name: str, schemas: Collection[str]) -> SqlError:
@@ -112,39 +119,35 @@ class _Writer(SQLite):
 
 
 def parse(text: str) -> exp.Expr:
-    """Parse a client's SELECT in MySQL's SQL, and return its syntax tree.
+    """Parse one statement in MySQL's SQL, and return its syntax tree.
 
-    WITH, UNION, VALUES and TABLE are accepted, too, also in parentheses. Raises SqlError for a syntax error, for more
-    than one statement and for a text that is too long.
+    Raises SqlError for a syntax error, for more than one statement and for a text that is too long.
     """
-    if len(text) > MAX_STATEMENT:
+    words = list(islice(tokens(text), _MOST_TOKENS + 1)) if len(text) <= MAX_STATEMENT else []
+    if len(text) > MAX_STATEMENT or len(words) > _MOST_TOKENS:
         raise server_errors.ER_CAPACITY_EXCEEDED(
             MAX_STATEMENT, "parser_max_mem_size", "Parser bailed out for this query."
         )
-    bad = next((token.start for token in tokens(text) if token.kind is TokenKind.BAD), None)
+    bad = next((token.start for token in words if token.kind is TokenKind.BAD), None)
     if bad is not None:
         raise server_errors.syntax_error(text, bad)
     if "/*!" in text:
         # sqlglot would skip the SQL in version comments (/*!50000 … */), which a server executes.
-        text = " ".join(text[token.start : token.end] for token in tokens(text))
+        text = " ".join(text[token.start : token.end] for token in words)
     try:
-        trees = [tree for tree in _Reader().parse(text) if tree is not None]
+        with _parsing:
+            trees = [tree for tree in _Reader().parse(text) if tree is not None]
     except ParseError as failed:
         raise server_errors.syntax_error(text, _error_position(text, failed)) from failed
     except SqlglotError as failed:
         raise server_errors.syntax_error(text, 0) from failed
-    if not trees:
-        raise server_errors.ER_EMPTY_QUERY()
-    if len(trees) > 1:
-        following = list(tokens(text))
-        semicolon = next(at for at, token in enumerate(following) if token.value == ";")
-        raise server_errors.syntax_error(text, following[semicolon + 1].start)
-    tree = trees[0]
-    while isinstance(tree, exp.Subquery) and tree.this and not (tree.alias or tree.args.get("limit")):
-        tree = tree.this
-    if not isinstance(tree, exp.Query | exp.Values):
-        raise server_errors.syntax_error(text, 0)
-    return tree
+    except RecursionError:
+        raise server_errors.ER_STACK_OVERRUN_NEED_MORE() from None
+    if len(trees) != 1:
+        raise (
+            server_errors.syntax_error(text, text.find(";") + 1) if trees else server_errors.ER_EMPTY_QUERY()
+        )
+    return trees[0]
 
 
 def _error_position(text: str, failed: ParseError) -> int:
@@ -158,98 +161,59 @@ def _error_position(text: str, failed: ParseError) -> int:
     return max(0, min(len(text), sum(map(len, lines[: line - 1])) + column - len(highlight)))
 
 
-def _limit_position(text: str) -> int:
-    in_limit = False
-    for token in tokens(text):
-        if in_limit and token.kind is not TokenKind.INTEGER and token.value != ",":
-            return token.start
-        in_limit = token.word in ("LIMIT", "OFFSET") or (in_limit and token.word != "LIMIT")
-    return len(text)
-
-
-def _missing_item_position(text: str) -> int:
-    before = ""
-    for token in tokens(text):
-        if before == "SELECT" and token.word in _AFTER_ITEMS:
-            return token.start
-        before = token.word
-    return len(text)
-
-
-def _item_texts(text: str) -> list[str]:
-    # The server names a result's column without alias by the text of its expression, spaces included.
-    depth = base = 0
-    begun = False
-    items: list[list[Token]] = [[]]
-    opening = True
-    for token in tokens(text):
-        symbol = token.value if token.kind is TokenKind.SYMBOL else ""
-        if opening and symbol != "(":
-            opening, base = False, depth
-        depth += (symbol == "(") - (symbol == ")")
-        if not begun:
-            begun = token.word == "SELECT" and depth == base
-        elif depth < base or (depth == base and (token.word in _AFTER_ITEMS or symbol == ";")):
-            break
-        elif depth == base and symbol == ",":
-            items.append([])
-        elif items[-1] or not (token.word in _MODIFIERS or token.word.startswith("SQL_")):
-            items[-1].append(token)
-    return [text[item[0].start : item[-1].end] for item in items if item]
-
-
 class Rewriting:
-    """The translation of one SELECT, parsed from MySQL's SQL, to SQLite's SQL.
+    """The translation of one SELECT from MySQL's SQL to SQLite's SQL.
 
-    The constructor changes ``tree``, the syntax tree of ``text``, in place. It raises SqlError for every error that can
-    be found without running the statement, such as an unknown table or function.
+    WITH, UNION, VALUES and TABLE are accepted, too, also in parentheses. The constructor raises SqlError for every
+    error that can be found without running the statement, such as an unknown table or function.
     """
 
-    def __init__(self, tree: exp.Expr, text: str, environment: Environment) -> None:
-        self.tree = tree
+    def __init__(self, text: str, environment: Environment) -> None:
         self.tables: dict[str, Table] = {}
         """The tables that the statement reads, by the names that they get in SQLite (``schema.table``)."""
         self.types: dict[str, ColumnType] = {}
         """The type of each column of the tables that the statement reads, by the column's name in lower case."""
-        self._text = text
         self._environment = environment
         self._now = datetime.datetime.now(datetime.UTC)
-        self._check_clauses()
+        self._tree = parse(text)
+        while (
+            isinstance(self._tree, exp.Subquery)
+            and self._tree.this
+            and not (self._tree.alias or self._tree.args.get("limit"))
+        ):
+            self._tree = self._tree.this
+        if not isinstance(self._tree, exp.Query | exp.Values):
+            raise server_errors.syntax_error(text, 0)
+        self._check_clauses(text)
         self._name_columns()
         self._find_tables()
-        self._name_table_columns()
-        self._refuse_ungrouped_columns()
-        self._put_waited_values()
+        self._spell_columns()
         # The loop visits the syntax tree from the leaves to the root, so that the new nodes are not translated a
         # second time.
-        for node in reversed(list(self.tree.bfs())):
-            for kind, rewrite in _REWRITES.items():
-                if isinstance(node, kind):
-                    new = rewrite(self, node)
-                    if new is not node:
-                        node.replace(new)
-                    break
+        nodes = list(self._tree.bfs())
+        for node in reversed(nodes):
+            rewrite = next((how for kind, how in _REWRITES.items() if isinstance(node, kind)), None)
+            if rewrite is not None and (new := rewrite(self, node)) is not node:
+                node.replace(new)
+        with _parsing:
+            self.sqlite_text = self._tree.sql(
+                dialect=_Writer, identify=True, unsupported_level=ErrorLevel.IGNORE
+            )
+            """The translated statement, as a text in SQLite's SQL."""
+        # Without the links to their parents, the trees of many statements are freed one by one. The garbage collector
+        # would free them together, and stop all threads meanwhile.
+        for node in (*nodes, *self._tree.bfs()):
+            node.parent = None
 
-    def _put_waited_values(self) -> None:
-        """Put the values of functions that have waited in place of the calls, whose arguments still have their text."""
-        for call in list(self.tree.find_all(exp.Anonymous)):
-            if call.name.lower() in WAIT_FUNCTIONS and key_of(call) in self._environment.functions:
-                call.replace(_value(self._environment.functions[key_of(call)]))
-
-    @property
-    def sqlite_text(self) -> str:
-        """The translated statement, as a text in SQLite's SQL."""
-        return self.tree.sql(dialect=_Writer, identify=True, unsupported_level=ErrorLevel.IGNORE)
-
-    def _check_clauses(self) -> None:
-        for limit in self.tree.find_all(exp.Limit, exp.Offset):
+    def _check_clauses(self, text: str) -> None:
+        for limit in self._tree.find_all(exp.Limit, exp.Offset):
             if isinstance(limit.expression, exp.Column):
                 raise server_errors.ER_SP_UNDECLARED_VAR(limit.expression.name)
             if not isinstance(limit.expression, exp.Literal) or limit.expression.is_string:
-                raise server_errors.syntax_error(self._text, _limit_position(self._text))
-        for node in self.tree.find_all(exp.Select):
+                raise server_errors.syntax_error(text, len(text))
+        for node in self._tree.find_all(exp.Select):
             if not node.expressions:
-                raise server_errors.syntax_error(self._text, _missing_item_position(self._text))
+                raise server_errors.syntax_error(text, len(text))
             if node.args.get("into"):
                 raise server_errors.ER_NOT_SUPPORTED_YET("SELECT ... INTO")
             for unneeded in ("locks", "hint", "operation_modifiers", "kind"):
@@ -260,35 +224,22 @@ class Rewriting:
                 source = None
             if source is None and any(item.is_star for item in node.expressions):
                 raise server_errors.ER_NO_TABLES_USED()
-            where = node.args.get("where")
-            if where and any(
-                call.name.upper() in _AGGREGATES and call.find_ancestor(exp.Select) is node
-                for call in where.find_all(exp.Anonymous)
-            ):
-                raise server_errors.ER_INVALID_GROUP_FUNC_USE()
 
     def _name_columns(self) -> None:
-        texts = _item_texts(self._text)
-        first = self.tree
-        while not isinstance(first, exp.Select) and isinstance(first.this, exp.Expr):
-            first = first.this
-        for node in self.tree.find_all(exp.Select):
-            items = node.expressions
-            written = texts if node is first and len(texts) == len(items) else None
-            named = [
-                item
-                if isinstance(item, exp.Alias | exp.Column | exp.Star) or item.is_star
-                else exp.alias_(
-                    item, _display_name(item, written[at] if written else item.sql("mysql")), quoted=True
-                )
-                for at, item in enumerate(items)
-            ]
-            node.set("expressions", named)
+        for node in self._tree.find_all(exp.Select):
+            for item in node.expressions:
+                if isinstance(item, exp.Alias | exp.Column) or item.is_star:
+                    continue
+                if isinstance(item, exp.Literal) and item.is_string:
+                    name = item.name.replace("\0", "")
+                else:
+                    name = item.sql(dialect=_Reader, normalize_functions=False, comments=False)
+                item.replace(exp.alias_(item.copy(), name, quoted=True))
 
     def _find_tables(self) -> None:
-        common = {cte.alias.lower() for cte in self.tree.find_all(exp.CTE)}
+        common = {cte.alias.lower() for cte in self._tree.find_all(exp.CTE)}
         taken: set[tuple[int, str]] = set()
-        for node in list(self.tree.find_all(exp.Table)):
+        for node in list(self._tree.find_all(exp.Table)):
             if not isinstance(node.this, exp.Identifier):
                 raise server_errors.ER_NOT_SUPPORTED_YET("table functions")
             if not node.db and node.name.lower() in common:
@@ -314,7 +265,7 @@ class Rewriting:
             node.set("this", exp.to_identifier(name, quoted=True))
             node.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
 
-    def _name_table_columns(self) -> None:
+    def _spell_columns(self) -> None:
         # A server spells a result's column as the statement does. Columns of information_schema keep the spelling of
         # their definition, because these tables are views.
         declared = {
@@ -323,31 +274,11 @@ class Rewriting:
             for column in table.columns
             if name.startswith(f"{_INFORMATION_SCHEMA}.")
         }
-        for node in self.tree.find_all(exp.Select):
+        for node in self._tree.find_all(exp.Select):
             for item in node.expressions:
                 if isinstance(item, exp.Column) and not item.is_star:
                     name = declared.get(item.name.lower(), item.name)
                     item.replace(exp.alias_(item.copy(), name, quoted=True))
-
-    def _refuse_ungrouped_columns(self) -> None:
-        # A server with sql_mode ONLY_FULL_GROUP_BY refuses a column beside an aggregate without GROUP BY.
-        for node in self.tree.find_all(exp.Select):
-            if node.args.get("group") or not any(map(_has_aggregate, node.expressions)):
-                continue
-            for number, item in enumerate(node.expressions, 1):
-                if column := _column_outside_aggregates(item, node):
-                    name = self._qualified(column, node)
-                    raise server_errors.ER_MIX_OF_GROUP_FUNC_AND_FIELDS(number, name)
-
-    def _qualified(self, column: exp.Column, select: exp.Expr) -> str:
-        for table in select.find_all(exp.Table):
-            found = self.tables.get(table.name)
-            spelled = found and next(
-                (c.name for c in found.columns if c.name.lower() == column.name.lower()), None
-            )
-            if spelled and column.table in ("", table.alias):
-                return f"{table.name.partition('.')[0]}.{table.alias}.{spelled}"
-        return column.name
 
     def _column(self, node: exp.Expr) -> exp.Expr:
         node.set("db", None)
@@ -361,9 +292,8 @@ class Rewriting:
         return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
 
     def _compare(self, node: exp.Expr) -> exp.Expr:
-        node.set(
-            "this", self._collated(node.this, *(s for s in node.args.values() if isinstance(s, exp.Expr)))
-        )
+        beside = (side for side in node.args.values() if isinstance(side, exp.Expr))
+        node.set("this", self._collated(node.this, *beside))
         return node
 
     def _ordered(self, node: exp.Expr) -> exp.Expr:
@@ -391,23 +321,21 @@ class Rewriting:
     def _call(self, node: exp.Expr) -> exp.Expr:
         name = node.name.lower()
         arguments = node.expressions
-        if name.upper() in _AGGREGATES | _WINDOW_FUNCTIONS or isinstance(node.parent, exp.Dot):
+        if name.upper() in _NATIVE or isinstance(node.parent, exp.Dot):
             return node
         if name in CLOCKS and len(arguments) <= 1:
-            return self._clock(name, arguments)
+            return self._clock(name, *arguments)
         if name in self._environment.functions and not arguments:
             return _value(self._environment.functions[name])
-        if name == "sleep" and len(arguments) == 1:
-            return _called("sleep", *arguments)
-        function = FUNCTIONS.get(name)
+        function = FUNCTIONS.get(name) or self._environment.waits.get(name)
         if function is None:
-            if name in NATIVE:
-                raise server_errors.ER_NOT_SUPPORTED_YET(f"{name.upper()}()")
             if self._environment.database is None:
                 raise server_errors.ER_NO_DB_ERROR()
             raise server_errors.ER_SP_DOES_NOT_EXIST("FUNCTION", f"{self._environment.database}.{node.name}")
-        if len(arguments) < function.least or (function.most is not None and len(arguments) > function.most):
-            raise server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT(node.name)
+        try:
+            inspect.signature(function).bind(*arguments)
+        except TypeError:
+            raise server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT(node.name) from None
         return _called(name, *arguments)
 
     def _qualified_call(self, node: exp.Expr) -> exp.Expr:
@@ -461,9 +389,9 @@ class Rewriting:
         return _called("locate", node.args["substr"], node.this)
 
     def _clock_word(self, node: exp.Expr) -> exp.Expr:
-        return self._clock(_CLOCK_WORDS[type(node)], [node.this] if isinstance(node.this, exp.Expr) else [])
+        return self._clock(_CLOCK_WORDS[type(node)], *[node.this] if isinstance(node.this, exp.Expr) else [])
 
-    def _clock(self, name: str, digits: Sequence[exp.Expr]) -> exp.Expr:
+    def _clock(self, name: str, *digits: exp.Expr) -> exp.Expr:
         # In MySQL, every NOW() of one statement has the same value.
         given = digits[0].name if digits else ""
         return exp.Literal.string(clock(name, self._now, int(given) if given.isdigit() else 0))
@@ -481,24 +409,9 @@ class Rewriting:
         return node
 
     def _refuse(self, node: exp.Expr) -> exp.Expr:
-        raise server_errors.ER_NOT_SUPPORTED_YET(_REFUSED[type(node)])
+        raise server_errors.ER_NOT_SUPPORTED_YET(node.key.upper())
 
 
-_REFUSED: dict[type, str] = {
-    exp.Collate: "COLLATE",
-    exp.Extract: "EXTRACT()",
-    exp.Glob: "GLOB",
-    exp.Interval: "INTERVAL",
-    exp.JSONExtract: "->",
-    exp.JSONExtractScalar: "->>",
-    exp.MatchAgainst: "MATCH ... AGAINST",
-    exp.RegexpLike: "REGEXP",
-    exp.Xor: "XOR",
-}
-"""The expressions that a console refuses with error 1235, by sqlglot's class, with the name that the error shows.
-
-SQLite has no such expressions, or means something else by the same spelling.
-"""
 _CLOCK_WORDS: dict[type, str] = {
     exp.CurrentTimestamp: "now",
     exp.CurrentDatetime: "now",
@@ -512,21 +425,20 @@ _CASTS = {
     "U?(BIG|SMALL|TINY|MEDIUM)?INT|SIGNED|UNSIGNED": "INT",
     "DOUBLE|FLOAT|REAL": "DOUBLE",
 }
-_REWRITES: dict[Any, Callable[[Rewriting, exp.Expr], exp.Expr]] = {
-    tuple(_REFUSED): Rewriting._refuse,
+_REFUSED = (
+    *(exp.Collate, exp.Extract, exp.Glob, exp.Interval, exp.JSONExtract, exp.JSONExtractScalar),
+    *(exp.MatchAgainst, exp.RegexpLike, exp.Xor),
+)
+"""The expressions that a console refuses. SQLite has no such ones, or means something else by the same spelling."""
+_COMPARISONS = (
+    *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
+    *(exp.In, exp.Between, exp.NullSafeEQ),
+)
+_REWRITES: dict[Any, Callable[[Rewriting, Any], exp.Expr]] = {
+    _REFUSED: Rewriting._refuse,
     exp.Column: Rewriting._column,
     exp.Like: Rewriting._like,
-    (
-        exp.EQ,
-        exp.NEQ,
-        exp.GT,
-        exp.GTE,
-        exp.LT,
-        exp.LTE,
-        exp.In,
-        exp.Between,
-        exp.NullSafeEQ,
-    ): Rewriting._compare,
+    _COMPARISONS: Rewriting._compare,
     exp.Ordered: Rewriting._ordered,
     exp.Group: Rewriting._grouped,
     exp.Anonymous: Rewriting._call,
@@ -547,28 +459,6 @@ def _is_dual(table: exp.Table) -> bool:
     return not table.db and table.name.upper() == "DUAL"
 
 
-def _is_aggregate(node: exp.Expr) -> bool:
-    called = isinstance(node, exp.Anonymous) and node.name.upper() in _AGGREGATES | {"ANY_VALUE"}
-    return (called or isinstance(node, exp.GroupConcat)) and not isinstance(node.parent, exp.Window)
-
-
-def _has_aggregate(item: exp.Expr) -> bool:
-    select = item.find_ancestor(exp.Select)
-    return any(_is_aggregate(node) and node.find_ancestor(exp.Select) is select for node in item.walk())
-
-
-def _column_outside_aggregates(item: exp.Expr, select: exp.Expr) -> exp.Column | None:
-    for column in item.find_all(exp.Column):
-        if column.is_star or column.find_ancestor(exp.Select) is not select:
-            continue
-        above: exp.Expr | None = column
-        while above is not None and above is not item.parent and not _is_aggregate(above):
-            above = above.parent
-        if above is item.parent:
-            return column
-    return None
-
-
 def _called(name: str, *arguments: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this=FUNCTION_PREFIX + name, expressions=list(arguments))
 
@@ -580,9 +470,3 @@ def _value(value: object) -> exp.Expr:
         number = exp.Literal.number(abs(value))
         return exp.Neg(this=number) if value < 0 else number
     return exp.null() if value is None else exp.Literal.string(str(value))
-
-
-def _display_name(item: exp.Expr, text: str) -> str:
-    if isinstance(item, exp.Literal) and item.is_string:
-        text = str(item.this)
-    return "NULL" if isinstance(item, exp.Null) else text.replace("\0", "")

@@ -2,45 +2,38 @@
 
 :mod:`dumpfilter.sql.rewriting` translates the statement from MySQL's SQL to SQLite's. An SQLite database in memory is
 made for the one statement. The tables that the statement names are copied into this database, and SQLite runs the
-statement there. Texts compare without case and accents, and errors have a MySQL server's numbers and texts.
+statement there. Texts compare without case and accents.
 
-A SELECT ends when it is interrupted or has run too long. Its memory and the size of its result are limited. SQLite
-never receives any other kind of statement from a client.
+A SELECT ends when it is interrupted or has run too long. The memory of all SELECTs of the process and the size of a
+result are limited. SQLite runs without the interpreter's lock, and each function that needs the lock is short, so that
+a SELECT does not delay the process's other threads. SQLite never receives any other kind of statement from a client.
 """
 
 from __future__ import annotations
 
 import datetime
+import functools
 import re
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlglot import exp
-
 from dumpfilter.sql import server_errors
-from dumpfilter.sql.functions import FUNCTIONS, GroupConcat, sort_key
+from dumpfilter.sql.functions import FUNCTIONS, GroupConcat, called, fold
 from dumpfilter.sql.result import Column, ColumnType, Result, Table, as_shown
-from dumpfilter.sql.rewriting import (
-    FUNCTION_PREFIX,
-    TEXT_COLLATION,
-    Environment,
-    Rewriting,
-    no_such_table,
-    parse,
-)
+from dumpfilter.sql.rewriting import FUNCTION_PREFIX, TEXT_COLLATION, Environment, Rewriting
 from dumpfilter.sql.server_errors import SqlError
-
-__all__ = ["DEFAULT_SECONDS", "ZERO_TIMESTAMP", "Environment", "no_such_table", "select"]
 
 DEFAULT_SECONDS = 60.0
 """The time limit of a SELECT in a session that has not set ``max_execution_time``, seconds."""
+MOST_SECONDS = 600.0
+"""The longest time limit of a SELECT that a session can set by ``max_execution_time``, seconds."""
 
-MAX_ROWS = 1_000_000
 MAX_RESULT_SIZE = 16 << 20
-"""The limit of the total length of all texts in a result, characters."""
+"""The limit of the memory of a result, bytes."""
 
 ZERO_TIMESTAMP = "0000-00-00 00:00:00.000000"
 """The value that a server shows in a TIMESTAMP(6) column for a time that does not exist yet.
@@ -48,10 +41,14 @@ ZERO_TIMESTAMP = "0000-00-00 00:00:00.000000"
 For example, the time of the last error has this value before the first error.
 """
 
-_MAX_HEAP = 128 << 20
-_MAX_LIKE_PATTERN = 4096
+MAX_HEAP = 128 << 20
+"""The limit of SQLite's memory for all SELECTs of the process together, bytes."""
+_MAX_LENGTH = 1 << 20
+_MAX_COLUMNS = 256
+"""The limit of the columns of a table or result. SQLite's library for Python reads a row in one step."""
+_MAX_LIKE_PATTERN = 128
 """The limit of the length of a LIKE pattern, bytes. The time of LIKE grows with the product of text and pattern."""
-_INSTRUCTIONS_BETWEEN_CHECKS = 2000
+_INSTRUCTIONS_BETWEEN_CHECKS = 100
 _INT64 = 1 << 63
 _TIME_COLLATION = "MYSQL_TIME"
 _TIMESTAMP = "MYSQL_TIMESTAMP_TEXT"
@@ -77,60 +74,82 @@ def select(
     MySQL server's number and text: 1317 after an interruption, 3024 when ``seconds`` are over.
     """
     try:
-        rewriting = Rewriting(parse(text), text, environment)
-        return _run(rewriting, stop or threading.Event(), seconds)
+        return _Run(environment, stop or threading.Event(), seconds).select(text)
     except RecursionError:
         raise server_errors.ER_STACK_OVERRUN_NEED_MORE() from None
 
 
-def _run(rewriting: Rewriting, stop: threading.Event, seconds: float) -> Result:
-    text = rewriting.sqlite_text
-    connection = sqlite3.connect(
-        ":memory:",
-        detect_types=sqlite3.PARSE_DECLTYPES,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-    deadline = time.monotonic() + seconds
-    try:
-        _prepare(connection, stop, deadline)
-        for name, table in rewriting.tables.items():
-            _load(connection, name, table)
-        connection.execute("PRAGMA query_only = ON")
-        connection.set_progress_handler(
-            lambda: stop.is_set() or time.monotonic() > deadline, _INSTRUCTIONS_BETWEEN_CHECKS
+class _Run:
+    """The execution of one SELECT."""
+
+    def __init__(self, environment: Environment, stop: threading.Event, seconds: float) -> None:
+        self._environment = environment
+        self._stop = stop
+        self._deadline = time.monotonic() + min(seconds, MOST_SECONDS)
+        self._refused: SqlError | None = None
+        """The error of a function that waited. SQLite reports it without its number and text."""
+
+    def select(self, text: str) -> Result:
+        rewriting = Rewriting(text, self._environment)
+        connection = sqlite3.connect(
+            ":memory:", detect_types=sqlite3.PARSE_DECLTYPES, isolation_level=None, check_same_thread=False
         )
-        cursor = connection.execute(text)
-        rows = _bounded(cursor)
-        names = [str(entry[0]) for entry in cursor.description or ()]
-    except (sqlite3.Error, MemoryError, OverflowError, ValueError) as failed:
-        raise _translated(failed, rewriting, stop) from failed
-    finally:
-        connection.close()
-    if stop.is_set():
-        raise server_errors.ER_QUERY_INTERRUPTED()
-    if time.monotonic() > deadline:
-        raise server_errors.ER_QUERY_TIMEOUT()
-    return Result([_column(name, at, rows, rewriting.types) for at, name in enumerate(names)], rows)
+        try:
+            self._prepare(connection)
+            for name, table in rewriting.tables.items():
+                _load(connection, name, table)
+            connection.execute("PRAGMA query_only = ON")
+            connection.set_progress_handler(self._is_over, _INSTRUCTIONS_BETWEEN_CHECKS)
+            cursor = connection.execute(rewriting.sqlite_text)
+            rows = _bounded(cursor)
+            names = [str(entry[0]) for entry in cursor.description or ()]
+        except (sqlite3.Error, MemoryError, OverflowError, ValueError) as failed:
+            raise self._refused or self._ended() or _translated(failed) from failed
+        finally:
+            connection.close()
+        if ended := self._ended():
+            raise ended
+        return Result([_column(name, at, rows, rewriting.types) for at, name in enumerate(names)], rows)
 
+    def _is_over(self) -> bool:
+        return self._stop.is_set() or time.monotonic() > self._deadline
 
-def _prepare(connection: sqlite3.Connection, stop: threading.Event, deadline: float) -> None:
-    def sleep(seconds: Any) -> int:
+    def _ended(self) -> SqlError | None:
+        if self._stop.is_set():
+            return server_errors.ER_QUERY_INTERRUPTED()
+        return server_errors.ER_QUERY_TIMEOUT() if self._is_over() else None
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        connection.create_collation(TEXT_COLLATION, lambda left, right: _compare(fold(left), fold(right)))
+        connection.create_collation(_TIME_COLLATION, lambda left, right: _compare(_full(left), _full(right)))
+        connection.create_aggregate(f"{FUNCTION_PREFIX}group_concat", -1, GroupConcat)  # type: ignore[arg-type]
+        for name in FUNCTIONS:
+            connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(called, name))
+        connection.create_function(f"{FUNCTION_PREFIX}sleep", -1, self._sleep)
+        for name, wait in self._environment.waits.items():
+            connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(self._wait, wait))
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_LENGTH)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_COLUMN, _MAX_COLUMNS)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _MAX_LIKE_PATTERN)
+        connection.execute(f"PRAGMA hard_heap_limit = {MAX_HEAP}")
+        connection.execute("PRAGMA temp_store = MEMORY")
+
+    def _sleep(self, seconds: Any) -> int:
         if seconds is None or float(seconds) < 0:
             return 0
-        return int(stop.wait(min(float(seconds), max(0.0, deadline - time.monotonic()))))
+        return int(self._stop.wait(min(float(seconds), max(0.0, self._deadline - time.monotonic()))))
 
-    connection.create_collation(TEXT_COLLATION, lambda left, right: _compare(sort_key(left), sort_key(right)))
-    connection.create_collation(_TIME_COLLATION, lambda left, right: _compare(_full(left), _full(right)))
-    connection.create_function(f"{FUNCTION_PREFIX}sleep", 1, sleep)
-    connection.create_aggregate(f"{FUNCTION_PREFIX}group_concat", -1, GroupConcat)  # type: ignore[arg-type]
-    for name, function in FUNCTIONS.items():
-        connection.create_function(FUNCTION_PREFIX + name, -1, function)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_RESULT_SIZE)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _MAX_LIKE_PATTERN)
-    connection.execute(f"PRAGMA hard_heap_limit = {_MAX_HEAP}")
-    connection.execute("PRAGMA temp_store = MEMORY")
+    def _wait(self, wait: Callable[..., int | None], *arguments: Any) -> int | None:
+        begun = time.monotonic()
+        try:
+            return wait(*arguments)
+        except SqlError as refused:
+            self._refused = refused
+            raise
+        finally:
+            # The limit of a SELECT's time is for its calculations. A wait has a time limit in its arguments.
+            self._deadline += time.monotonic() - begun
 
 
 def _compare(left: str, right: str) -> int:
@@ -172,8 +191,8 @@ def _bounded(cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
     size = 0
     for row in cursor:
         rows.append(row)
-        size += sum(len(value) for value in row if isinstance(value, str))
-        if len(rows) > MAX_ROWS or size > MAX_RESULT_SIZE:
+        size += sys.getsizeof(row) + sum(map(sys.getsizeof, row))
+        if size > MAX_RESULT_SIZE:
             raise MemoryError
     return rows
 
@@ -204,79 +223,28 @@ def _column(name: str, at: int, rows: Sequence[Sequence[Any]], types: dict[str, 
     return Column(name, ColumnType.DOUBLE if kinds <= {int, float} else ColumnType.TEXT)
 
 
-def _translated(failed: Exception, rewriting: Rewriting, stop: threading.Event) -> SqlError:
-    text = str(failed)
-    if text == "interrupted":
-        return server_errors.ER_QUERY_INTERRUPTED() if stop.is_set() else server_errors.ER_QUERY_TIMEOUT()
-    too_much = ("too big", "memory", "is full", "'step' method")
-    if isinstance(failed, MemoryError) or any(words in text for words in too_much):
-        return server_errors.ER_OUT_OF_RESOURCES()
-    if text.startswith("Expression tree is too large"):
-        return server_errors.ER_STACK_OVERRUN_NEED_MORE()
-    if text == "LIKE or GLOB pattern too complex":
-        return server_errors.ER_NOT_SUPPORTED_YET(f"a LIKE pattern of more than {_MAX_LIKE_PATTERN} bytes")
-    for pattern, answer in _TRANSLATIONS.items():
+def _translated(failed: Exception) -> SqlError:
+    text = "memory" if isinstance(failed, MemoryError) else str(failed)
+    for pattern, message in _TRANSLATIONS.items():
         if found := re.match(pattern, text):
-            return answer(rewriting.tree, found)
+            return message(*found.groups())
     return server_errors.ER_NOT_SUPPORTED_YET(text)
 
 
-def _unknown_column(tree: exp.Expr, found: re.Match[str]) -> SqlError:
-    return server_errors.ER_BAD_FIELD_ERROR(found[1], _clause_of(tree, found[1]))
-
-
-def _ambiguous(tree: exp.Expr, found: re.Match[str]) -> SqlError:
-    return server_errors.ER_NON_UNIQ_ERROR(found[1], _clause_of(tree, found[1]))
-
-
-def _no_such_position(tree: exp.Expr, found: re.Match[str]) -> SqlError:
-    # For ORDER BY 9 in a SELECT of fewer columns, SQLite's message tells which term of ORDER BY is wrong. The server's
-    # message names the 9 instead, which is found in the syntax tree.
-    kind, clause = (exp.Order, "order clause") if found[2] == "ORDER" else (exp.Group, "group statement")
-    term = int(found[1])
-    for node in tree.find_all(kind):
-        terms = node.expressions[term - 1 : term]
-        number = terms[0].find(exp.Literal) if terms and not terms[0].find(exp.Column) else None
-        if number is not None:
-            return server_errors.ER_BAD_FIELD_ERROR(number.name, clause)
-    return server_errors.ER_BAD_FIELD_ERROR(found[1], clause)
-
-
-def _clause_of(tree: exp.Expr, name: str) -> str:
-    column = name.rpartition(".")[2].lower()
-    for node in tree.find_all(exp.Column):
-        if node.name.lower() == column:
-            clause = node.find_ancestor(exp.Where, exp.Group, exp.Having, exp.Order, exp.Join, exp.Select)
-            if clause:
-                return _CLAUSES.get(type(clause), "field list")
-    return "field list"
-
-
-_CLAUSES: dict[type, str] = {
-    exp.Where: "where clause",
-    exp.Group: "group statement",
-    exp.Having: "having clause",
-    exp.Order: "order clause",
-    exp.Join: "on clause",
-}
-_TRANSLATIONS: dict[str, Callable[[exp.Expr, re.Match[str]], SqlError]] = {
-    r"no such column: (.*)": _unknown_column,
-    r"ambiguous column name: (.*)": _ambiguous,
-    r"(\d+)\w+ (ORDER|GROUP) BY term out of range": _no_such_position,
-    r"\d+\w+ ORDER BY term does not match": lambda *_: SqlError(
-        server_errors.ER_BAD_FIELD_ERROR.number, "42S22", "Unknown column in 'order clause'"
+_TRANSLATIONS: dict[str, Callable[..., SqlError]] = {
+    r"no such column: (.*)": lambda name: server_errors.ER_BAD_FIELD_ERROR(name, "field list"),
+    r"(\d+\w+ (?:ORDER|GROUP) BY term)": lambda term: server_errors.ER_BAD_FIELD_ERROR(term, "field list"),
+    r"ambiguous column name: (.*)": lambda name: server_errors.ER_NON_UNIQ_ERROR(name, "field list"),
+    r"SELECTs to the left and right": server_errors.ER_WRONG_NUMBER_OF_COLUMNS_IN_SELECT,
+    r"sub-select returns|row value misused": lambda: server_errors.ER_OPERAND_COLUMNS(1),
+    r"misuse of (?:aggregate|window)": server_errors.ER_INVALID_GROUP_FUNC_USE,
+    r"Expression tree is too large": server_errors.ER_STACK_OVERRUN_NEED_MORE,
+    r"LIKE or GLOB pattern too complex": lambda: server_errors.ER_NOT_SUPPORTED_YET(
+        f"a LIKE pattern of more than {_MAX_LIKE_PATTERN} bytes"
     ),
-    r"SELECTs to the left and right": lambda *_: server_errors.ER_WRONG_NUMBER_OF_COLUMNS_IN_SELECT(),
-    r"sub-select returns|row value misused": lambda *_: server_errors.ER_OPERAND_COLUMNS(1),
-    r"misuse of (aggregate|window)": lambda *_: server_errors.ER_INVALID_GROUP_FUNC_USE(),
-    r"no such table: (.*)": lambda _, found: SqlError(
-        server_errors.ER_UNKNOWN_TABLE.number, "42S02", f"Unknown table '{found[1]}'"
-    ),
-    r"wrong number of arguments to function (?:my_)?(\w+)": lambda _, found: (
-        server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT(found[1])
-    ),
+    r".*(?:too big|memory|is full|'step' method)": server_errors.ER_OUT_OF_RESOURCES,
 }
 """The functions that turn an error of SQLite into a MySQL server's error.
 
-The keys are regular expressions for the beginning of SQLite's message.
+The keys are regular expressions for the beginning of SQLite's message, whose groups the functions get.
 """

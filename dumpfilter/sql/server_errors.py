@@ -116,12 +116,6 @@ The text is the product's, because the server's text gives advice about mysqld a
 """
 ER_OUT_OF_CONSOLE_MEMORY = Message(1041, "HY000", "Out of memory; %s")
 """The error 1041 of a client that would hold too much memory of the console in other ways than by a SELECT."""
-ER_CANT_CREATE_THREAD = Message(
-    1135,
-    "HY000",
-    "Can't create a new thread (errno %d); if you are not out of available memory, you can consult the manual for a "
-    "possible OS-dependent bug",
-)
 ER_QUERY_INTERRUPTED = Message(1317, "70100", "Query execution was interrupted")
 ER_STACK_OVERRUN_NEED_MORE = Message(
     1436, "HY000", "Thread stack overrun: the statement is nested too deeply"
@@ -153,16 +147,6 @@ ER_UNKNOWN_ERROR = Message(1105, "HY000", "%s")
 ER_UNKNOWN_TABLE = Message(1109, "42S02", "Unknown table '%.192s' in %.32s")
 ER_INVALID_GROUP_FUNC_USE = Message(1111, "HY000", "Invalid use of group function")
 ER_UNKNOWN_CHARACTER_SET = Message(1115, "42000", "Unknown character set: '%.64s'")
-ER_MIX_OF_GROUP_FUNC_AND_FIELDS = Message(
-    1140,
-    "42000",
-    "In aggregated query without GROUP BY, expression #%d of SELECT list contains nonaggregated column '%s'; "
-    "this is incompatible with sql_mode=only_full_group_by",
-)
-"""The error of a SELECT without GROUP BY that returns a column next to an aggregate such as COUNT(*).
-
-A server with sql_mode ONLY_FULL_GROUP_BY uses this text (its symbol is ER_MIX_OF_GROUP_FUNC_AND_FIELDS_V2).
-"""
 ER_NO_SUCH_TABLE = Message(1146, "42S02", "Table '%.192s.%.192s' doesn't exist")
 ER_UNKNOWN_SYSTEM_VARIABLE = Message(1193, "HY000", "Unknown system variable '%.64s'")
 ER_WARN_DEPRECATED_SYNTAX = Message(
@@ -178,7 +162,6 @@ ER_GLOBAL_VARIABLE = Message(
     1229, "HY000", "Variable '%.64s' is a GLOBAL variable and should be set with SET GLOBAL"
 )
 ER_WRONG_VALUE_FOR_VAR = Message(1231, "42000", "Variable '%.64s' can't be set to the value of '%.200s'")
-ER_WRONG_TYPE_FOR_VAR = Message(1232, "42000", "Incorrect argument type to variable '%.64s'")
 ER_NOT_SUPPORTED_YET = Message(1235, "42000", "This version of MySQL doesn't yet support '%s'")
 ER_INCORRECT_GLOBAL_LOCAL_VAR = Message(1238, "HY000", "Variable '%.192s' is a %s variable")
 ER_OPERAND_COLUMNS = Message(1241, "21000", "Operand should contain %d column(s)")
@@ -211,12 +194,6 @@ ER_BAD_REPLICA = Message(
     "HY000",
     "The server is not configured as replica; fix in config file or with CHANGE REPLICATION SOURCE TO",
 )
-ER_CONNECTION_METADATA = Message(
-    1201,
-    "HY000",
-    "Could not initialize connection metadata structure; more error messages can be found in the MySQL error log",
-)
-WARN_NO_CONNECTION_METADATA = Message(1617, "HY000", "The connection metadata structure does not exist")
 ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE = Message(
     1624,
     "HY000",
@@ -231,10 +208,6 @@ ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE_MIN = Message(
 ER_SOURCE_DELAY_VALUE_OUT_OF_RANGE = Message(
     1729, "HY000", "The requested value %s for the source delay exceeds the maximum %d"
 )
-ER_RPL_INFO_DATA_TOO_LONG = Message(1742, "HY000", "Data for column '%s' too long")
-ER_INSECURE_PLAIN_TEXT = Message(
-    1759, "HY000", "Sending passwords in plain text without SSL/TLS is extremely insecure."
-)
 ER_INSECURE_CHANGE_SOURCE = Message(
     1760,
     "HY000",
@@ -248,22 +221,11 @@ ER_BAD_REPLICA_AUTO_POSITION = Message(
     "Parameters SOURCE_LOG_FILE, SOURCE_LOG_POS, RELAY_LOG_FILE and RELAY_LOG_POS cannot be set when "
     "SOURCE_AUTO_POSITION is active.",
 )
-ER_AUTO_POSITION_REQUIRES_GTID_MODE_NOT_OFF = Message(
-    1777,
-    "HY000",
-    "CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 1 cannot be executed because @@GLOBAL.GTID_MODE = OFF.",
-)
 ER_REPLICA_CONFIGURATION = Message(
     1794,
     "HY000",
     "Replica is not configured or failed to initialize properly. You must at least set --server-id to enable "
     "either a source or a replica. Additional error messages can be found in the MySQL error log.",
-)
-ER_WARN_ONLY_SOURCE_LOG_FILE_NO_POS = Message(
-    3023,
-    "HY000",
-    "CHANGE REPLICATION SOURCE TO with a SOURCE_LOG_FILE clause but no SOURCE_LOG_POS clause may not be safe. "
-    "The old position value may not be valid for the new binary log file.",
 )
 ER_CHANGE_SOURCE_PASSWORD_LENGTH = Message(
     3056,
@@ -277,14 +239,6 @@ ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN = Message(
 )
 
 # The following errors concern the starting and stopping of the replication threads.
-ER_REPLICA_MUST_STOP = Message(
-    1198, "HY000", "This operation cannot be performed with a running replica; run STOP REPLICA first"
-)
-ER_REPLICA_NOT_RUNNING = Message(
-    1199, "HY000", "This operation requires a running replica; configure replica and do START REPLICA"
-)
-ER_REPLICA_THREAD = Message(1202, "HY000", "Could not create replica thread; check system resources")
-ER_CONNECT_TO_SOURCE = Message(1218, "08S01", "Error connecting to source: %.128s")
 ER_BAD_REPLICA_UNTIL_COND = Message(
     1277, "HY000", "Incorrect parameter or combination of parameters for START REPLICA UNTIL"
 )
@@ -292,11 +246,6 @@ ER_SQLTHREAD_WITH_SECURE_REPLICA = Message(
     1763,
     "HY000",
     "Setting authentication options is not possible when only the Replica SQL Thread is being started.",
-)
-ER_REPLICA_SQL_THREAD_MUST_STOP = Message(
-    3017,
-    "HY000",
-    "This operation cannot be performed with a running replica sql thread; run STOP REPLICA SQL_THREAD first",
 )
 
 # The following errors answer statements with FOR CHANNEL.
@@ -320,12 +269,6 @@ ER_REPLICA_CHANNEL_MUST_STOP = Message(
     3081,
     "HY000",
     "This operation cannot be performed with running replication threads; run STOP REPLICA FOR CHANNEL '%s' first",
-)
-ER_REPLICA_CHANNEL_NOT_RUNNING = Message(
-    3082,
-    "HY000",
-    "This operation requires running replication threads; configure replica and run START REPLICA FOR CHANNEL "
-    "'%s'",
 )
 ER_REPLICA_CHANNEL_WAS_RUNNING = Message(
     3083, "HY000", "Replication thread(s) for channel '%s' are already runnning."

@@ -1,33 +1,17 @@
-"""The functions of SELECT that wait for a replica: their calls in a statement, and their arguments.
-
-A wait may last for ever, and a worker process of the console has little time. Therefore the console finds the calls,
-waits in a thread of its own, and gives the results to the worker. A call belongs into a SELECT without FROM, where a
-server evaluates it exactly once.
-"""
+"""The functions of SELECT that wait for a replica, with their arguments."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlglot import exp
-
-from dumpfilter.sql import server_errors
 from dumpfilter.sql.result import Note
 
-WAIT_FUNCTIONS = {
-    "source_pos_wait": (2, 4),
-    "master_pos_wait": (2, 4),
-    "wait_for_executed_gtid_set": (1, 2),
-    "master_gtid_wait": (1, 2),
-}
-"""The least and the most arguments of each function, by the function's name in lower case."""
-
-_MENTION = re.compile("|".join(WAIT_FUNCTIONS), re.IGNORECASE)
-
 Value = int | float | str | None
+
+_MISSING: Any = object()
 
 
 @dataclass(frozen=True)
@@ -50,47 +34,24 @@ class Waited(NamedTuple):
     notes: Sequence[Note] = ()
 
 
-def mentions_wait(text: str) -> bool:
-    """Tell whether a statement may call a function that waits."""
-    return _MENTION.search(text) is not None
+def wait_functions(wait: Callable[[Wait], int | None]) -> Mapping[str, Callable[..., int | None]]:
+    """Return the functions that wait, by their names in lower case. Each calls ``wait`` with its arguments."""
+
+    def for_position(
+        name: str, file: Value, position: Value, timeout: Value = _MISSING, channel: Value = _MISSING
+    ) -> int | None:
+        return wait(Wait(name, _given(file, position, timeout, channel)))
+
+    def for_gtids(name: str, gtids: Value, timeout: Value = _MISSING) -> int | None:
+        return wait(Wait(name, _given(gtids, timeout)))
+
+    return {
+        "source_pos_wait": functools.partial(for_position, "source_pos_wait"),
+        "master_pos_wait": functools.partial(for_position, "master_pos_wait"),
+        "wait_for_executed_gtid_set": functools.partial(for_gtids, "wait_for_executed_gtid_set"),
+        "master_gtid_wait": functools.partial(for_gtids, "master_gtid_wait"),
+    }
 
 
-def calls_of(tree: exp.Expr) -> Iterator[exp.Anonymous]:
-    """Yield the calls of functions that wait, in the order of the statement.
-
-    Raises SqlError 1582 for a wrong number of arguments, and 1235 for a call in a statement with FROM.
-    """
-    for call in tree.find_all(exp.Anonymous, bfs=False):
-        name = call.name.lower()
-        if name not in WAIT_FUNCTIONS:
-            continue
-        least, most = WAIT_FUNCTIONS[name]
-        if not least <= len(call.expressions) <= most:
-            raise server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT(call.name)
-        is_plain = (
-            isinstance(tree, exp.Select) and len(list(tree.find_all(exp.Select, exp.From, exp.With))) == 1
-        )
-        if not is_plain:
-            raise server_errors.ER_NOT_SUPPORTED_YET(f"{call.name.upper()}() in a statement with FROM")
-        yield call
-
-
-def key_of(call: exp.Anonymous) -> str:
-    """Return the name under which the value of a call stands among the functions of the session."""
-    return call.sql(dialect="mysql", normalize_functions=False)
-
-
-def literal_of(argument: exp.Expr) -> tuple[bool, Value]:
-    """Return whether an argument is a literal, and its value."""
-    if isinstance(argument, exp.Null):
-        return True, None
-    if isinstance(argument, exp.Literal):
-        text = argument.name
-        if argument.is_string:
-            return True, text
-        return True, int(text) if text.isdecimal() else float(text)
-    if isinstance(argument, exp.Neg):
-        known, value = literal_of(argument.this)
-        if known and isinstance(value, int | float):
-            return True, -value
-    return False, None
+def _given(*arguments: Value) -> tuple[Value, ...]:
+    return tuple(argument for argument in arguments if argument is not _MISSING)

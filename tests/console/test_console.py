@@ -123,25 +123,6 @@ def test_client_without_the_greetings_plugin(console: ConsoleServer, password: s
             assert client.query("SELECT 1") == "rows"
 
 
-def test_change_user(console: ConsoleServer) -> None:
-    with Raw(console) as client:
-        client.login("root", "secret")
-        client.sequence = 0
-        scramble = auth.native_scramble("", client.nonce)
-        client.send(
-            b"\x11empty\0" + bytes([len(scramble)]) + scramble + b"\0\x2d\0" + auth.NATIVE.encode() + b"\0"
-        )
-        # with nothing to prove the server cannot know that this was an answer
-        assert client.receive()[:1] == b"\xfe"
-        client.send(scramble)
-        assert client.receive()[:1] == b"\0"
-        assert client.query("SELECT 1") == "rows"
-        client.sequence = 0
-        client.send(b"\x11root\0\x03abc\0\x2d\0" + auth.NATIVE.encode() + b"\0")
-        assert client.receive()[:3] == b"\xff" + struct.pack("<H", 1045)
-        assert client.receive() == b""
-
-
 @given(st.text(), st.text(), st.binary(min_size=20, max_size=20))
 def test_only_the_password_proves_it(password: str, other: str, nonce: bytes) -> None:
     for plugin, scramble in ((auth.NATIVE, auth.native_scramble), (auth.CACHING_SHA2, auth.sha2_scramble)):
@@ -741,12 +722,12 @@ def test_huge_packet(console: ConsoleServer) -> None:
 def test_long_statement_and_long_row(console: ConsoleServer) -> None:
     with connect(console, max_allowed_packet=1 << 25) as connection:
         assert failure(connection, f"SELECT '{'x' * 1_000_000}'")[0] == 3170
-        ((text,),) = answer(connection, "SELECT REPEAT('x', 1048576)")
-        assert len(text) == 1048576
-        assert answer(connection, "SELECT REPEAT('x', 1048577)") == ((None,),)
+        ((text,),) = answer(connection, "SELECT REPEAT('x', 65536)")
+        assert len(text) == 65536
+        assert answer(connection, "SELECT REPEAT('x', 65537)") == ((None,),)
 
 
 def test_deep_nesting_is_an_error(console: ConsoleServer) -> None:
     with connect(console) as connection:
-        assert failure(connection, "SELECT " + "(" * 5000 + "1" + ")" * 5000)[0] in (1064, 1235, 1436)
+        assert failure(connection, "SELECT " + "(" * 490 + "1" + ")" * 490)[0] == 1436
         assert answer(connection, "SELECT 1") == ((1,),)

@@ -15,7 +15,6 @@ PERROR = re.compile(r"MySQL error code MY-0*(\d+) \((?:OBSOLETE_)?(\w+)\): (.*)"
 MESSAGES = {name: value for name, value in vars(server_errors).items() if isinstance(value, Message)}
 OF_ANOTHER_NAME = {
     "ER_OUT_OF_CONSOLE_MEMORY": "ER_OUT_OF_RESOURCES",
-    "ER_REPLICA_MUST_STOP": "ER_SLAVE_MUST_STOP",
     "ER_WRONG_DATETIME_VALUE": "ER_TRUNCATED_WRONG_VALUE",
     "ER_WRONG_ARGUMENT_LF": "ER_WRONG_VALUE",
 }
@@ -25,7 +24,6 @@ OF_ANOTHER_TEXT = {
         "ER_OUT_OF_CONSOLE_MEMORY",
         "ER_UNKNOWN_ERROR",
         "ER_UNKNOWN_STMT_HANDLER",
-        "ER_MIX_OF_GROUP_FUNC_AND_FIELDS",
     ),
 }
 
