@@ -6,64 +6,14 @@ table of docs/console.md from this module.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from dumpfilter.sql import commands
+from dumpfilter.sql.commands import GRAMMAR, Command
+from dumpfilter.sql.grammar import Need as Need
+from dumpfilter.sql.grammar import Role as Role
 from dumpfilter.sql.server_errors import ER_SPECIFIC_ACCESS_DENIED_ERROR
 
-
-class Role(enum.StrEnum):
-    """The rights of an account on a console, from the least to the most."""
-
-    READ = "read"
-    """Statements that show the state of replication, and change nothing."""
-    REPLICATE_ADMIN = "replicate-admin"
-    """Everything that starts, stops and configures replication, and shows the contents of binlogs."""
-    ALL = "all"
-    """Everything: also what deletes binlogs, what concerns all slaves, and what concerns other users."""
-
-    def includes(self, other: Role) -> bool:
-        """Tell whether this role may do what ``other`` may do.
-
-        >>> Role.REPLICATE_ADMIN.includes(Role.READ), Role.REPLICATE_ADMIN.includes(Role.ALL)
-        (True, False)
-        """
-        order = list(Role)
-        return order.index(self) >= order.index(other)
-
-
-@dataclass(frozen=True)
-class Need:
-    """The right that one kind of statement needs, and whether the statement changes anything."""
-
-    statement: str
-    """The statement's form, for the documentation."""
-    role: Role
-    changes: bool = False
-    """Whether the statement changes the state of the master, the slave or the console. The audit log records it."""
-
-
-COMMANDS: Mapping[type[commands.Command], Need] = {
-    commands.ShowReplicaStatus: Need("SHOW REPLICA STATUS", Role.READ),
-    commands.ShowReplicas: Need("SHOW REPLICAS", Role.READ),
-    commands.ShowBinaryLogStatus: Need("SHOW BINARY LOG STATUS", Role.READ),
-    commands.ShowBinaryLogs: Need("SHOW BINARY LOGS", Role.READ),
-    commands.ShowBinlogEvents: Need("SHOW BINLOG EVENTS, SHOW RELAYLOG EVENTS", Role.REPLICATE_ADMIN),
-    commands.StartReplica: Need("START REPLICA", Role.REPLICATE_ADMIN, changes=True),
-    commands.StopReplica: Need("STOP REPLICA", Role.REPLICATE_ADMIN, changes=True),
-    commands.ResetReplica: Need("RESET REPLICA", Role.REPLICATE_ADMIN, changes=True),
-    commands.ChangeSource: Need("CHANGE REPLICATION SOURCE TO", Role.REPLICATE_ADMIN, changes=True),
-    commands.ChangeReplicationFilter: Need("CHANGE REPLICATION FILTER", Role.REPLICATE_ADMIN, changes=True),
-    commands.ChangeReplicaFilter: Need("CHANGE REPLICATION FILTER … FOR REPLICA", Role.ALL, changes=True),
-    commands.UnregisterReplica: Need("UNREGISTER REPLICA", Role.ALL, changes=True),
-    commands.DrainReplicas: Need("DRAIN", Role.ALL, changes=True),
-    commands.UndrainReplicas: Need("UNDRAIN", Role.ALL, changes=True),
-    commands.FlushPrivileges: Need("FLUSH PRIVILEGES", Role.ALL, changes=True),
-    commands.ChangeBinlog: Need("CHANGE BINLOG", Role.ALL, changes=True),
-    commands.PurgeBinaryLogs: Need("PURGE BINARY LOGS", Role.ALL, changes=True),
-}
+COMMANDS: Mapping[type[Command], Need] = GRAMMAR.needs
 """The need of each replication command."""
 
 STATEMENTS: Mapping[str, Need] = {

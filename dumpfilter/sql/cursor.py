@@ -6,6 +6,7 @@ The cursor raises the server's syntax error at the first token that the grammar 
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import NoReturn
 
 from dumpfilter.sql.reserved import RESERVED
@@ -26,6 +27,11 @@ class Cursor(TokenReader):
     "Consume" means: check that the next token has the wanted form, return it, and move behind it. A method that
     consumes raises SqlError (ER_PARSE_ERROR, at the next token) if the token has another form.
     """
+
+    def __init__(self, text: str, now: datetime | None = None) -> None:
+        super().__init__(text)
+        self.now = now
+        """The value of NOW() in the statement, a local time without a time zone. None: the present time."""
 
     @property
     def at_end(self) -> bool:

@@ -11,8 +11,15 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dumpfilter.errors import OptionError
-from dumpfilter.filter.rules import SLAVE_RULE_KINDS, BaseRuleKind, Rule, RuleKind, ValueForm, make_rule
-from dumpfilter.sql.commands import FilterClause
+from dumpfilter.filter.rules import (
+    SLAVE_RULE_KINDS,
+    BaseRuleKind,
+    FilterClause,
+    Rule,
+    RuleKind,
+    ValueForm,
+    make_rule,
+)
 from dumpfilter.sql.cursor import Cursor
 from dumpfilter.sql.server_errors import (
     ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from dumpfilter.sql.commands import FilterClause
+from dumpfilter.filter.rules import FilterClause
 from dumpfilter.sql.cursor import Cursor
 from dumpfilter.sql.filters import RuleOptions, bare_or_quoted
 from dumpfilter.sql.server_errors import (
