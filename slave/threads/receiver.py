@@ -28,7 +28,7 @@ from dumpfilter.errors import BinlogError, StreamDamaged, StreamError
 from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import AFRESH
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
-from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.state.relay_log import MOST_WAITED_FOR, RelayLog
 from dumpfilter.slave.threads.gtids import add_runs
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.stream.event_proof import EventProof
@@ -310,10 +310,14 @@ class Receiver:
             self._file_ended = chunk.end_of_file
             self._unsynced_events += chunk.counts.events_sent
             due = self._file.sync_every and self._unsynced_events >= self._file.sync_every
+            is_later = self._file.sync_every > MOST_WAITED_FOR
             if due or chunk.end_of_log:
-                self._save(synced=bool(due))
+                self._save(synced=bool(due) and not is_later)
             else:
                 self._save_if_due()
+            if due and is_later:
+                self._relay_log.sync_later(self._file.path, self._file.path.parent)
+                self._unsynced_events = 0
             return True
 
     def _prove(self, chunk: pb.Chunk, size: int) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import zlib
 from pathlib import Path
 
 import pytest
 
+from dumpfilter import files
 from dumpfilter.binlog.gap_events import Gap, parse_gap_event
 from dumpfilter.errors import StateCorrupt, StreamDamaged, StreamError
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
+from dumpfilter.slave.state.relay_log import MOST_WAITED_FOR
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.slave.receiving import Slave
 from tests.slave.relayed import contents
@@ -244,3 +247,24 @@ def test_malformed_gtids_do_not_get_into_the_files(masters, tmp_path, member):
     slave = Slave(tmp_path, save_period=0.0, sync=0)
     slave.replicate(master, [33])
     assert slave.receiver.info.retrieved.endswith(":1")
+
+
+def test_the_disk_has_the_relay_log_before_the_position_in_it(masters, tmp_path, monkeypatch):
+    """With many events between two synchronizations another thread waits for the disk."""
+    wait_for, written = files.sync, []
+
+    def sync(path, fd):
+        if threading.current_thread().name.startswith("relay-log-sync"):
+            written.append(path.name)
+        wait_for(path, fd)
+
+    monkeypatch.setattr(files, "sync", sync)
+    (tmp_path / "s").mkdir()
+    slave = Slave(tmp_path / "s", save_period=1000.0, sync=MOST_WAITED_FOR + 1)
+    slave.replicate(masters.FakeMaster(masters.recorded("mysql-row")), [400] * 400)
+    assert written
+    positions = [k for k, name in enumerate(written) if name == "master.info"]
+    assert positions, written
+    for k in positions:
+        assert written[k - 1].startswith("relay-bin.0")
+        assert written[k + 1] == "s", "the directory, which has the new master.info"

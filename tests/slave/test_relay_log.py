@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import pytest
 
@@ -8,7 +9,15 @@ from dumpfilter import files
 from dumpfilter.binlog.events import EventHeader
 from dumpfilter.binlog.gap_events import Head, parse_gap_event
 from dumpfilter.errors import OutputError, RelayLogDamaged, StateCorrupt
-from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, header_bytes, read_head, read_index
+from dumpfilter.slave.state.relay_log import (
+    MOST_WAITED_FOR,
+    RelayLog,
+    RelayPosition,
+    header_bytes,
+    read_head,
+    read_index,
+)
+from tests.slave.driven import wait_until
 from tests.slave.receiving import write_recording
 
 
@@ -94,6 +103,66 @@ def test_sync_relay_log(tmp_path, masters, monkeypatch, every, expected):
     for transaction in file.transactions[:5]:
         log.append(transaction.events[0], events=1)
     assert len(synced) == expected
+    log.close()
+
+
+def test_a_slow_disk_delays_the_second_synchronization_and_not_the_first(tmp_path, masters, monkeypatch):
+    file = masters.recorded("mysql-row")[0]
+    log = RelayLog(tmp_path, sync_every=MOST_WAITED_FOR + 1)
+    log.recover(None)
+    log.rotate(file.name, 4, file.format_description, {})
+    disk, asked, written = threading.Semaphore(0), [], []
+
+    def sync(path, fd):
+        asked.append(path.name)
+        disk.acquire()
+        written.append(path.name)
+
+    monkeypatch.setattr("dumpfilter.files.sync", sync)
+    events = [transaction.events[0] for transaction in file.transactions[:4]]
+    log.append(events[0], events=MOST_WAITED_FOR)
+    assert asked == []
+    log.append(events[1], events=1)
+    log.sync_later(tmp_path / "relay-bin.index")
+    wait_until(lambda: asked == ["relay-bin.000001"])
+    assert written == [], "the receiver goes on"
+
+    def append() -> None:
+        log.append(events[2], events=MOST_WAITED_FOR + 1)
+        written.append("the third call has returned")
+
+    before = log.position.offset
+    third = threading.Thread(target=append, daemon=True)
+    third.start()
+    wait_until(lambda: log.position.offset > before)
+    disk.release()
+    third.join()
+    assert written == ["relay-bin.000001", "the third call has returned"]
+    for _ in range(3):
+        disk.release()
+    wait_until(lambda: len(written) == 5)
+    assert written[2:] == ["relay-bin.000001", "relay-bin.index", "relay-bin.000001"]
+    log.close()
+
+
+def test_a_disk_that_fails_in_the_other_thread_ends_the_next_append(tmp_path, masters, monkeypatch):
+    file = masters.recorded("mysql-row")[0]
+    log = RelayLog(tmp_path, sync_every=MOST_WAITED_FOR + 1)
+    log.recover(None)
+    log.rotate(file.name, 4, file.format_description, {})
+
+    def sync(path, fd):
+        raise OutputError(f"{path.name}: cannot be written: Input/output error")
+
+    first, second, third = (transaction.events[0] for transaction in file.transactions[:3])
+    with monkeypatch.context() as patch:
+        patch.setattr("dumpfilter.files.sync", sync)
+        log.append(first, events=MOST_WAITED_FOR + 1)
+        log.append(second, events=MOST_WAITED_FOR + 1)
+        with pytest.raises(OutputError, match=r"relay-bin.000001: .*Input/output error"):
+            log.append(third, events=MOST_WAITED_FOR + 1)
+        log.close()
+    log.recover(None)
     log.close()
 
 
