@@ -120,7 +120,6 @@ def _write_relay_log(directory: Path, plan: ChunkPlan, segment: Segment, reader:
     for _ in BinlogSet.open(writer.index).segments(Subjects(), SourceNumbers()):
         pass
     last_events(events)
-    _ = plan.empty  # joins the runs of GTIDs
 
 
 def _simulate(traffic: TransactionTraffic) -> None:

@@ -114,11 +114,6 @@ class ChunkPlan:
     when it drops a part of the content."""
 
     @property
-    def empty(self) -> GtidRuns:
-        """The GTIDs in ``completed`` whose transactions the master dropped whole. The slave gets no event of them."""
-        return self.gaps.joined_runs
-
-    @property
     def hits(self) -> Hits:
         """The number of times that dropped events would have used each rule of the slave's filter.
 
@@ -208,7 +203,7 @@ class PlanView(ChunkPlan):
         self.completed = run[gap_runs:runs_until]
         self.gaps = NO_GAPS
         if gaps < gaps_until:
-            offset, end, first, run_of_gap, hit_of_gap = gap[:, gaps:gaps_until]
+            offset, end, first, run_of_gap, hit_of_gap = gap[gaps:gaps_until].T
             of_gaps = (run[runs:gap_runs], hit[hits:hits_until])
             self.gaps = Gaps(offset, end, first, run_of_gap, hit_of_gap, *of_gaps)
 

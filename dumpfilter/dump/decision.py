@@ -255,7 +255,7 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[
         last = chunks[-1]
         written = Written(
             done.range[: last[K.H_RANGES]].copy(),
-            done.gap[: last[K.H_GAPS]].T.copy(),
+            done.gap[: last[K.H_GAPS]].copy(),
             done.run[: last[K.H_RUNS]].copy(),
             done.hit[: last[K.H_HITS]].copy(),
             Reported(columns.txn_source, columns.dropped),

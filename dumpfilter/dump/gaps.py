@@ -62,37 +62,12 @@ class Gaps:
             counts[KINDS[kind]] += count
         return counts
 
-    @property
-    def joined_runs(self) -> Integers:
-        """The GTIDs of all gaps together, with neighbouring runs joined."""
-        if len(self.runs) < 2:
-            return self.runs
-        source, first, last = self.runs.T
-        begins = np.append(True, (source[1:] != source[:-1]) | (last[:-1] + 1 != first[1:]))
-        joined: Integers = self.runs[begins]
-        joined[:, 2] = last[np.append(np.flatnonzero(begins)[1:] - 1, len(last) - 1)]
-        return joined
-
     def of_writer(self, segment: Segment) -> Gaps:
         """Return the gaps, which lie in a segment, with the writer's positions after their last transactions."""
         if segment.writer is None or not len(self):
             return self
         # A gap without an end has 0, and moves no position.
         return replace(self, end=np.where(self.end == 0, 0, segment.positions_of(self.end)))
-
-    def part(self, first: int, stop: int) -> Gaps:
-        """Return the gaps from number ``first`` up to, but without, ``stop``."""
-        runs, more_runs = _bounds(self.runs_until, first, stop)
-        hits, more_hits = _bounds(self.hits_until, first, stop)
-        return Gaps(
-            self.offset[first:stop],
-            self.end[first:stop],
-            self.first[first:stop],
-            self.runs_until[first:stop] - runs,
-            self.hits_until[first:stop] - hits,
-            self.runs[runs:more_runs],
-            self.hits[hits:more_hits],
-        )
 
     def not_before(self, offset: int) -> Gaps:
         """Return the gaps, of which those before ``offset`` stand there."""
@@ -103,8 +78,17 @@ class Gaps:
     def between(self, begin: int, end: int) -> Gaps:
         """Return the gaps at offsets from ``begin`` up to, but without, ``end``. The result counts from ``begin``."""
         first, stop = np.searchsorted(self.offset, [begin, end]).tolist()
-        part = self.part(first, stop)
-        return replace(part, offset=part.offset - begin)
+        runs, more_runs = _bounds(self.runs_until, first, stop)
+        hits, more_hits = _bounds(self.hits_until, first, stop)
+        return Gaps(
+            self.offset[first:stop] - begin,
+            self.end[first:stop],
+            self.first[first:stop],
+            self.runs_until[first:stop] - runs,
+            self.hits_until[first:stop] - hits,
+            self.runs[runs:more_runs],
+            self.hits[hits:more_hits],
+        )
 
 
 def _bounds(until: Integers, first: int, stop: int) -> tuple[int, int]:

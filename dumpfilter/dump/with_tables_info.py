@@ -207,34 +207,22 @@ class _Converter:
 
         ``data`` has the segment's bytes.
         """
-        if self._as_it_is:
-            last_byte = (
-                len(data) if last == len(segment.offset) else int(segment.offset[last]) - segment.start
-            )
-            yield data[:last_byte]
-            return
+        at = (np.append(segment.offset, segment.end) - segment.start).tolist()
+        is_query = np.isin(segment.type[:last], _REWRITTEN) & (not self._as_it_is)
         done = 0
-        for i in np.flatnonzero(np.isin(segment.type[:last], _REWRITTEN)):
-            yield self._others(segment, data, done, int(i))
-            done = int(i) + 1
-            start = int(segment.offset[i]) - segment.start
-            event = data[start : start + int(segment.size[i])]
-            try:
-                if event[4] in _QUERIES:
-                    yield self.query(event, ends=bool(segment.role[i] & R.ENDS))
-                else:
-                    yield self.release() + self._payload(event)
-            except BinlogError as error:
-                raise error.located(segment.file, int(segment.offset[i])) from error
-        yield self._others(segment, data, done, last)
+        for i in (*np.flatnonzero(is_query).tolist(), last):
+            if done < i:
+                ends = bool((segment.role[done:i] & R.ENDS).any())
+                yield self.release(ends=ends) + data[at[done] : at[i]]
+            done = i + 1
+            if i < last:
+                try:
+                    yield self._rewritten(data[at[i] : at[done]], ends=bool(segment.role[i] & R.ENDS))
+                except BinlogError as error:
+                    raise error.located(segment.file, int(segment.offset[i])) from error
 
-    def _others(self, segment: Segment, data: bytes, first: int, end: int) -> bytes:
-        if first == end:
-            return b""
-        ends = bool((segment.role[first:end] & R.ENDS).any())
-        start = int(segment.offset[first]) - segment.start
-        stop = int(segment.offset[end - 1] + segment.size[end - 1]) - segment.start
-        return self.release(ends=ends) + data[start:stop]
+    def _rewritten(self, event: bytes, *, ends: bool) -> bytes:
+        return self.query(event, ends=ends) if event[4] in _QUERIES else self.release() + self._payload(event)
 
     def query(self, event: bytes, *, ends: bool = False) -> bytes:
         """Convert a Query event, and return the new event after a BEGIN that was buffered before.

@@ -65,7 +65,10 @@ def test_a_chain_has_all_gtids(
         for number in range(a, b + 1)
     }
     assert told == {
-        (source, n) for plan in below.plans for source, a, b in plan.empty.tolist() for n in range(a, b + 1)
+        (source, n)
+        for plan in below.plans
+        for source, a, b in plan.gaps.runs.tolist()
+        for n in range(a, b + 1)
     }
     assert set(plain.empty) <= set(below.empty)
     assert below.counts.transactions_read == plain.counts.transactions_read

@@ -89,7 +89,7 @@ def dump(
             out.plans.append(plan)
             out.chunks.append(events)
             out.counts.add(plan.counts)
-            for runs, gtids in ((plan.completed, out.completed), (plan.empty, out.empty)):
+            for runs, gtids in ((plan.completed, out.completed), (plan.gaps.runs, out.empty)):
                 for source, first, last in runs:
                     gtids += [(sources.key(source, fd.family), n) for n in range(first, last + 1)]
     reader.check_end(last=True)

@@ -80,7 +80,7 @@ class Dumped:
                 self.stream += render(plan, memoryview(reader.data), reader.data_offset, file.read, fd)
                 self.counts.add(plan.counts)
                 self.hits += plan.hits.total()
-                for runs, gtids in ((plan.completed, self.completed), (plan.empty, self.empty)):
+                for runs, gtids in ((plan.completed, self.completed), (plan.gaps.runs, self.empty)):
                     for source, first, last in runs:
                         gtids += [(sources.key(source, fd.family), n) for n in range(first, last + 1)]
 

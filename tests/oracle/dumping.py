@@ -77,7 +77,7 @@ def dump(files: list[Path], rule_filter: Filter, *, chunk_size: int = 1 << 18) -
                 pieces.append(render(plan, file.data, 0, file.read, file.format_description))
                 out.counts.add(plan.counts)
                 out.position = (file.name, plan.resume)
-                for runs, gtids in ((plan.completed, out.completed), (plan.empty, out.empty)):
+                for runs, gtids in ((plan.completed, out.completed), (plan.gaps.runs, out.empty)):
                     for source, first, last in runs:
                         add_run(gtids, scan.sources.key(source, family), first, last)
         out.files[file.name] = b"".join(pieces)
