@@ -75,7 +75,7 @@ HIT_TRANSACTION, HIT_KIND, HIT_COUNT = range(3)
 """The columns of the hits of a transaction that are known before the segment is decided."""
 HIT_COLUMNS = 3
 
-D_CHUNKS, D_CARRY, D_POSITION, D_RESUME, D_IS_KEPT, D_ROWS_KEPT, D_BEGIN, D_EVENT, D_KINDS = range(9)
+D_CHUNKS, D_CARRY, D_IS_KEPT, D_ROWS_KEPT, D_POSITION, D_RESUME, D_BEGIN, D_EVENT, D_KINDS = range(9)
 """The columns of a filter's row of results.
 
 - D_CHUNKS, D_CARRY: the index after the filter's last row of each array.

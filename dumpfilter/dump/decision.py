@@ -81,8 +81,6 @@ class Decided(NamedTuple):
     """The decision of a segment by one filter."""
 
     plans: list[ChunkPlan]
-    position: int
-    resume: int
     carry: Carry | None
 
 
@@ -143,54 +141,48 @@ class _Scratch(threading.local):
 
     def __init__(self) -> None:
         self.call = 0
+        self._sizes: tuple[int, ...] = (0, 0, 0)
         self.weighed: A.Weighed
         self.transactions: K.Transactions
         self.done: K.Done
-        self._events = self._subjects = self._room = 0
 
-    def make_room(self, events: int, subjects: int, room: int) -> None:
-        """Enlarge the arrays for a segment, for ``subjects``, and for ``room`` rows of results of one filter.
+    def make_room(self, *wanted: int) -> None:
+        """Enlarge the arrays.
 
-        ``events`` is the number of events or of runs of GTIDs, whichever is larger.
+        The sizes ``wanted`` are the number of events or of runs of GTIDs, whichever is larger, the number of subjects,
+        and the rows of results of one filter.
         """
-        if events > self._events:
-            self._events = n = max(1024, 2 * events)
-            self._subjects = 0
-            lists = A.ROOTS + A.MOST_LISTS * n
-            self.weighed = A.Weighed(
-                stamp=np.zeros(0, np.int64),
-                subject=np.zeros((0, A.SUBJECT_WORDS), np.uint64),
-                transaction=np.zeros((A.TRANSACTION_WORDS, n), np.uint64),
-                atom_until=np.zeros(n, np.int64),
-                atoms=np.zeros((n, A.ATOM_COLUMNS), np.int64),
-                atom=np.zeros((n, A.ATOM_WORDS), np.uint64),
-                lists=np.zeros((lists, A.LIST_COLUMNS), np.int64),
-                list_word=np.zeros(lists, np.uint64),
-                live=np.zeros(3, np.uint64),
-            )
-            until, break_, start, read = np.zeros((4, n + 1), np.int64)
-            self.transactions = K.Transactions(
-                until, np.zeros((n, K.RUN_COLUMNS), np.int64), break_, start, read
-            )
-        if subjects > self._subjects:
-            self._subjects = max(1024, 2 * subjects)
-            self.weighed = self.weighed._replace(
-                stamp=np.zeros(self._subjects, np.int64),
-                subject=np.zeros((self._subjects, A.SUBJECT_WORDS), np.uint64),
-            )
-        if room > self._room:
-            # The system gives memory for the rows that are used only. Filters share the rows that the first one leaves.
-            self._room = room = max(1 << 13, 2 * room)
-            n = room + room // 4
-            self.done = K.Done(
-                np.zeros((A.FILTERS, K.HITS + len(KINDS)), np.int64),
-                chunk=np.zeros((room // 2, K.CHUNK_COLUMNS), np.int64),
-                range=np.zeros((n, K.RANGE_COLUMNS), np.int64),
-                gap=np.zeros((n, K.GAP_COLUMNS), np.int64),
-                run=np.zeros((n, K.RUN_COLUMNS), np.int64),
-                hit=np.zeros((n, 2), np.int64),
-                carry=np.zeros((n, K.CARRY_COLUMNS), np.int64),
-            )
+        if all(size <= has for size, has in zip(wanted, self._sizes, strict=True)):
+            return
+        self._sizes = tuple(max(has, 2 * size, 1024) for size, has in zip(wanted, self._sizes, strict=True))
+        events, subjects, room = self._sizes
+        lists = A.ROOTS + A.MOST_LISTS * events
+        self.weighed = A.Weighed(
+            stamp=np.zeros(subjects, np.int64),
+            subject=np.zeros((subjects, A.SUBJECT_WORDS), np.uint64),
+            transaction=np.zeros((A.TRANSACTION_WORDS, events), np.uint64),
+            atom_until=np.zeros(events, np.int64),
+            atoms=np.zeros((events, A.ATOM_COLUMNS), np.int64),
+            atom=np.zeros((events, A.ATOM_WORDS), np.uint64),
+            lists=np.zeros((lists, A.LIST_COLUMNS), np.int64),
+            list_word=np.zeros(lists, np.uint64),
+            live=np.zeros(3, np.uint64),
+        )
+        until, break_, start, read = np.zeros((4, events + 1), np.int64)
+        self.transactions = K.Transactions(
+            until, np.zeros((events, K.RUN_COLUMNS), np.int64), break_, start, read
+        )
+        # The system gives memory for the rows that are used only. Filters share the rows that the first one leaves.
+        rows = room + room // 4
+        self.done = K.Done(
+            np.zeros((A.FILTERS, K.HITS + len(KINDS)), np.int64),
+            chunk=np.zeros((room // 2, K.CHUNK_COLUMNS), np.int64),
+            range=np.zeros((rows, K.RANGE_COLUMNS), np.int64),
+            gap=np.zeros((rows, K.GAP_COLUMNS), np.int64),
+            run=np.zeros((rows, K.RUN_COLUMNS), np.int64),
+            hit=np.zeros((rows, 2), np.int64),
+            carry=np.zeros((rows, K.CARRY_COLUMNS), np.int64),
+        )
 
 
 _scratch = _Scratch()
@@ -262,12 +254,10 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[
         )
         chunk, carry = 1, 0
         for result in results:
-            until, carry_until, position, resume, is_kept, rows_kept = result[: K.D_BEGIN]
+            until, carry_until, is_kept, rows_kept = result[: K.D_POSITION]
             found.append(
                 Decided(
                     [PlanView(file, written, chunks[k - 1], chunks[k]) for k in range(chunk, until)],
-                    position,
-                    resume,
                     Carry(
                         done.carry[carry:carry_until].copy(),
                         bool(is_kept),

@@ -268,7 +268,8 @@ class DumpThread:
     def _go_on(self, segment: Segment, first: int, decided: Decided) -> None:
         if segment.prepared or segment.earlier_ends:
             self._xa_ends.note(segment, first, self._sends)
-        self.position, self.resume, self._carry = decided.position, decided.resume, decided.carry
+        last = decided.plans[-1]
+        self.position, self.resume, self._carry = last.end, last.resume, decided.carry
 
     def _first_transaction(self, segment: Segment) -> int:
         assert self.position is not None
