@@ -118,6 +118,6 @@ def _parts(whole: RelayPlan) -> Iterator[RelayPlan]:
         # A part before the last one ends between two stand-ins, at no position of the writer.
         plan = whole.plan
         if not is_last:
-            plan = plan.inside(whole.resume)
+            plan = replace(plan, resume=whole.resume, resume_bytes=0)
         yield replace(whole, plan=plan, runs=moved, begin=begin, stop=stop)
         begin = stop or 0

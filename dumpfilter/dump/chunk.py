@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +81,7 @@ class Reported(NamedTuple):
 
 
 NOTHING_REPORTED = Reported(np.empty(0, np.int32), NO_DROPPED_RUNS)
+_COUNTS = attrgetter(*Counts.__slots__)
 
 
 @dataclass(slots=True)
@@ -132,80 +133,13 @@ class ChunkPlan:
     @property
     def outcome(self) -> Hashable:
         """A value that is equal for equal plans of one file; None if that is not known."""
-        return None
-
-    def inside(self, resume: int) -> ChunkPlan:
-        """Return a plan of the same events that ends inside a transaction, after the boundary ``resume``."""
-        plan = ChunkPlan(self.file, self.ranges, self.end, resume, 0, self.completed[:0], counts=self.counts)
-        plan.replaced = self.replaced
-        return plan
-
-
-_NOTHING_REPLACED: Mapping[int, bytes] = MappingProxyType({})
-
-
-class Written(NamedTuple):
-    """The arrays that the decision of a segment fills for some filters (:class:`dumpfilter.dump.cut.Done`)."""
-
-    range: npt.NDArray[np.int64]
-    gap: npt.NDArray[np.int64]
-    run: GtidRuns
-    hit: npt.NDArray[np.int64]
-    reported: Reported
-
-
-class PlanView(ChunkPlan):
-    """A chunk plan that is a view of the arrays of a decision. Its fields are made at the first access to them.
-
-    A master often merges or discards a plan, or sends it much later, so the work is left until then.
-
-    Parameters:
-        file: the name of the binlog file.
-        written: the arrays with the rows of all chunks of the decision.
-        before, chunk: the columns of the chunk before this chunk, and of this chunk.
-    """
-
-    __slots__ = ("_before", "_chunk", "_written")
-
-    def __init__(self, file: str, written: Written, before: Sequence[int], chunk: Sequence[int]) -> None:
-        self.file = file
-        self.end, self.resume, self.resume_bytes = chunk[: K.H_EVENTS_READ]
-        self.replaced = _NOTHING_REPLACED
-        self.reported = written.reported
-        self._written = written
-        self._before = before
-        self._chunk = chunk
-
-    @property
-    def outcome(self) -> Hashable:
         if self.replaced:
             return None
         gaps = self.gaps
-        arrays = [self.ranges, self.completed]
-        arrays += [gaps.offset, gaps.end, gaps.runs_until, gaps.runs, gaps.hits_until, gaps.hits]
-        return (*self._chunk[: K.H_RANGES], *(array.tobytes() for array in arrays))
-
-    def __getattr__(self, name: str) -> Any:
-        # Python calls this method for a field that has no value yet.
-        if name == "counts":
-            self.counts = Counts(*self._chunk[K.H_EVENTS_READ : K.H_RANGES])
-        elif name in ("ranges", "completed", "gaps"):
-            self._view()
-        else:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return object.__getattribute__(self, name)
-
-    def _view(self) -> None:
-        range, gap, run, hit, _ = self._written
-        ranges, gaps, hits, _, runs = self._before[K.H_RANGES :]
-        ranges_until, gaps_until, hits_until, gap_runs, runs_until = self._chunk[K.H_RANGES :]
-        self.ranges = range[ranges:ranges_until]
-        self.completed = run[gap_runs:runs_until]
-        self.gaps = NO_GAPS
-        if gaps < gaps_until:
-            offset, end, first, run_of_gap, hit_of_gap = gap[gaps:gaps_until].T
-            of_gaps = (run[runs:gap_runs], hit[hits:hits_until])
-            self.gaps = Gaps(offset, end, first, run_of_gap, hit_of_gap, *of_gaps)
+        arrays = [self.ranges, self.completed, gaps.offset, gaps.end, gaps.runs_until, gaps.runs]
+        arrays += [gaps.hits_until, gaps.hits]
+        counts = _COUNTS(self.counts)
+        return self.end, self.resume, self.resume_bytes, counts, *(array.tobytes() for array in arrays)
 
 
 def holds(ranges: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

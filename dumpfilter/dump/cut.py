@@ -119,6 +119,15 @@ class Done(NamedTuple):
     carry: np.ndarray
 
 
+class Written(NamedTuple):
+    """The rows of :class:`Done` that a call has written. Plans are views of them."""
+
+    range: np.ndarray
+    gap: np.ndarray
+    run: np.ndarray
+    hit: np.ndarray
+
+
 @kernel
 def _list_transactions(c, low, g):
     """List the places and the GTIDs of the transactions from number ``low`` on."""

@@ -14,7 +14,8 @@ import numpy.typing as npt
 from dumpfilter.binlog import roles as R
 from dumpfilter.dump import atoms as A
 from dumpfilter.dump import cut as K
-from dumpfilter.dump.chunk import ChunkPlan, PlanView, Reported, Written
+from dumpfilter.dump.chunk import ChunkPlan, Counts, Reported
+from dumpfilter.dump.gaps import NO_GAPS, Gaps
 from dumpfilter.filter.boundary import OnUndecided
 from dumpfilter.filter.flags import MOST_HITS
 from dumpfilter.filter.hits import KINDS
@@ -227,6 +228,7 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[
     scratch.call += 1
     done = scratch.done
     low = min(one.first for one in asked)
+    reported = Reported(columns.txn_source, columns.dropped)
     found: list[Decided] = []
     while len(found) < len(asked):
         begin = len(found)
@@ -245,19 +247,18 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[
         results = done.filters[begin:end].tolist()
         chunks = done.chunk[: results[-1][K.D_CHUNKS]].tolist()
         last = chunks[-1]
-        written = Written(
+        written = K.Written(
             done.range[: last[K.H_RANGES]].copy(),
             done.gap[: last[K.H_GAPS]].copy(),
             done.run[: last[K.H_RUNS]].copy(),
             done.hit[: last[K.H_HITS]].copy(),
-            Reported(columns.txn_source, columns.dropped),
         )
         chunk, carry = 1, 0
         for result in results:
             until, carry_until, is_kept, rows_kept = result[: K.D_POSITION]
             found.append(
                 Decided(
-                    [PlanView(file, written, chunks[k - 1], chunks[k]) for k in range(chunk, until)],
+                    [_plan(file, reported, written, chunks[k - 1], chunks[k]) for k in range(chunk, until)],
                     Carry(
                         done.carry[carry:carry_until].copy(),
                         bool(is_kept),
@@ -271,6 +272,31 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[
             )
             chunk, carry = until, carry_until
     return found
+
+
+def _plan(
+    file: str, reported: Reported, written: K.Written, before: Sequence[int], chunk: Sequence[int]
+) -> ChunkPlan:
+    """Return the plan of a chunk from the columns of the chunk and of the chunk before, as views of ``written``."""
+    ranges, gaps, hits, _, runs = before[K.H_RANGES :]
+    ranges_until, gaps_until, hits_until, gap_runs, runs_until = chunk[K.H_RANGES :]
+    end, resume, resume_bytes = chunk[: K.H_EVENTS_READ]
+    of_gaps = NO_GAPS
+    if gaps < gaps_until:
+        offset, end_of_gap, first, run_until, hit_until = written.gap[gaps:gaps_until].T
+        run_of_gap, hit_of_gap = written.run[runs:gap_runs], written.hit[hits:hits_until]
+        of_gaps = Gaps(offset, end_of_gap, first, run_until, hit_until, run_of_gap, hit_of_gap)
+    return ChunkPlan(
+        file,
+        written.range[ranges:ranges_until],
+        end,
+        resume,
+        resume_bytes,
+        written.run[gap_runs:runs_until],
+        of_gaps,
+        Counts(*chunk[K.H_EVENTS_READ : K.H_RANGES]),
+        reported,
+    )
 
 
 def hit_rows(rows: Sequence[tuple[int, int, int]]) -> Integers:
