@@ -7,7 +7,6 @@ import ipaddress
 import math
 import secrets
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from time import monotonic
 
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.master.who import peer_address
+from dumpfilter.recent import Recent
 from dumpfilter.security.passwords import (
     MOST_PASSWORD,
     PlainPassword,
@@ -88,7 +88,7 @@ class Access:
         """The number of calls that wait for their turn to have a password hashed."""
         self._addresses = Throttle(free=FREE_GUESSES, clock=clock)
         self._users_guessed = Throttle(free=FREE_GUESSES_OF_A_USER, clock=clock)
-        self._devices: OrderedDict[bytes, None] = OrderedDict()
+        self._devices: Recent[bytes, None] = Recent(_MOST_DEVICES)
         self.change(users)
 
     def change(self, users: Mapping[str, StoredPassword]) -> None:
@@ -135,9 +135,6 @@ class Access:
                 self._right[user] = digest
             if device is not None:
                 self._devices[device] = None
-                self._devices.move_to_end(device)
-                if len(self._devices) > _MOST_DEVICES:
-                    self._devices.popitem(last=False)
         return kept
 
     def _stand_in(self, user: str) -> StoredPassword:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from dumpfilter.lint.knowledge import knowledge_of
 from dumpfilter.lint.linting import lint
 from dumpfilter.master.register import RegisteredSlave
 from dumpfilter.printable import printable
+from dumpfilter.recent import Recent
 
 MOST_SUBJECTS = 2000
 """The most tables and statements by which the master judges a filter, to bound the time."""
@@ -67,8 +67,8 @@ class FilterWarnings:
         self._subjects = subjects
         self._clock = clock
         self._lock = threading.Lock()
-        self._checked: OrderedDict[Hashable, _Checked] = OrderedDict()
-        self._logged: set[Hashable] = set()
+        self._checked: Recent[Hashable, _Checked] = Recent(_MOST_FILTERS)
+        self._logged: Recent[Hashable, None] = Recent(_MOST_LOGGED)
 
     def of(self, rule_filter: ReplicationFilter, *, check: bool = True) -> tuple[FilterWarning, ...]:
         """Return the warnings about a filter. A check is repeated when the index knows more, once in a minute.
@@ -92,9 +92,6 @@ class FilterWarnings:
                 subjects = list(islice(self._subjects.since(0), most))
             warnings = _checked(rule_filter, subjects)
             self._checked[key] = _Checked(count, now, warnings)
-            self._checked.move_to_end(key)
-            if len(self._checked) > _MOST_FILTERS:
-                self._checked.popitem(last=False)
             return warnings
 
     def of_each(
@@ -108,26 +105,16 @@ class FilterWarnings:
         for slave in slaves:
             yield slave, self.of(slave.filter, check=time.thread_time() - begin < _MOST_CHECKING)
 
-    def texts(self, slave: RegisteredSlave) -> list[str]:
+    def texts(self, slave: RegisteredSlave, warnings: Iterable[FilterWarning] | None = None) -> list[str]:
         """Return the warnings about a slave's filter as lines. Log those that were not logged before."""
-        return self._texts(slave, self.of(slave.filter))
-
-    def texts_of_each(self, slaves: Iterable[RegisteredSlave]) -> Iterator[tuple[RegisteredSlave, list[str]]]:
-        """Yield the warnings about the filter of each slave as :meth:`texts` does, in a bounded time."""
-        for slave, warnings in self.of_each(slaves):
-            yield slave, self._texts(slave, warnings)
-
-    def _texts(self, slave: RegisteredSlave, warnings: Iterable[FilterWarning]) -> list[str]:
         found = []
-        for warning in warnings:
+        for warning in self.of(slave.filter) if warnings is None else warnings:
             text = printable(str(warning), _LONGEST)
             found.append(text)
             key = (slave.user, slave.channel, slave.uuid, text)
             with self._lock:
                 is_new = key not in self._logged
-                if len(self._logged) >= _MOST_LOGGED:
-                    self._logged.clear()
-                self._logged.add(key)
+                self._logged[key] = None
             if is_new:
                 log.warning(
                     "filter warning",

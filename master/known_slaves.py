@@ -18,6 +18,7 @@ from dumpfilter.master.drain import Drains
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.who import Peer, Who
+from dumpfilter.recent import Recent
 
 _Identity = tuple[str, str, int | str]
 
@@ -98,7 +99,7 @@ class KnownSlaves:
         self.entries: Callable[[], Sequence[ReplicaEntry]] = tuple
         """Returns the tables ``[[replica]]`` in force. A master without a port for replicas has none."""
         self._lock = threading.Lock()
-        self._refused: dict[_Identity, KnownSlave] = {}
+        self._refused: Recent[_Identity, KnownSlave] = Recent(MOST_REFUSALS)
         """The slaves that were refused, by identity. The newest refusal comes last."""
 
     def refuse(self, peer: Peer, address: str, reason: str) -> None:
@@ -115,10 +116,7 @@ class KnownSlaves:
             refusal=reason,
         )
         with self._lock:
-            self._refused.pop(slave.identity, None)
             self._refused[slave.identity] = slave
-            if len(self._refused) > MOST_REFUSALS:
-                del self._refused[next(iter(self._refused))]
 
     def forget(self, who: Who) -> list[KnownSlave]:
         """Forget the refusals of some slaves. Return the slaves."""

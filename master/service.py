@@ -378,7 +378,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             files=files,
         )
         registered = [one.registered for one in slaves if one.registered is not None]
-        texts = {slave.slave_id: lines for slave, lines in self.filter_warnings.texts_of_each(registered)}
+        texts = {
+            slave.slave_id: self.filter_warnings.texts(slave, warnings)
+            for slave, warnings in self.filter_warnings.of_each(registered)
+        }
         for one in slaves:
             its_texts = () if one.registered is None else texts[one.registered.slave_id]
             status.slaves.append(slave_to_proto(one, its_texts))

@@ -6,9 +6,10 @@ Nobody sleeps here. The caller refuses an attempt that comes too early, so that 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+
+from dumpfilter.recent import Recent
 
 _MOST_KEYS = 10_000
 """The most guessers that a throttle remembers, which limits its memory.
@@ -40,7 +41,7 @@ class Throttle:
         self._free = free
         self._longest = longest
         self._clock = clock
-        self._guessers: OrderedDict[Hashable, _Guesser] = OrderedDict()
+        self._guessers: Recent[Hashable, _Guesser] = Recent(_MOST_KEYS)
 
     def failures(self, key: Hashable) -> int:
         """Return the number of failures of a guesser that count."""
@@ -61,9 +62,6 @@ class Throttle:
         """Count a failure of a guesser."""
         failures = self.failures(key)
         self._guessers[key] = _Guesser(failures + 1, self._clock())
-        self._guessers.move_to_end(key)
-        if len(self._guessers) > _MOST_KEYS:
-            self._guessers.popitem(last=False)
 
     def is_first_refusal(self, key: Hashable) -> bool:
         """Tell, once after each failure, that the guesser came too early. Callers log only that one time."""

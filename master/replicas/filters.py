@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import structlog
 
@@ -20,12 +19,14 @@ from dumpfilter.master.replicas.own_filter import FilterUnreadable, read_own_fil
 from dumpfilter.master.replicas.shown_rules import OwnFilter
 from dumpfilter.master.who import Peer, Who
 from dumpfilter.printable import printable
+from dumpfilter.recent import Recent
 from dumpfilter.security.audit import audit
 from dumpfilter.security.passwords import ConsolePassword
 
 log = structlog.get_logger("dumpfilter.master")
 
-T = TypeVar("T")
+_Replica = tuple[str, str, int, str]
+"""User, channel, server id and UUID of a replica."""
 
 _LONGEST_EXAMPLE = 120
 
@@ -119,9 +120,9 @@ class ReplicaFilters:
         """The tables ``[[replica]]`` in force, in the order of the file, with the rules that operators gave them."""
         self.on_change: list[Callable[[], None]] = []
         """Functions that are called after each change of :attr:`changes`, to save the changes."""
-        self._told: OrderedDict[tuple[str, str, int, str], ToldDrift] = OrderedDict()
-        """The warning that each replica with drift got last, by user, channel, server id and UUID."""
-        self._adopted: OrderedDict[tuple[str, str, int, str], ReplicationFilter] = OrderedDict()
+        self._told: Recent[_Replica, ToldDrift] = Recent(_MOST_REMEMBERED)
+        """The warning that each replica with drift got last."""
+        self._adopted: Recent[_Replica, ReplicationFilter] = Recent(_MOST_REMEMBERED)
         """The filter of its own that each replica had last."""
 
     def replace(self, entries: Sequence[ReplicaEntry]) -> None:
@@ -231,7 +232,7 @@ class ReplicaFilters:
         """Warn when a replica's own filter is wider than when the master adopted it last."""
         with self._lock:
             old = self._adopted.get(_key(peer))
-            _remember(self._adopted, _key(peer), own)
+            self._adopted[_key(peer)] = own
         if old is None:
             return
         wider = passes_beyond(own, old)
@@ -272,7 +273,7 @@ class ReplicaFilters:
             known = self._told.get(_key(peer))
             is_known = known is not None and known.text == drift.text
             if not is_known:
-                _remember(self._told, _key(peer), ToldDrift(peer, drift.text, refuses, time.time()))
+                self._told[_key(peer)] = ToldDrift(peer, drift.text, refuses, time.time())
         if refuses or not is_known:
             _warn("drift", peer, drift.text, refuses)
         if refuses:
@@ -313,18 +314,8 @@ def same_filters(one: ReplicationFilter, other: ReplicationFilter) -> bool:
     return type(one) is type(other) and one.rules == other.rules and one.names == other.names
 
 
-def _key(peer: ReplicaPeer) -> tuple[str, str, int, str]:
+def _key(peer: ReplicaPeer) -> _Replica:
     return peer.user, peer.channel, peer.server_id, peer.uuid
-
-
-def _remember(
-    known: OrderedDict[tuple[str, str, int, str], T], replica: tuple[str, str, int, str], what: T
-) -> None:
-    """Note something about a replica. What was noted longest ago is forgotten beyond a limit."""
-    known[replica] = what
-    known.move_to_end(replica)
-    if len(known) > _MOST_REMEMBERED:
-        known.popitem(last=False)
 
 
 def _warn(event: str, peer: ReplicaPeer, text: str, refused: bool | None = None, **details: str) -> None:
