@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from dumpfilter.backoff import Backoff
 from dumpfilter.errors import ConnectionLost, DumpfilterError, OptionError, SourceStreamDamaged, TlsError
 from dumpfilter.printable import printable
 from dumpfilter.receiver.credentials import find_credentials
@@ -23,9 +23,6 @@ log = structlog.get_logger("dumpfilter.receiver")
 
 OLDEST = "oldest"
 NEWEST = "newest"
-
-_FIRST_WAIT = 0.1
-"""The longest wait after the first failed attempt, seconds. Each further failed attempt doubles the longest wait."""
 
 _LONGEST_WAIT = 60.0
 _MOST_DAMAGED = 3
@@ -81,7 +78,6 @@ class Follower:
         self._on_connect = on_connect
         self._stopped = threading.Event()
         self._connection: SourceConnection | None = None
-        self._random = random.Random()
         self._has_warned = False
 
     @property
@@ -102,7 +98,7 @@ class Follower:
         A lost connection is made again. Raises DumpfilterError for an error that does not pass by itself.
         """
         self._warn_of_impostors()
-        failed = damaged = 0
+        damaged, backoff = 0, Backoff(self._options.longest_wait)
         while not self._stopped.is_set():
             before = self.progress.bytes
             try:
@@ -113,13 +109,12 @@ class Follower:
                     return
                 self._note(error)
                 if self.progress.bytes > before:
-                    failed = damaged = 0
-                failed += 1
+                    damaged = 0
+                    backoff.reset()
                 damaged += isinstance(error, SourceStreamDamaged)
-                if not self._may_pass(error, failed, damaged):
+                wait = backoff.next()
+                if not self._may_pass(error, backoff.attempts, damaged):
                     raise
-                wait = min(self._options.longest_wait, _FIRST_WAIT * 2.0 ** min(failed - 1, 30))
-                wait *= self._random.uniform(0.5, 1.0)
                 log.warning(
                     "source lost",
                     source=str(self.url),

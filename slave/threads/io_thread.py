@@ -23,6 +23,7 @@ import grpc
 import structlog
 
 from dumpfilter import __version__
+from dumpfilter.backoff import Backoff
 from dumpfilter.binlog.format import Family
 from dumpfilter.errors import (
     BinlogCorrupt,
@@ -43,7 +44,6 @@ from dumpfilter.filter.convert import names_from_proto, names_to_proto
 from dumpfilter.printable import printable
 from dumpfilter.slave.state.counters_info import ChannelCounters
 from dumpfilter.slave.state.master_info import MasterInfo
-from dumpfilter.slave.threads.backoff import Backoff
 from dumpfilter.slave.threads.connection import ROUND_TRIPS, explain_failure, open_channel
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.source import Source

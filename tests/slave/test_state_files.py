@@ -3,7 +3,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import random
 import subprocess
 import sys
 
@@ -16,7 +15,6 @@ from dumpfilter.errors import DirectoryBusy, OutputError, StateCorrupt
 from dumpfilter.slave.state import FORMAT, lock_directory
 from dumpfilter.slave.state.identity import registration_secret, server_uuid
 from dumpfilter.slave.state.master_info import NAME, MasterInfo
-from dumpfilter.slave.threads.backoff import Backoff
 from dumpfilter.state_file import State, StateFile
 
 INFO = MasterInfo(source_file="bin.000002", source_position=4711, retrieved="a:1-5", family="mysql")
@@ -144,12 +142,3 @@ def test_a_full_disk_leaves_no_half_written_file(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert [p.name for p in tmp_path.iterdir()] == [NAME]
     assert path.read_bytes() == before
-
-
-def test_backoff_grows_to_its_bound():
-    backoff = Backoff(1.0, uniform=random.Random(1))
-    waits = [backoff.next() for _ in range(10)]
-    assert waits[0] <= 0.1
-    assert all(0.5 <= wait <= 1.0 for wait in waits[4:])
-    backoff.reset()
-    assert backoff.next() <= 0.1

@@ -1,4 +1,4 @@
-"""The time that a slave waits after a failed attempt to reach the master, which grows with each failure."""
+"""The time that a client waits after a failed attempt to reach its server, which grows with each failure."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class Backoff:
     it, so that the slaves of a restarted master do not all connect at the same time.
     """
 
-    def __init__(self, maximum: float, *, uniform: random.Random | None = None) -> None:
+    def __init__(self, maximum: float) -> None:
         self._maximum = maximum
-        self._random = uniform or random.Random()
         self.attempts = 0
+        """The number of failed attempts in a row."""
 
     def reset(self) -> None:
-        """Forget the failed attempts, because the slave has reached the master. The next wait is short again."""
+        """Forget the failed attempts, because the server was reached. The next wait is short again."""
         self.attempts = 0
 
     def next(self) -> float:
         """Count one more failed attempt, and return the time to wait before the next attempt, seconds."""
         bound = min(self._maximum, FIRST * 2.0 ** min(self.attempts, 30))
         self.attempts += 1
-        return bound * self._random.uniform(0.5, 1.0)
+        return bound * random.uniform(0.5, 1.0)
