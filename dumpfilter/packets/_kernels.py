@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dumpfilter.binlog.crc32 import crc32
@@ -32,64 +34,68 @@ GTID_WRONG = 2
 OK_BYTE = 0
 """The first byte of the payload of each event."""
 
-_GTID = int(EventType.GTID)
-_GTID_TAGGED = int(EventType.GTID_TAGGED)
+_TYPES = np.arange(256)
+_IS_GTID = np.isin(_TYPES, (EventType.GTID, EventType.GTID_TAGGED))
+"""For each event type, whether it is a Gtid event of MySQL, which nothing but its transaction may follow."""
+_IS_OUTSIDE = _IS_GTID | np.isin(
+    _TYPES,
+    (
+        EventType.ANONYMOUS_GTID,
+        EventType.ROTATE,
+        EventType.STOP,
+        EventType.FORMAT_DESCRIPTION,
+        EventType.HEARTBEAT,
+        EventType.HEARTBEAT_V2,
+        EventType.PREVIOUS_GTIDS,
+    ),
+)
+"""For each event type, whether the event cannot stand inside a transaction of MySQL."""
 _MARIADB_GTID = int(EventType.MARIADB_GTID)
-_ANONYMOUS_GTID = int(EventType.ANONYMOUS_GTID)
-_ROTATE = int(EventType.ROTATE)
-_STOP = int(EventType.STOP)
-_FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION)
-_HEARTBEAT = int(EventType.HEARTBEAT)
-_HEARTBEAT_V2 = int(EventType.HEARTBEAT_V2)
-_PREVIOUS_GTIDS = int(EventType.PREVIOUS_GTIDS)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _is_gtid(kind):
-    return kind in (_GTID, _GTID_TAGGED)
+class Measured(NamedTuple):
+    """The facts about some events that :func:`measure` returns."""
 
-
-@njit(cache=True, nogil=True, inline="always")
-def _is_outside(kind):
-    """Tell whether an event of a type cannot stand inside a transaction of MySQL."""
-    return _is_gtid(kind) or kind in (
-        _ANONYMOUS_GTID,
-        _ROTATE,
-        _STOP,
-        _FORMAT_DESCRIPTION,
-        _HEARTBEAT,
-        _HEARTBEAT_V2,
-        _PREVIOUS_GTIDS,
-    )
+    room: int
+    """The size of the events' packets, bytes."""
+    wrong: int
+    """The offset of the first event with an impossible length, at which the walk ends; -1 if there is none."""
+    alone: int
+    """The offset of the first event that cannot follow a Gtid event of MySQL directly, but does; -1 for none."""
+    last: int
+    """The offset of the last whole event."""
+    end_log_pos: int
+    """``end_log_pos`` of the last event that has one; 0 for none."""
 
 
 @njit(cache=True, nogil=True)
 def measure(events, left_out):
-    """Return the size of the packets of some events, the offset of a wrong event, and that of an event after a Gtid.
-
-    Events of the type ``left_out`` get no packet. The second result is the offset of the first event with an impossible
-    length. The last one is the offset of an event that cannot follow a Gtid event of MySQL directly, but does. Both are
-    -1 if all is well.
-    """
+    """Return the facts about some events. Events of the type ``left_out`` get no packet."""
     base = _U(events.ctypes.data)
     at = np.int64(0)
     room = np.int64(0)
+    wrong = np.int64(-1)
+    alone = np.int64(-1)
+    last = np.int64(0)
+    end_log_pos = np.int64(0)
     is_after_gtid = False
     while at < events.size:
-        if at + _HEADER > events.size:
-            return room, at, np.int64(-1)
-        size = np.int64(load_u32(base + _U(at + _SIZE_AT)))
+        size = np.int64(load_u32(base + _U(at + _SIZE_AT))) if at + _HEADER <= events.size else np.int64(0)
         if size < _HEADER or at + size > events.size:
-            return room, at, np.int64(-1)
+            wrong = at
+            break
         kind = load_u8(base + _U(at + _TYPE_AT))
-        if is_after_gtid and _is_outside(kind):
-            return room, np.int64(-1), at
-        is_after_gtid = _is_gtid(kind)
+        if is_after_gtid and _IS_OUTSIDE[kind] and alone < 0:
+            alone = at
+        is_after_gtid = _IS_GTID[kind]
         if kind != left_out:
             payload = size + 1
             room += payload + PACKET_HEADER * (1 + payload // LARGEST)
+        position = np.int64(load_u32(base + _U(at + _END_LOG_POS_AT)))
+        end_log_pos = position if position else end_log_pos
+        last = at
         at += size
-    return room, np.int64(-1), np.int64(-1)
+    return Measured(room, wrong, alone, last, end_log_pos)
 
 
 @njit(cache=True, nogil=True)
@@ -137,25 +143,6 @@ def frame(events, sequence, left_out, out):
 
 
 @njit(cache=True, nogil=True)
-def last_events(events):
-    """Return the offset of the last of whole events, and ``end_log_pos`` of the last event that has one, or 0."""
-    base = _U(events.ctypes.data)
-    at = np.int64(0)
-    last = np.int64(0)
-    found = np.int64(0)
-    while at + _HEADER <= events.size:
-        told = np.int64(load_u32(base + _U(at + _END_LOG_POS_AT)))
-        if told:
-            found = told
-        size = np.int64(load_u32(base + _U(at + _SIZE_AT)))
-        if size < _HEADER:
-            break
-        last = at
-        at += size
-    return last, found
-
-
-@njit(cache=True, nogil=True)
 def seal(events):
     """Write the checksum of each of some whole events."""
     at = _U(events.ctypes.data)
@@ -189,7 +176,7 @@ def weave(events, place, end, gtids, gtid_at, gtid_size, tail, checksum, out):
             return GTID_WRONG
         gtid = _U(gtids.ctypes.data) + _U(gtid_at[k])
         kind = load_u8(gtid + _U(_TYPE_AT))
-        is_gtid = _is_gtid(kind) or kind == _MARIADB_GTID
+        is_gtid = _IS_GTID[kind] or kind == _MARIADB_GTID
         if not is_gtid or np.int64(load_u32(gtid + _U(_SIZE_AT))) != size:
             return GTID_WRONG
         copy_bytes(target, gtid, _U(size))

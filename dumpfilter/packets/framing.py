@@ -38,15 +38,15 @@ def frame(events: Bytes, sequence: int, *, left_out: int = NOTHING) -> tuple[mem
     """
     data = as_array(events)
     left_out = int(left_out)  # numba would compile another version for members of an enumeration
-    room, wrong, alone = K.measure(data, left_out)
-    if wrong >= 0:
-        raise BinlogCorrupt(f"byte {wrong} of the {len(data)} bytes of a message begins no whole event")
-    if alone >= 0:
+    found = K.measure(data, left_out)
+    if found.wrong >= 0:
+        raise BinlogCorrupt(f"byte {found.wrong} of the {len(data)} bytes of a message begins no whole event")
+    if found.alone >= 0:
         raise BinlogCorrupt(
-            f"no event of its transaction follows a Gtid event, which ends at byte {alone} of a message; "
+            f"no event of its transaction follows a Gtid event, which ends at byte {found.alone} of a message; "
             "a replica must not get it"
         )
-    out = np.empty(room, np.uint8)
+    out = np.empty(found.room, np.uint8)
     after = K.frame(data, sequence, left_out, out)
     return out.data, int(after)
 
@@ -56,5 +56,5 @@ def last_events(events: Bytes) -> tuple[int, int]:
 
     Some events inside a transaction of MariaDB tell none. The position is 0 if no event tells one.
     """
-    last, told = K.last_events(as_array(events))
-    return int(last), int(told)
+    found = K.measure(as_array(events), NOTHING)
+    return found.last, found.end_log_pos
