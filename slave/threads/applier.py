@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
-from dumpfilter.binlog.context_events import decode_incident, decode_rotate
+from dumpfilter.binlog.context_events import decode_incident
 from dumpfilter.binlog.event_time import MICROSECONDS
-from dumpfilter.binlog.events import GTIDS, LOG_EVENT_ARTIFICIAL_F, ROWS, STATEMENTS, EventHeader, EventType
+from dumpfilter.binlog.events import GTIDS, ROWS, STATEMENTS, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import Gtid, MariadbGtid
 from dumpfilter.binlog.gtid_events import MysqlGtidEvent, decode_gtid
@@ -91,17 +91,6 @@ class EventApplier:
         self._tables: dict[int, _Table] = {}
         # A cache of decoded Table_map events by their bytes, because a binlog repeats them for each statement.
         self._maps: dict[bytes, _Table] = {}
-        self.source_file = ""
-        """The base name of the master's binlog file from which the events come.
-
-        The artificial Rotate event at the head of each relay log file names the file. A caller that begins to read
-        after this event sets the attribute itself.
-        """
-        self.source_begin = 4
-        """The offset from which the slave read the master's binlog file, bytes.
-
-        The offset comes from the artificial Rotate event at the head of the relay log file.
-        """
 
     @property
     def inside(self) -> bool:
@@ -131,33 +120,25 @@ class EventApplier:
         self, header: EventHeader, raw: bytes, body: bytes | memoryview, description: FormatDescription
     ) -> None:
         kind = header.type
-        completed = False
+        word, statement_ends = Keyword.NONE, False
         if kind == EventType.TABLE_MAP:
-            completed = self._groups.enter(kind)
             self._table_map(bytes(body), description.post_header_length(kind))
         elif kind in ROWS:
-            ends = self._rows(kind, body, description)
-            completed = self._groups.enter(kind, statement_end=ends)
+            statement_ends = self._rows(kind, body, description)
         elif kind in STATEMENTS:
-            completed = self._groups.enter(kind, word=self._query(kind, body, description))
+            word = self._query(kind, body, description)
         elif kind in GTIDS:
             self._begin(header, body)
+            return
         elif kind == EventType.TRANSACTION_PAYLOAD:
             self._payload(body, description)
-            completed = self._groups.enter(kind)
-        elif kind == EventType.ROTATE:
-            if header.flags & LOG_EVENT_ARTIFICIAL_F:
-                rotate = decode_rotate(body)
-                self.source_file, self.source_begin = rotate.name, rotate.position
         elif kind == EventType.INCIDENT and not self._is_unwanted_origin:
             incident = decode_incident(body)
             raise SlaveIncident(
                 f"the master logged an incident at {header.end_log_pos}: "
                 f"{incident.message or 'lost events'}; this slave may lack data: seed it anew"
             )
-        else:
-            completed = self._groups.enter(kind)
-        if completed:
+        if self._groups.enter(kind, word=word, statement_end=statement_ends):
             self._complete()
 
     def _begin(self, header: EventHeader, body: bytes | memoryview) -> None:

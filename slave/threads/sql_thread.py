@@ -121,8 +121,8 @@ class SqlThread:
         self._stop = threading.Event()
         self._saved = self._file.load()
         """The applier's position, GTIDs and target at the newest write of ``relay-log.info``."""
-        self._moved: dict[str, str | int] = {}
-        """The members that have changed since. A new RelayLogInfo for each transaction would cost time."""
+        self._info = self._saved
+        """The applier's position now. GTIDs and target are those of the newest write."""
         self._saved_at = clock()
         self._completed: list[Gtid] = []
         """The GTIDs that the applier has completed and that :attr:`info` does not show yet."""
@@ -156,7 +156,7 @@ class SqlThread:
         The member ``target`` is that of the newest write of ``relay-log.info``.
         """
         with self._showing:
-            if not self._moved:
+            if self._info is self._saved:
                 return self._saved
             return self._info.model_copy(update={"executed": str(self._executed)})
 
@@ -206,7 +206,7 @@ class SqlThread:
                         # The next SQL thread meets the damage again.
                         return
                     raise
-                self._saved = self._file.load()
+                self._saved = self._info = self._file.load()
             except BaseException:
                 self._go_back()
                 raise
@@ -238,7 +238,7 @@ class SqlThread:
         """Restore the target to its state at the saved position, from which the next SQL thread begins."""
         self._report_hits()
         with self._showing:
-            self._moved = {}
+            self._info = self._saved
         self._completed.clear()
         self._applier = None
         self._pending.clear()
@@ -294,8 +294,6 @@ class SqlThread:
                 on_complete=self._completed.append,
                 applied=self._measured.applied,
             )
-        self._applier.source_file = head.file
-        self._applier.source_begin = head.position
 
     def _apply_file(self, path: Path, head: FileBegin, start: int, end: int) -> bool:
         """Apply the events of one relay log file between two offsets. Return False when this thread has to end."""
@@ -311,7 +309,7 @@ class SqlThread:
                 (applier.hits if applier.inside else self._pending).update(hits_from_numbers(gap.hits))
                 continue
             is_boundary = not applier.inside and event.offset >= head.end
-            if is_boundary and self._ends_before(event, gap, path, source_position):
+            if is_boundary and self._ends_before(event, gap, path, head.file, source_position):
                 return False
             if isinstance(gap, Gap):
                 if applier.inside:
@@ -319,7 +317,7 @@ class SqlThread:
                 self._on_hits(hits_from_numbers(gap.hits))
                 source_position = gap.end
             elif gap is not None:
-                self._moved["master_uuid"] = gap.members.get("master_uuid", "")
+                self._move(master_uuid=gap.members.get("master_uuid", ""))
             else:
                 applier.feed(event, file=str(path))
                 if event.header.end_log_pos and event.offset >= head.end and not applier.inside:
@@ -337,12 +335,12 @@ class SqlThread:
                 for gtid in self._completed:
                     self._executed.add(gtid)
                 self._completed.clear()
-                self._moved |= {
-                    "relay_file": path.name,
-                    "relay_offset": after,
-                    "source_file": applier.source_file,
-                    "source_position": source_position,
-                }
+                self._move(
+                    relay_file=path.name,
+                    relay_offset=after,
+                    source_file=head.file,
+                    source_position=source_position,
+                )
             self._progress.told()
             self._save_if_due()
             if self._stop.is_set() or self._is_met():
@@ -354,17 +352,16 @@ class SqlThread:
     def _is_met(self) -> bool:
         return self._until is not None and self._until.met(self._info, self._executed)
 
-    def _ends_before(self, event: Event, gap: Gap | Head | None, path: Path, source_position: int) -> bool:
+    def _ends_before(
+        self, event: Event, gap: Gap | Head | None, path: Path, source_file: str, source_position: int
+    ) -> bool:
         """Tell whether UNTIL ends the thread before an event, which begins a transaction or is a Gap event."""
         if self._until is None or isinstance(gap, Head):
             return False
-        assert self._applier is not None
         begin = 0
         if gap is None and event.header.end_log_pos and event.type not in _FRAME_OF_A_FILE:
             begin = _widened(source_position, event.header.end_log_pos) - len(event.raw)
-        return self._is_passed_by(
-            RelayPosition(path.name, event.offset), self._applier.source_file, begin, gap or event
-        )
+        return self._is_passed_by(RelayPosition(path.name, event.offset), source_file, begin, gap or event)
 
     def _is_passed_by(
         self, at: RelayPosition, source_file: str, begin: int, comes: Gap | Event | None
@@ -377,17 +374,15 @@ class SqlThread:
             gtids.add(gtid)
         return self._until.passed_by(Ahead(at, source_file, begin, gtids))
 
-    @property
-    def _info(self) -> RelayLogInfo:
-        """The applier's position now. GTIDs and target are those of the newest write."""
-        return self._saved.model_copy(update=self._moved) if self._moved else self._saved
+    def _move(self, **members: str | int) -> None:
+        self._info = self._info.model_copy(update=members)
 
     def _report_hits(self) -> None:
         if self._applier is not None and self._applier.hits:
             self._on_hits(self._applier.take_hits())
 
     def _save_if_due(self) -> None:
-        if self._moved and self._clock() - self._saved_at >= SAVE_PERIOD:
+        if self._info is not self._saved and self._clock() - self._saved_at >= SAVE_PERIOD:
             self._save()
 
     def _save(self) -> None:
@@ -396,11 +391,11 @@ class SqlThread:
         The thread calls this method between two transactions only, because a target's state is that after a commit.
         """
         self._report_hits()
-        if not self._moved:
+        if self._info is self._saved:
             return
         info = self._info.model_copy(update={"executed": str(self._executed), "target": self._target.state()})
         # After a failed write the thread goes back to the state that the file holds.
         self._file.save(info)
         with self._showing:
-            self._saved, self._moved = info, {}
+            self._saved = self._info = info
         self._saved_at = self._clock()
