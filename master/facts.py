@@ -13,7 +13,6 @@ from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.master.known_slaves import KnownSlave, Presence
 from dumpfilter.metrics.facts import Fact, Facts, column, declared, metric
-from dumpfilter.metrics.latency import Latency
 from dumpfilter.printable import printable
 from dumpfilter.sql.result import ColumnType
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from dumpfilter.master.counters import SlaveCounts
     from dumpfilter.master.drain import Drain
     from dumpfilter.master.imposed import ImposedFilter
-    from dumpfilter.master.measurements import CacheState, Measurements
     from dumpfilter.master.register import RegisteredSlave
     from dumpfilter.master.source import SourceThread
 
@@ -35,7 +33,7 @@ LONGEST_LABEL = 64
 _LONGEST_WARNING = 500
 """The length to which a warning about a filter is cut, characters."""
 
-_PREFIX = "dumpfilter_master_"
+PREFIX = "dumpfilter_master_"
 """The beginning of the names of the metrics."""
 
 _INTEGER, _TEXT, _TIME = ColumnType.INTEGER, ColumnType.TEXT, ColumnType.TIMESTAMP
@@ -148,7 +146,7 @@ class _SlaveFacts:
 
 
 SLAVES: Facts[SlaveView] = Facts(
-    declared(_SlaveFacts, _PREFIX),
+    declared(_SlaveFacts, PREFIX),
     labels={
         "slave": lambda view: view.slave.key.uuid or view.slave.entry,
         "server_id": lambda view: str(view.slave.server_id),
@@ -189,7 +187,7 @@ class _DrainFacts:
     still_dumping = column(lambda view: sum(bool(slave.dump) for slave in view.slaves))
 
 
-DRAINS: Facts[DrainView] = Facts(declared(_DrainFacts, _PREFIX))
+DRAINS: Facts[DrainView] = Facts(declared(_DrainFacts, PREFIX))
 
 WRITE_RULES: Facts[tuple[str, str]] = Facts(
     (Fact("semantics", _TEXT, itemgetter(0)), Fact("rule", _TEXT, itemgetter(1)))
@@ -205,7 +203,7 @@ class _ImposedFacts:
     rules = column(lambda one: rule_text(one.filter), _TEXT)
 
 
-IMPOSED: Facts[ImposedFilter] = Facts(declared(_ImposedFacts, _PREFIX))
+IMPOSED: Facts[ImposedFilter] = Facts(declared(_ImposedFacts, PREFIX))
 
 
 class WarningView(NamedTuple):
@@ -226,7 +224,7 @@ class _WarningFacts:
     cure = column(lambda view: printable(view.warning.cure, _LONGEST_WARNING), _TEXT)
 
 
-FILTER_WARNINGS: Facts[WarningView] = Facts(declared(_WarningFacts, _PREFIX))
+FILTER_WARNINGS: Facts[WarningView] = Facts(declared(_WarningFacts, PREFIX))
 
 
 class _SourceFacts:
@@ -252,99 +250,4 @@ class _SourceFacts:
     last_error_at = column(lambda source: source.follower.last_error_at or None, _TIME)
 
 
-SOURCE: Facts[SourceThread] = Facts(declared(_SourceFacts, f"{_PREFIX}source_"))
-
-
-class Master(NamedTuple):
-    """A master as one scrape sees it."""
-
-    serving: bool
-    modified_at: float | None
-    """The Unix time of the newest binlog's last write. None if the binlog set cannot be read."""
-    end: BinlogEnd
-    drains: int
-    scanned_bytes: int
-    scanned_events: int
-    measured: Measurements
-
-
-class _MasterFacts:
-    serving = metric()
-    """1 while the gRPC server accepts calls, otherwise 0."""
-    binlog_readable = metric(lambda master: master.modified_at is not None)
-    """1 if the scrape could open the newest binlog and read from it, otherwise 0."""
-    binlog_files = metric("end.files")
-    """Files in the binlog set."""
-    binlog_bytes = metric("end.bytes")
-    """Size of all files in the binlog set."""
-    binlog_modified_timestamp_seconds = metric("modified_at")
-    """Unix time of the last write to the newest binlog."""
-    drains = metric()
-    """Drains in force. A drain can concern any number of slaves."""
-    send_delay_seconds = metric("measured.send_delay", Latency)
-    """Time from the commit of a chunk's first transaction to the moment at which a dump hands the chunk to gRPC.
-    MySQL 8.0.1 and later tell the commit in microseconds. Of other binlogs the event's time in whole seconds
-    counts."""
-    plan_seconds = metric("measured.plan", Latency)
-    """Time in which the master decides which events of a segment it sends, for all dumps that it decides together."""
-    encode_seconds = metric("measured.encode", Latency)
-    """Time in which the master reads the events of a chunk and makes its messages, once for all slaves that get
-    them."""
-    scanned_bytes_total = metric("scanned_bytes")
-    """Bytes of the binlog that the master has scanned. All slaves share a scan."""
-    scanned_events_total = metric("scanned_events")
-    """Events that the master has scanned."""
-
-
-MASTER: Facts[Master] = Facts(declared(_MasterFacts, _PREFIX))
-
-
-class Counted(NamedTuple):
-    """A number of things of one kind, with the limit of the number where there is one."""
-
-    kind: str
-    number: float
-    limit: int = 0
-
-
-class _StateFacts:
-    slaves = metric("number")
-    """Slaves that the master knows, by state, as in the table dumpfilter.slaves of the console."""
-
-
-class _CallFacts:
-    calls = metric("number")
-    """Calls under way, by kind. Dumps have the kind dump, watches of gRPC's health service the kind watch. Connections
-    of the replication port, also those that dump, have the kind replica_connection."""
-    calls_limit = metric("limit")
-    """The most calls of a kind that may be under way."""
-
-
-class _FailureFacts:
-    failed_calls_total = metric("number")
-    """Calls that the master refused, and dumps that ended with an error, by the error's class."""
-
-
-class _CacheFacts:
-    cache_bytes = metric(lambda cache: cache[1].bytes)
-    """Memory of a cache's entries. The cache segments holds scanned parts of binlogs, and the cache chunks has messages
-    that slaves share. The cache steps, with decisions, is bounded by its number of entries."""
-    cache_limit_bytes = metric(lambda cache: cache[1].limit_bytes)
-    """The most memory that a cache's entries may take."""
-    cache_entries = metric(lambda cache: cache[1].entries)
-    """Entries in a cache."""
-    cache_hits_total = metric(lambda cache: cache[1].hits)
-    """Look-ups that found their entry in the cache."""
-    cache_misses_total = metric(lambda cache: cache[1].misses)
-    """Look-ups that did not find their entry in the cache, so that the master made the entry anew."""
-
-
-_KIND = attrgetter("kind")
-
-STATES: Facts[Counted] = Facts(declared(_StateFacts, _PREFIX), labels={"state": _KIND})
-CALLS: Facts[Counted] = Facts(declared(_CallFacts, _PREFIX), labels={"kind": _KIND})
-FAILED_CALLS: Facts[Counted] = Facts(declared(_FailureFacts, _PREFIX), labels={"reason": _KIND})
-CACHES: Facts[tuple[str, CacheState]] = Facts(declared(_CacheFacts, _PREFIX), labels={"cache": itemgetter(0)})
-
-METRICS = (MASTER, STATES, CALLS, FAILED_CALLS, SLAVES, CACHES)
-"""The facts that are metrics of each master, in the order of docs/metrics.md."""
+SOURCE: Facts[SourceThread] = Facts(declared(_SourceFacts, f"{PREFIX}source_"))

@@ -1,113 +1,179 @@
-"""The collector that reads a master's metrics at a scrape. :mod:`dumpfilter.master.facts` declares the metrics."""
+"""The metrics of a master, and the collector that reads them at a scrape.
+
+:mod:`dumpfilter.master.facts` declares those that are columns of the console's tables, too.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from dumpfilter.errors import BinlogError
 from dumpfilter.index.lag import BinlogEnd
-from dumpfilter.master import facts
-from dumpfilter.master.drain import Drains
-from dumpfilter.master.facts import Counted, Master, SlaveView
-from dumpfilter.master.known_slaves import KnownSlaves, Presence
+from dumpfilter.master.facts import PREFIX, SLAVES, SOURCE, SlaveView
+from dumpfilter.master.known_slaves import Presence
 from dumpfilter.master.limits import Kind as CallKind
-from dumpfilter.master.limits import Places, ServerLimits
-from dumpfilter.master.measurements import MEASURED, CacheState, Measurements
+from dumpfilter.master.measurements import MEASURED, CacheState
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
-
-if TYPE_CHECKING:
-    from dumpfilter.master.source import SourceThread
+from dumpfilter.metrics.facts import Facts, declared, metric
+from dumpfilter.metrics.latency import Latency
 
 MOST_IDLE_SHOWN = 1000
 """The most slaves without a dump that the metrics show. The slaves that ended last are shown."""
+
+
+class Master(NamedTuple):
+    """A master as one scrape sees it."""
+
+    server: MasterServer
+    end: BinlogEnd
+    modified_at: float | None
+    """The Unix time of the newest binlog's last write. None if the binlog set cannot be read."""
+
+    @property
+    def service(self) -> DumpFilterService:
+        """The service that the master's slaves call."""
+        return self.server.service
+
+
+class Counted(NamedTuple):
+    """A number of things of one kind, with the limit of the number where there is one."""
+
+    kind: str
+    number: float
+    limit: int = 0
+
+
+class _MasterFacts:
+    serving = metric(lambda master: master.server.is_serving and not master.service.stopping)
+    """1 while the gRPC server accepts calls, otherwise 0."""
+    binlog_readable = metric(lambda master: master.modified_at is not None)
+    """1 if the scrape could open the newest binlog and read from it, otherwise 0."""
+    binlog_files = metric("end.files")
+    """Files in the binlog set."""
+    binlog_bytes = metric("end.bytes")
+    """Size of all files in the binlog set."""
+    binlog_modified_timestamp_seconds = metric("modified_at")
+    """Unix time of the last write to the newest binlog."""
+    drains = metric(lambda master: len(master.service.drains.all()))
+    """Drains in force. A drain can concern any number of slaves."""
+    send_delay_seconds = metric(lambda _: MEASURED.send_delay, Latency)
+    """Time from the commit of a chunk's first transaction to the moment at which a dump hands the chunk to gRPC.
+    MySQL 8.0.1 and later tell the commit in microseconds. Of other binlogs the event's time in whole seconds
+    counts."""
+    plan_seconds = metric(lambda _: MEASURED.plan, Latency)
+    """Time in which the master decides which events of a segment it sends, for all dumps that it decides together."""
+    encode_seconds = metric(lambda _: MEASURED.encode, Latency)
+    """Time in which the master reads the events of a chunk and makes its messages, once for all slaves that get
+    them."""
+    scanned_bytes_total = metric(lambda master: master.service.store.scanned[0])
+    """Bytes of the binlog that the master has scanned. All slaves share a scan."""
+    scanned_events_total = metric(lambda master: master.service.store.scanned[1])
+    """Events that the master has scanned."""
+
+
+MASTER: Facts[Master] = Facts(declared(_MasterFacts, PREFIX))
+
+
+class _StateFacts:
+    slaves = metric("number")
+    """Slaves that the master knows, by state, as in the table dumpfilter.slaves of the console."""
+
+
+class _CallFacts:
+    calls = metric("number")
+    """Calls under way, by kind. Dumps have the kind dump, watches of gRPC's health service the kind watch. Connections
+    of the replication port, also those that dump, have the kind replica_connection."""
+    calls_limit = metric("limit")
+    """The most calls of a kind that may be under way."""
+
+
+class _FailureFacts:
+    failed_calls_total = metric("number")
+    """Calls that the master refused, and dumps that ended with an error, by the error's class."""
+
+
+class _CacheFacts:
+    cache_bytes = metric(lambda cache: cache[1].bytes)
+    """Memory of a cache's entries. The cache segments holds scanned parts of binlogs, and the cache chunks has messages
+    that slaves share. The cache steps, with decisions, is bounded by its number of entries."""
+    cache_limit_bytes = metric(lambda cache: cache[1].limit_bytes)
+    """The most memory that a cache's entries may take."""
+    cache_entries = metric(lambda cache: cache[1].entries)
+    """Entries in a cache."""
+    cache_hits_total = metric(lambda cache: cache[1].hits)
+    """Look-ups that found their entry in the cache."""
+    cache_misses_total = metric(lambda cache: cache[1].misses)
+    """Look-ups that did not find their entry in the cache, so that the master made the entry anew."""
+
+
+_KIND = attrgetter("kind")
+
+STATES: Facts[Counted] = Facts(declared(_StateFacts, PREFIX), labels={"state": _KIND})
+CALLS: Facts[Counted] = Facts(declared(_CallFacts, PREFIX), labels={"kind": _KIND})
+FAILED_CALLS: Facts[Counted] = Facts(declared(_FailureFacts, PREFIX), labels={"reason": _KIND})
+CACHES: Facts[tuple[str, CacheState]] = Facts(declared(_CacheFacts, PREFIX), labels={"cache": itemgetter(0)})
+
+METRICS = (MASTER, STATES, CALLS, FAILED_CALLS, SLAVES, CACHES)
+"""The facts that are metrics of each master, in the order of docs/metrics.md."""
 
 
 class MasterCollector(Collector):
     """A collector that reads a master's metrics at a scrape.
 
     The locks of the slaves' lists are held only while the lists are copied. Counters are read without a lock, so that
-    the counters of one slave may differ by one chunk. ``replicas`` returns the connections of the replication port and
-    the most that the port accepts, or None without such a port.
+    the counters of one slave may differ by one chunk.
     """
 
-    def __init__(
-        self,
-        store: BinlogStore,
-        slaves: KnownSlaves,
-        places: Places,
-        limits: ServerLimits,
-        drains: Drains,
-        caches: Callable[[], Mapping[str, CacheState]],
-        *,
-        serving: Callable[[], bool],
-        replicas: Callable[[], tuple[int, int] | None] = lambda: None,
-        source: SourceThread | None = None,
-        measured: Measurements = MEASURED,
-    ) -> None:
-        self._store = store
-        self._slaves = slaves
-        self._places = places
-        self._limits = limits
-        self._drains = drains
-        self._caches = caches
-        self._serving = serving
-        self._replicas = replicas
-        self._source = source
-        self._measured = measured
+    def __init__(self, server: MasterServer) -> None:
+        self._server = server
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics of the master."""
-        modified_at = self._modified()
-        end = BinlogEnd(self._store.binlogs.paths, time.time())
-        slaves = self._slaves.all()
+        server, store = self._server, self._server.service.store
+        # The check also notices that the server has begun another file, so that it comes first.
+        modified_at = _modified(store)
+        end = BinlogEnd(store.binlogs.paths, time.time())
+        slaves = server.service.known_slaves.all()
         states = Counter(slave.presence for slave in slaves)
-        failed = self._measured.failed_calls.counts()
-        yield from facts.MASTER.families(
-            [
-                Master(
-                    self._serving(),
-                    modified_at,
-                    end,
-                    len(self._drains.all()),
-                    *self._store.scanned,
-                    self._measured,
-                )
-            ]
-        )
-        yield from facts.STATES.families([Counted(state.value, states[state]) for state in Presence])
-        yield from facts.CALLS.families(list(self._calls()))
-        yield from facts.FAILED_CALLS.families([Counted(*pair) for pair in failed.items()])
-        yield from facts.SLAVES.families(shown(SlaveView(slave, end) for slave in slaves))
-        yield from facts.CACHES.families([("segments", self._store.cache_state()), *self._caches().items()])
-        if self._source is not None:
-            yield from facts.SOURCE.families([self._source])
+        yield from MASTER.families([Master(server, end, modified_at)])
+        yield from STATES.families([Counted(state.value, states[state]) for state in Presence])
+        yield from CALLS.families(list(_calls(server)))
+        yield from FAILED_CALLS.families([Counted(*pair) for pair in MEASURED.failed_calls.counts().items()])
+        yield from SLAVES.families(shown(SlaveView(slave, end) for slave in slaves))
+        yield from CACHES.families([("segments", store.cache_state()), *server.reader.caches().items()])
+        if server.source is not None:
+            yield from SOURCE.families([server.source])
 
-    def _modified(self) -> float | None:
-        """Return the time of the newest binlog's last write, or None if the binlog set cannot be read."""
-        try:
-            # The check also notices that the server has begun another file.
-            self._store.check_readable()
-            return self._store.open_file(self._store.binlogs.names[-1]).file.modified / 1e9
-        except BinlogError:
-            return None
 
-    def _calls(self) -> Iterator[Counted]:
-        limits = self._limits
-        for kind, limit in (
-            (CallKind.CALL, limits.max_calls),
-            (CallKind.DUMP, limits.max_dumps),
-            (CallKind.WATCH, limits.max_watches),
-        ):
-            yield Counted(kind.name.lower(), self._places.used(kind), limit)
-        if (replicas := self._replicas()) is not None:
-            yield Counted("replica_connection", *replicas)
+def _modified(store: BinlogStore) -> float | None:
+    """Return the time of the newest binlog's last write, or None if the binlog set cannot be read."""
+    try:
+        store.check_readable()
+        return store.open_file(store.binlogs.names[-1]).file.modified / 1e9
+    except BinlogError:
+        return None
+
+
+def _calls(server: MasterServer) -> Iterator[Counted]:
+    limits, places = server.service.limits, server.gate.places
+    for kind, limit in (
+        (CallKind.CALL, limits.max_calls),
+        (CallKind.DUMP, limits.max_dumps),
+        (CallKind.WATCH, limits.max_watches),
+    ):
+        yield Counted(kind.name.lower(), places.used(kind), limit)
+    if server.count_replicas is not None:
+        yield Counted("replica_connection", *server.count_replicas())
 
 
 def shown(views: Iterable[SlaveView]) -> list[SlaveView]:
@@ -120,6 +186,6 @@ def shown(views: Iterable[SlaveView]) -> list[SlaveView]:
     idle = [view for view in served if view.slave.presence is not Presence.CONNECTED]
     # Slaves that a [[replica]] names and that were never seen come last, so that the limit spares them.
     idle.sort(key=lambda view: view.slave.last_seen_at or math.inf)
-    labels = facts.SLAVES.labels.values()
+    labels = SLAVES.labels.values()
     found = {tuple(of(view) for of in labels): view for view in [*idle[-MOST_IDLE_SHOWN:], *connected]}
     return list(found.values())

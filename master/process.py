@@ -29,6 +29,7 @@ from dumpfilter.master.keeper import Keeper
 from dumpfilter.master.known_slaves import KEEP_SECONDS
 from dumpfilter.master.limits import MAX_DUMPS, ServerLimits
 from dumpfilter.master.listen import ListenAddress
+from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.preparation import load_compiled_code
 from dumpfilter.master.reload import Reload, warn_of_plain_passwords
 from dumpfilter.master.server import MasterServer
@@ -168,7 +169,7 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
             _console(options, sql, users, roles, tls, reload, source) as console_port,
             _replicas(options, sql, reload) as replica_port,
             serving_metrics(
-                options.metrics, lambda: [CommonCollector(__version__), server.collector()]
+                options.metrics, lambda: [CommonCollector(__version__), MasterCollector(server)]
             ) as metrics_url,
         ):
             names = store.binlogs.names

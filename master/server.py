@@ -17,7 +17,6 @@ from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.grpc_port import END_SECONDS, GrpcPort, end_of_tasks
 from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.listen import ListenAddress
-from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.serving_loop import ServingLoop
 from dumpfilter.master.sharing import SharedReader
@@ -79,7 +78,7 @@ class MasterServer:
         self._stopped = False
         self.count_replicas: Callable[[], tuple[int, int]] | None = None
         """Returns the connections of the replication port and the most of them. None: the master has no such port."""
-        self._source = source
+        self.source = source
         self.reader = SharedReader(store, self._loop.loop)
         self.service = DumpFilterService(
             self.reader, write_filter=write_filter, config=config, limits=self._limits
@@ -133,8 +132,8 @@ class MasterServer:
         """Tell the health service from time to time whether the newest binlog file can be read."""
         readable = True
         while True:
-            if self._source is not None:
-                self._health.set(receiving=self._source.is_connected)
+            if self.source is not None:
+                self._health.set(receiving=self.source.is_connected)
             await asyncio.sleep(_LOOKS_AT_BINLOG)
             try:
                 await self.reader.call(self.service.store.check_readable)
@@ -148,21 +147,6 @@ class MasterServer:
                 self._health.set(readable=readable)
                 if readable:
                     log.info("the binlog can be read again")
-
-    def collector(self) -> MasterCollector:
-        """Return the collector of this master's metrics."""
-        service = self.service
-        return MasterCollector(
-            service.store,
-            service.known_slaves,
-            self.gate.places,
-            service.limits,
-            service.drains,
-            self.reader.caches,
-            serving=lambda: self.is_serving and not service.stopping,
-            replicas=lambda: None if self.count_replicas is None else self.count_replicas(),
-            source=self._source,
-        )
 
     def _wake_dumps(self) -> None:
         """Wake the dumps that wait for new events. Any thread may call this method."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.master import facts as master
+from dumpfilter.master import metrics as master
+from dumpfilter.master.facts import SOURCE
 from dumpfilter.metrics import process
 from dumpfilter.metrics.facts import Facts
 from dumpfilter.slave import facts as slave
@@ -18,7 +19,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 _TABLES: dict[str, tuple[Facts[Any], ...]] = {
     "common": (process.FACTS,),
     "master": master.METRICS,
-    "source": (master.SOURCE,),
+    "source": (SOURCE,),
     "slave": slave.METRICS,
 }
 

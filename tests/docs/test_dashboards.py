@@ -17,6 +17,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.keeper import Keeper
+from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.state_directory import StateDirectory
 from dumpfilter.master.store import BinlogStore
@@ -171,7 +172,7 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, frozenset[str
 def master_collector(master: Any) -> Any:
     server: MasterServer = master._server
     assert isinstance(server.service.store, BinlogStore)
-    return server.collector()
+    return MasterCollector(server)
 
 
 def _wait_for_error(slave: Driven) -> None:
@@ -306,7 +307,7 @@ def scraped(collector: Any) -> dict[str, Series]:
 def gone_slaves(server: MasterServer) -> list[tuple[str, str]]:
     """Return server id and user of each slave for which the alert DumpfilterSlaveGone fires."""
     (rule,) = (rule for rule in alerts() if rule["alert"] == "DumpfilterSlaveGone")
-    fires = Evaluation(rule["expr"], scraped(server.collector())).result()
+    fires = Evaluation(rule["expr"], scraped(MasterCollector(server))).result()
     return sorted((dict(labels)["server_id"], dict(labels)["user"]) for labels in fires)
 
 

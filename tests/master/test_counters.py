@@ -11,6 +11,7 @@ import pytest
 from dumpfilter.dump import Counts
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
+from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.who import Peer
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -158,7 +159,7 @@ def test_bytes_for_gtids_are_shown_everywhere(server: MasterServer, client: Clie
             dict(zip((column.name for column in table.columns), row, strict=True)) for row in table.rows
         ]
         assert row["bytes_gtid"] == 218
-    samples = [sample for family in server.collector().collect() for sample in family.samples]
+    samples = [sample for family in MasterCollector(server).collect() for sample in family.samples]
     assert [one.value for one in samples if one.name == "dumpfilter_master_bytes_gtid_total"] == [218]
 
 

@@ -16,7 +16,7 @@ from dumpfilter.errors import DumpfilterError
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master import refusals
 from dumpfilter.master.counters import SlaveKey
-from dumpfilter.master.facts import METRICS, SLAVES, SlaveView
+from dumpfilter.master.facts import SLAVES, SlaveView
 from dumpfilter.master.known_slaves import KnownSlave, Presence
 from dumpfilter.master.measurements import (
     MEASURED,
@@ -24,7 +24,7 @@ from dumpfilter.master.measurements import (
     FailedCalls,
     reason_of,
 )
-from dumpfilter.master.metrics import MOST_IDLE_SHOWN, MasterCollector, shown
+from dumpfilter.master.metrics import METRICS, MOST_IDLE_SHOWN, MasterCollector, shown
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from tests.master.client import TINY, Client
@@ -73,7 +73,7 @@ def registered(client: Client, *options: str) -> str:
 
 def test_a_scrape_has_every_metric_once(server: MasterServer, client: Client) -> None:
     list(client.dump(registered(client)))
-    scraped = Scraped(server.collector())
+    scraped = Scraped(MasterCollector(server))
     facts = [(one, group.labels) for group in METRICS for one in group.metrics]
     kinds = {one.family: one.kind for one, _ in facts}
     assert {name: family.type for name, family in scraped.families.items()} == kinds
@@ -96,7 +96,7 @@ def test_the_counts_of_a_slave(server: MasterServer, client: Client) -> None:
     slave_id = registered(client, "--replicate-do-db=shop")
     chunks = list(client.dump(slave_id))
     counts = client.listed(slave_id).counts
-    scraped = Scraped(server.collector())
+    scraped = Scraped(MasterCollector(server))
     for name in ("bytes_read", "bytes_sent", "bytes_dropped", "events_read", "events_sent", "events_dropped"):
         assert scraped.value(f"{name}_total", **LABELS) == getattr(counts, name), name
     assert scraped.value("events_undecided_total", **LABELS) == counts.events_undecided
@@ -111,29 +111,29 @@ def test_the_lag_of_a_slave(
     slave_id = registered(client)
     dump = client.dump(slave_id, chunk_size=100)
     next(dump)
-    assert Scraped(server.collector()).value("slave_dumping", **LABELS) == 1
+    assert Scraped(MasterCollector(server)).value("slave_dumping", **LABELS) == 1
     dump.cancel()
     wait_for(lambda: not client.listed(slave_id).dumping)
     place = client.listed(slave_id).position
-    behind = Scraped(server.collector())
+    behind = Scraped(MasterCollector(server))
     assert behind.value("slave_dumping", **LABELS) == 0
     sizes = {name: server.service.store.binlogs.size(name) for name in server.service.store.binlogs.names}
     later = sum(size for name, size in sizes.items() if name > place.file)
     assert behind.value("slave_lag_bytes", **LABELS) == sizes[place.file] - place.position + later > 0
     assert behind.value("slave_lag_seconds", **LABELS) > 3600
     list(client.dump(registered(client)))
-    there = Scraped(server.collector())
+    there = Scraped(MasterCollector(server))
     assert there.value("slave_lag_bytes", **LABELS) == there.value("slave_lag_seconds", **LABELS) == 0
     assert time.time() - there.value("slave_last_seen_timestamp_seconds", **LABELS) < 600
 
 
 def test_calls_and_slaves(server: MasterServer, client: Client) -> None:
-    before = Scraped(server.collector())
+    before = Scraped(MasterCollector(server))
     assert before.value("calls", kind="dump") == 0
     assert before.value("calls_limit", kind="dump") == TINY.max_dumps
     dump = client.dump(registered(client), once=False)
     next(dump)
-    during = Scraped(server.collector())
+    during = Scraped(MasterCollector(server))
     assert during.value("calls", kind="dump") == 1
     assert during.value("slaves", state="connected") == 1
     assert during.value("slaves", state="gone") == 0
@@ -145,23 +145,23 @@ def test_drained_slaves(
 ) -> None:
     dump = client.dump(registered(client), once=False)
     next(dump)
-    assert Scraped(server.collector()).value("slave_drained", **LABELS) == 0
+    assert Scraped(MasterCollector(server)).value("slave_drained", **LABELS) == 0
     server.service.drains.drain_all("maintenance")
     with pytest.raises(grpc.RpcError, match="maintenance"):
         list(dump)
     wait_for(lambda: not server.service.register.all()[0].dump)
-    drained = Scraped(server.collector())
+    drained = Scraped(MasterCollector(server))
     assert drained.value("slave_drained", **LABELS) == drained.value("drains") == 1
     assert drained.value("slave_dumping", **LABELS) == 0
 
 
 def test_failed_calls_by_reason(server: MasterServer, client: Client) -> None:
-    before = Scraped(server.collector())
+    before = Scraped(MasterCollector(server))
     with pytest.raises(grpc.RpcError):
         list(client.dump("nobody"))
     with pytest.raises(grpc.RpcError):
         client.register(["--replicate-do-db=shop"] * 2, server_id=0)
-    after = Scraped(server.collector())
+    after = Scraped(MasterCollector(server))
     for reason in ("not_registered", "option_error"):
         name = "failed_calls_total"
         assert after.value(name, reason=reason) == before.value(name, reason=reason) + 1
@@ -190,11 +190,11 @@ def test_a_damaged_binlog_is_counted(binlogs: Path, server: MasterServer, client
     before = MEASURED.failed_calls.counts()["binlog_corrupt"]
     with pytest.raises(grpc.RpcError):
         list(client.dump(registered(client)))
-    assert Scraped(server.collector()).value("failed_calls_total", reason="binlog_corrupt") == before + 1
+    assert Scraped(MasterCollector(server)).value("failed_calls_total", reason="binlog_corrupt") == before + 1
 
 
 def test_a_binlog_that_cannot_be_read(binlogs: Path, server: MasterServer) -> None:
-    whole = Scraped(server.collector())
+    whole = Scraped(MasterCollector(server))
     assert whole.value("binlog_readable") == 1
     assert whole.value("binlog_files") == 3
     assert whole.value("binlog_bytes") == sum(path.stat().st_size for path in binlogs.glob("bin.0*"))
@@ -202,24 +202,24 @@ def test_a_binlog_that_cannot_be_read(binlogs: Path, server: MasterServer) -> No
         (binlogs / "bin.000003").stat().st_mtime
     )
     (binlogs / "bin.000003").rename(binlogs / "elsewhere")
-    broken = Scraped(server.collector())
+    broken = Scraped(MasterCollector(server))
     assert broken.value("binlog_readable") == 0
     assert "dumpfilter_master_binlog_modified_timestamp_seconds" not in {name for name, _ in broken.values}
     (binlogs / "elsewhere").rename(binlogs / "bin.000003")
-    assert Scraped(server.collector()).value("binlog_readable") == 1
+    assert Scraped(MasterCollector(server)).value("binlog_readable") == 1
 
 
 def test_a_master_without_slaves_sees_new_files(binlogs: Path, server: MasterServer) -> None:
     shutil.copy(binlogs / "bin.000003", binlogs / "bin.000004")
     with (binlogs / "bin.index").open("a") as index:
         index.write("./bin.000004\n")
-    assert Scraped(server.collector()).value("binlog_files") == 4
+    assert Scraped(MasterCollector(server)).value("binlog_files") == 4
 
 
 def test_a_stopped_server_does_not_serve(binlogs: Path) -> None:
     server = MasterServer(BinlogStore(binlogs))
     server.start()
-    collector = server.collector()
+    collector = MasterCollector(server)
     assert Scraped(collector).value("serving") == 1
     server.stop(0)
     assert Scraped(collector).value("serving") == 0
@@ -231,7 +231,7 @@ def test_caches(server: MasterServer, client: Client) -> None:
     next(staying)
     list(client.dump(registered(client)))
     list(client.dump(registered(client)))
-    scraped = Scraped(server.collector())
+    scraped = Scraped(MasterCollector(server))
     assert scraped.value("cache_entries", cache="segments") == 3
     assert scraped.value("cache_bytes", cache="segments") == server.service.store.cache_state().bytes
     assert scraped.value("cache_limit_bytes", cache="segments") == 32 << 20
@@ -253,9 +253,9 @@ def test_a_cache_that_is_too_small_misses(binlogs: Path) -> None:
 
 
 def test_delays_are_measured(server: MasterServer, client: Client) -> None:
-    before = Scraped(server.collector())
+    before = Scraped(MasterCollector(server))
     list(client.dump(registered(client)))
-    after = Scraped(server.collector())
+    after = Scraped(MasterCollector(server))
     for name in ("plan_seconds", "encode_seconds", "send_delay_seconds"):
         assert after.value(f"{name}_count") > before.value(f"{name}_count"), name
     # The recording is older than an hour.

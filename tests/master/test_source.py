@@ -21,6 +21,7 @@ from dumpfilter.errors import (
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.facts import SOURCE
+from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.source import FollowedSource, SourceThread, following
 from dumpfilter.master.store import BinlogStore
@@ -107,7 +108,7 @@ def test_console_and_metrics_tell_of_the_source(source: FakeSource, tmp_path: Pa
             ((address, state, file, position, *_),) = table.rows
             assert (address, state, file) == (source.url, "receiving", "bin.000002")
             assert position == len(source.files["bin.000002"])
-            families = {each.name: each for each in server.collector().collect()}
+            families = {each.name: each for each in MasterCollector(server).collect()}
         finally:
             server.stop()
     assert {name for name in families if "_source_" in name} == {each.family for each in SOURCE.metrics}
