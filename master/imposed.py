@@ -22,7 +22,26 @@ Name = Annotated[str, Field(min_length=1, max_length=64)]
 ServerId = Annotated[int, Field(ge=1, le=0xFFFFFFFF)]
 
 
-class ImposedFilter(Model):
+class FilterTable(Model):
+    """A table of the configuration that gives a filter to the slaves that meet its conditions."""
+
+    semantics: FilterSemantics = FilterSemantics.CLASSIC
+    server_ids: frozenset[ServerId] = frozenset()
+    networks: tuple[IPvAnyNetwork, ...] = ()
+    _names: NameRules = PrivateAttr(DEFAULT_NAMES)
+
+    @model_validator(mode="after")
+    def _take_names(self, info: ValidationInfo) -> Self:
+        self._names = (info.context or {}).get("names", DEFAULT_NAMES)
+        return self
+
+    def filter_of(self, rules: Iterable[str]) -> ReplicationFilter:
+        """Return the filter with these rules. Raises OptionError."""
+        parsed = [parse_option(rule, self.semantics) for rule in rules]
+        return make_filter(self.semantics, parsed, names=self._names)
+
+
+class ImposedFilter(FilterTable):
     """One table ``[[imposed]]``: a filter that the master's operator imposes on some slaves.
 
     A slave gets the events that pass its own filter and every filter imposed on it. The conditions name server ids,
@@ -33,16 +52,11 @@ class ImposedFilter(Model):
 
     name: Name
     rules: Annotated[tuple[str, ...], Field(min_length=1)]
-    semantics: FilterSemantics = FilterSemantics.CLASSIC
-    server_ids: frozenset[ServerId] = frozenset()
     users: frozenset[Name] = frozenset()
-    networks: tuple[IPvAnyNetwork, ...] = ()
     on_undecided: OnUndecided = OnUndecided.STOP
-    _names: NameRules = PrivateAttr(DEFAULT_NAMES)
 
     @model_validator(mode="after")
-    def _check(self, info: ValidationInfo) -> Self:
-        self._names = (info.context or {}).get("names", DEFAULT_NAMES)
+    def _check(self) -> Self:
         try:
             rewrites = [rule for rule in self.filter.rules if rule.kind.is_rewrite]
         except OptionError as error:
@@ -57,8 +71,7 @@ class ImposedFilter(Model):
     @cached_property
     def filter(self) -> ReplicationFilter:
         """The filter with these rules."""
-        rules = [parse_option(rule, self.semantics) for rule in self.rules]
-        return make_filter(self.semantics, rules, names=self._names)
+        return self.filter_of(self.rules)
 
     @cached_property
     def who(self) -> Who:

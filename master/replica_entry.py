@@ -14,13 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, IPvAnyNetwork, PrivateAttr, ValidationInfo, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, model_validator
 
-from dumpfilter.binlog.format import DEFAULT_NAMES, Family, NameRules
+from dumpfilter.binlog.format import Family
 from dumpfilter.errors import OptionError
-from dumpfilter.filter import FilterSemantics, ReplicationFilter, make_filter, parse_option
+from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.channels import MAX_CHANNEL_NAME, fold_channel, is_channel_name
-from dumpfilter.master.imposed import ServerId
+from dumpfilter.master.imposed import FilterTable
 from dumpfilter.master.who import Peer, Who
 from dumpfilter.options.small_file import read_small_file
 from dumpfilter.options.toml_file import Model, wrong
@@ -124,7 +124,7 @@ class ConnectBack(Model):
         return self
 
 
-class ReplicaEntry(Model):
+class ReplicaEntry(FilterTable):
     """One table ``[[replica]]``: the filter of a user's replicas, and the conditions that choose the table.
 
     A condition that is not set is met by every replica of the user.
@@ -134,9 +134,6 @@ class ReplicaEntry(Model):
     password: Password | None = Field(None, repr=False)
     password_hash: Hashes = Field((), repr=False)
     channel: Annotated[str, Field(max_length=MAX_CHANNEL_NAME), AfterValidator(_channel)] | None = None
-    server_ids: frozenset[ServerId] = frozenset()
-    networks: tuple[IPvAnyNetwork, ...] = ()
-    semantics: FilterSemantics = FilterSemantics.CLASSIC
     rules: tuple[str, ...] | None = None
     adopt: bool = False
     """Whether the master uses the filter that the replica itself has."""
@@ -145,7 +142,6 @@ class ReplicaEntry(Model):
     on_drift: OnDrift | None = None
     """None: the default, which is to warn."""
     _key: str = PrivateAttr("replica[1]")
-    _names: NameRules = PrivateAttr(DEFAULT_NAMES)
     _stored: ConsolePassword = PrivateAttr(ConsolePassword())
 
     @property
@@ -161,10 +157,7 @@ class ReplicaEntry(Model):
     @cached_property
     def filter(self) -> ReplicationFilter | None:
         """The filter with the table's rules. None: the master adopts the replica's own filter."""
-        if self.rules is None:
-            return None
-        rules = [parse_option(rule, self.semantics) for rule in self.rules]
-        return make_filter(self.semantics, rules, names=self._names)
+        return None if self.rules is None else self.filter_of(self.rules)
 
     def with_rules(self, rules: Iterable[str]) -> ReplicaEntry:
         """Return the table with other rules, which an operator gave on the console. Raises OptionError."""
@@ -195,8 +188,7 @@ class ReplicaEntry(Model):
         return ", ".join(told) or "any replica"
 
     @model_validator(mode="after")
-    def _check(self, info: ValidationInfo) -> Self:
-        self._names = (info.context or {}).get("names", DEFAULT_NAMES)
+    def _check(self) -> Self:
         if self.password is not None and self.password_hash:
             raise wrong(
                 "stands beside password: keep one of the two; dumpfilter password-hash makes a hash",
