@@ -119,6 +119,11 @@ T_BUSY, T_WHOLE, T_PART, T_HITS = range(4)
 """
 TRANSACTION_WORDS = 4
 
+UNMAPPED_SENT, ROWS_KEPT = range(2)
+"""The columns of the words of a call: the filters that send rows without a table map, and those that were sent rows of
+the statement that goes on after the segment."""
+CALL_WORDS = 2
+
 ATOM_SENT, ATOM_ENDS = range(2)
 """The columns of an atom's words: the filters that are sent the atom, and those for which its rows event gets
 STMT_END_F."""
@@ -199,8 +204,8 @@ class Weighed(NamedTuple):
     """The lists of subjects, int64 of shape (n, LIST_COLUMNS). A list's tail stands before the list."""
     list_word: np.ndarray
     """The filters that send any subject of each list, uint64."""
-    live: np.ndarray
-    """Three words: all filters, those without rules, and those that send rows without a table map."""
+    call: np.ndarray
+    """The words of the call."""
 
 
 @inlined
@@ -355,7 +360,7 @@ def _fill_subject(stamp, words, filters, n_filters, subject, call):
 @inlined
 def _word(w, filters, n_filters, subject, call):
     """Return the filters that send a subject."""
-    found = w.live[2]
+    found = w.call[UNMAPPED_SENT]
     if subject >= 0:
         if w.stamp[subject] != call:
             _fill_subject(w.stamp, w.subject, filters, n_filters, subject, call)
@@ -409,9 +414,8 @@ def weigh(c, filters, n_filters, low, w, call):
             off |= _ONE << np.uint64(j)
         if filters[j, F_UNMAPPED]:
             unmapped |= _ONE << np.uint64(j)
-    w.live[0] = live
-    w.live[1] = off
-    w.live[2] = unmapped
+    w.call[UNMAPPED_SENT] = unmapped
+    w.call[ROWS_KEPT] = _NONE
     for k in range(ROOTS):
         w.lists[k, L_ONLY] = NO_SUBJECT
         w.lists[k, L_OPEN] = k == OPEN
@@ -475,9 +479,13 @@ def weigh(c, filters, n_filters, low, w, call):
                 w.lists,
                 np.int64(ROOTS),
             )
+            rows = np.int64(NEVER)
+            if is_open:
+                rows, m = _rows_before(c.role, c.subject, c.txn_event[t], c.txn_event[t + 1], w.lists, m)
             sends_all = live if subject == R.KEPT else off
             before = live if t == 0 and c.is_kept else _NONE
             kept = _weigh_atoms(w, filters, n_filters, call, begin, n, m, sends_all, before)
+            w.call[ROWS_KEPT] = w.list_word[rows]
             part = kept & candidates
         w.atom_until[t] = n
         while h < c.hits.shape[0] and c.hits[h, 0] <= t:

@@ -408,20 +408,6 @@ def _carry(c, t, first_atom, shift, is_kept, flags, w, carry, at):
 
 
 @kernel
-def _rows_kept(c, t, flags, sends_unmapped):
-    """Tell whether rows of the open statement have been sent."""
-    for i in range(c.txn_event[t + 1] - 1, c.txn_event[t] - 1, -1):
-        role = c.role[i] & ~R.ENDS
-        if role == R.ROWS_END or role == R.DUMMY_ROWS:
-            return False
-        if role == R.ROWS:
-            subject = c.subject[i]
-            if sends_unmapped if subject < 0 else flags[subject] & _SEND != 0:
-                return True
-    return c.rows_kept
-
-
-@kernel
 def cut(c, f, j, k, low, g, w, done):
     """Write the chunks of one filter, from number ``k`` on. ``j`` is the number of the filter's bit in the words.
 
@@ -498,7 +484,7 @@ def cut(c, f, j, k, low, g, w, done):
         if _has(w.transaction[A.T_HITS, closed], shift):
             _count_dropped(c, closed, first_atom, shift, is_kept, flags, rules, w, state)
         state[D_CARRY] = _carry(c, closed, first_atom, shift, is_kept, flags, w, done.carry, state[D_CARRY])
-        state[D_ROWS_KEPT] = _rows_kept(c, closed, flags, f[A.F_UNMAPPED] != 0)
+        state[D_ROWS_KEPT] = _has(w.call[A.ROWS_KEPT], shift)
         state[D_IS_KEPT] = is_kept
     if closed < n and c.is_kept:
         state[D_IS_KEPT] = 1

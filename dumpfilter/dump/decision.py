@@ -167,7 +167,7 @@ class _Scratch(threading.local):
             atom=np.zeros((events, A.ATOM_WORDS), np.uint64),
             lists=np.zeros((lists, A.LIST_COLUMNS), np.int64),
             list_word=np.zeros(lists, np.uint64),
-            live=np.zeros(3, np.uint64),
+            call=np.zeros(A.CALL_WORDS, np.uint64),
         )
         until, break_, start, read = np.zeros((4, events + 1), np.int64)
         self.transactions = K.Transactions(
