@@ -120,11 +120,12 @@ class Reach:
         for each in set(source.tolist()):
             if each >= 0:
                 of_source = number[source == each]
-                self._add(each, int(of_source.min()), int(of_source.max()))
+                self.add_run(each, int(of_source.min()), int(of_source.max()))
         for each, low, high in segment.dropped.runs.tolist():
-            self._add(each, low, high)
+            self.add_run(each, low, high)
 
-    def _add(self, source: int, low: int, high: int) -> None:
+    def add_run(self, source: int, low: int, high: int) -> None:
+        """Add the transaction numbers from ``low`` to ``high`` of a GTID source, by the source's number."""
         known = self.gtids.get(source, (low, high))
         self.gtids[source] = min(low, known[0]), max(high, known[1])
 
@@ -139,8 +140,6 @@ class Step:
     reach: Reach
     before: DumpPlace
     """The place from which the step leads."""
-    message: bytes | None = None
-    """The only message of the only chunk, if the message is small and was made together with the plan."""
 
 
 class First(NamedTuple):

@@ -26,12 +26,12 @@ from dumpfilter.master.advance import (
 )
 from dumpfilter.master.ahead import Wanted, ahead_of
 from dumpfilter.master.chunks import GrpcEncoding, GrpcPlan, kept_chunk
+from dumpfilter.master.commits import CommitStep
 from dumpfilter.master.drain import Drains
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.logged import Logged
 from dumpfilter.master.measurements import MEASURED
-from dumpfilter.master.placed import PlacedPlan
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
 from dumpfilter.options.defaults import HEARTBEAT_PERIOD
@@ -190,10 +190,10 @@ class Dump:
         self._sent_at = 0.0
         self.quiet_seconds: float | None = None
         """The silence after which the dump yields one empty message before the next heartbeat is due. None: never."""
-        self.sink: Callable[[bytes, Reached], bool] | None = None
-        """A function that sends a message at once and without waiting, or returns False and does nothing.
+        self.sink: Callable[[Sequence[bytes], Reached], bool] | None = None
+        """A function that sends events at once and without waiting, or returns False and does nothing.
 
-        With a sink, the dump need not yield the messages of commits at the end of the binlog.
+        With a sink, the dump need not yield the messages of commits that this process receives.
         """
         self._place: DumpPlace | None = None
         """The place at which the dump waits for growth."""
@@ -361,14 +361,13 @@ class Dump:
             silence = min(silence, self.quiet_seconds)
         return max(self._due_in(silence), 0)
 
-    def take(self, step: Step) -> bool:
-        """Send a small step at the end of the binlog through the sink, without waiting.
+    def take(self, step: CommitStep) -> bool:
+        """Send commits at the end of the binlog through the sink, without waiting.
 
-        Return False, and do nothing, for a step that the dump must take by itself. Raises the errors of the sink.
+        Return False, and do nothing, if the dump must take them as other steps. Raises the errors of the sink.
         """
         if (
-            step.message is None
-            or self.sink is None
+            self.sink is None
             or self._changed
             or self._is_private
             or self._unknown_domains
@@ -377,15 +376,14 @@ class Dump:
             or self._is_drained
         ):
             return False
-        (piece,) = step.pieces
-        assert isinstance(piece, PlacedPlan)
-        reached = Reached(*piece.told, piece.plan.end == piece.plan.resume)
-        if not self.sink(step.message, reached):
+        after = step.after
+        reached = Reached(*after.told, is_boundary=True)
+        if not self.sink(step.events, reached):
             return False
         self._sent_at = time.monotonic()
-        MEASURED.send_delay.observe_since(piece.committed_at)
-        self._progress(piece.plan, piece.counts)
-        self.reached, self._place = reached, step.after
+        MEASURED.send_delay.observe_since(step.committed_at)
+        self._register.progress(self._slave, after.file, after.position, step.counts)
+        self.reached, self._place = reached, after
         return True
 
     async def _without_own(self, place: DumpPlace, step: Step | None) -> Step | None:

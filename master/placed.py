@@ -106,8 +106,6 @@ class PlacedPlan(ABC):
     """Whether :meth:`messages` reads nothing if a window has the bytes of :attr:`extent`."""
     committed_at: float | None = field(default=None, init=False)
     """The Unix time at which the first transaction was committed, once messages have been made. None: not known."""
-    made: tuple[bytes, ...] = field(default=(), init=False)
-    """The message for followers at the end of the binlog, which take it at once."""
 
     @property
     def told(self) -> tuple[str, int]:

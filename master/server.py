@@ -24,7 +24,7 @@ from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
 
 if TYPE_CHECKING:
-    from dumpfilter.master.source import SourceThread
+    from dumpfilter.master.source import LoopTurns, SourceThread
 
 log = structlog.get_logger("dumpfilter.master")
 
@@ -79,6 +79,7 @@ class MasterServer:
         self.count_replicas: Callable[[], tuple[int, int]] | None = None
         """Returns the connections of the replication port and the most of them. None: the master has no such port."""
         self.source = source
+        self._turns: LoopTurns | None = None
         self.reader = SharedReader(store, self._loop.loop)
         self.service = DumpFilterService(
             self.reader, write_filter=write_filter, config=config, limits=self._limits
@@ -87,6 +88,9 @@ class MasterServer:
             store.upstream, store.ended = source.ask_logged, source.ended
             source.on_ended = self._wake_dumps
             source.on_written = store.watcher.follow_writer(lambda: source.follower.progress.file)
+            from dumpfilter.master.source import LoopTurns
+
+            self._turns = source.follower.turns = LoopTurns(self._loop.loop, self.reader.received)
         self.service.drains.on_change.append(self._tell_drained)
         self._loop.start()
         try:
@@ -222,5 +226,7 @@ class MasterServer:
         await end_of_tasks()
 
     def _end_loop(self) -> None:
+        if self._turns is not None:
+            self._turns.close()
         self._loop.end()
         self.reader.close()

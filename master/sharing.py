@@ -23,7 +23,9 @@ from weakref import WeakSet, WeakValueDictionary
 from dumpfilter.dump import plan_many
 from dumpfilter.dump.chunk import Window
 from dumpfilter.errors import BinlogError, DumpfilterError
+from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.master.advance import DumpPlace, First, Shared, Step, step_from
+from dumpfilter.master.commits import Commit, CommitStep, Decider, Tail
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED, CacheState
 from dumpfilter.master.placed import PlacedPlan, join, read_window
@@ -82,10 +84,10 @@ class Signal(Protocol):
 
 
 class Follower(Protocol):
-    """A dump at the end of the binlog that takes commits in the turn of the loop in which they are planned."""
+    """A dump at the end of the binlog that takes commits in the turn of the loop in which they arrive."""
 
-    def take(self, step: Step) -> bool:
-        """Send the step that follows the dump's place, and move the place behind it.
+    def take(self, step: CommitStep) -> bool:
+        """Send the commits that follow the dump's place, and move the place behind them.
 
         Return False, and do nothing, if the dump must wait for something before it can send the step.
         """
@@ -117,7 +119,7 @@ class Reader(Protocol):
         """Return the step from a place.
 
         Return None when the binlog has had nothing more for ``seconds``, or when ``signal`` is set. With 0 the method
-        does not wait for growth. A ``follower`` may take steps while the method waits. The method then returns the
+        does not wait for growth. A ``follower`` may take commits while the method waits. The method then returns the
         step from the place that the follower has reached. Raises DumpfilterError.
         """
 
@@ -172,9 +174,6 @@ class _Request:
     impatient: set[_Waiter] = field(default_factory=set)
     """The dumps that end at the end of the binlog."""
 
-    is_live: bool = False
-    """Whether the request is planned in the loop, and followers alone wait for it."""
-
     @property
     def is_wanted(self) -> bool:
         return bool(self.patient or self.impatient)
@@ -223,6 +222,8 @@ class SharedReader:
         """The number of places whose steps were made."""
         self._joined = 0
         """The number of dumps that joined others in waiting for a step, which was then made once."""
+        self._tail = Tail()
+        self._decider = Decider(store.subjects, store.sources)
         store.watcher.listener = self._grown
         store.on_forgotten = lambda files: self._later(lambda: self._forget_files(files))
 
@@ -395,7 +396,7 @@ class SharedReader:
         try:
             step = step_from(self.store, request.place, first)
             if step is not None:
-                self._make_small(step, is_live=request.is_live)
+                self._make_small(step)
             return step
         except Exception as error:
             # The dumps that wait for the step raise the error, even one that nobody foresaw.
@@ -437,23 +438,11 @@ class SharedReader:
         firsts = (First(segment, *each, shared) for each in zip(threads, plans, strict=True))
         return group, dict(zip(group, firsts, strict=True))
 
-    def _make_small(self, step: Step, *, is_live: bool) -> None:
-        """Make the messages of a step's first chunk, if the chunk is small. The dumps need not ask for it then.
-
-        ``is_live`` says that only followers get the step, which take its message at once. Nothing keeps it then.
-        """
+    def _make_small(self, step: Step) -> None:
+        """Make the messages of a step's first chunk, if the chunk is small. The dumps need not ask for it then."""
         piece = step.pieces[0]
-        if not isinstance(piece, PlacedPlan) or piece.plan.size > _SMALL:
-            return
-        chunk_size = step.before.thread.chunk_size
-        if not is_live or len(step.pieces) > 1:
-            self._make(piece, chunk_size)
-            return
-        if not piece.made:
-            with MEASURED.encode.measured():
-                piece.made = tuple(piece.messages(chunk_size))
-        if len(piece.made) == 1:
-            (step.message,) = piece.made
+        if isinstance(piece, PlacedPlan) and piece.plan.size <= _SMALL:
+            self._make(piece, step.before.thread.chunk_size)
 
     def _make(
         self, piece: PlacedPlan, chunk_size: int, window: Window | None = None, *, is_kept: bool = True
@@ -483,8 +472,7 @@ class SharedReader:
             del self._requests[place]
             if isinstance(found, Step):
                 found.after = self.known(found.after)
-                if found.message is None:
-                    self._steps.add(place, found)
+                self._steps.add(place, found)
             self._answers.extend((one, found) for one in (*request.patient, *request.impatient))
         self._enqueue(again)
         if not self._answering:
@@ -496,50 +484,97 @@ class SharedReader:
     def _answer_some(self) -> None:
         """Answer some dumps now, and the others in later turns of the loop, so that other calls come between."""
         for _ in range(min(_ANSWERED_IN_A_TURN, len(self._answers))):
-            self._answer(*self._answers.popleft())
+            waiter, found = self._answers.popleft()
+            _settle(waiter.answer, found)
         self.store.watcher.watch(bool(self._waiting))
         self._answering = bool(self._answers)
         if self._answering:
             self._loop.call_soon(self._answer_some)
-
-    def _answer(self, waiter: _Waiter, found: _Found) -> None:
-        """Answer a dump. A follower that takes the step waits for the next one."""
-        follower = waiter.follower
-        if follower is not None:
-            try:
-                while isinstance(found, Step) and not waiter.answer.done() and follower.take(found):
-                    place = found.after
-                    found = self._steps.get(place)
-                    if found is None:
-                        self._wait_on(waiter, place, follower.patience())
-                        return
-            except Exception as error:
-                # The dump raises the error.
-                found = error
-        _settle(waiter.answer, found)
-
-    def _wait_on(self, waiter: _Waiter, place: DumpPlace, seconds: float) -> None:
-        """Let a follower that took a step wait at the place after the step, for at most ``seconds``."""
-        waiter.request = self._request(place)
-        waiter.request.patient.add(waiter)
-        timer = waiter.timer
-        if timer is not None and timer.when() > self._loop.time() + seconds:
-            timer.cancel()
-            waiter.timer = self._loop.call_later(seconds, self._expire, waiter)
 
     def _grown(self) -> None:
         self._later(self._plan_waiting)
 
     def _plan_waiting(self) -> None:
         waiting, self._waiting = list(self._waiting), {}
+        self._plan_grown(waiting)
+
+    def _plan_grown(self, waiting: Sequence[_Request]) -> None:
+        """Plan requests at whose places the binlog has grown."""
         if self._is_little(waiting):
-            for request in waiting:
-                request.is_live = all(one.follower is not None for one in request.patient)
             with self._queue_lock:
                 self._queue.extend(waiting)
             self._plan_here()
         else:
             self._enqueue(waiting)
+
+    def received(self, file: str, offset: int, data: bytes) -> None:
+        """Send what this process has just received to followers, in the same turn of the loop.
+
+        ``data`` are whole events, which the binlog file ``file`` has from ``offset`` on. Dumps that cannot take the
+        events at once are planned as after other growth.
+        """
+        source = next((one.place.source for one in self._waiting if one.place.source.name == file), None)
+        commits = (
+            None if source is None else self._tail.add(file, offset, data, source.file.format_description)
+        )
+        if commits == []:
+            # Nobody can be sent a part of a transaction.
+            return
+        self.store.watcher.note()
+        waiting, self._waiting = list(self._waiting), {}
+        if source is not None and commits and len(self._dumps) <= _ANSWERED_IN_A_TURN:
+            waiting = self._send_commits(waiting, source, commits)
+        if waiting:
+            self._plan_grown(waiting)
+        self.store.watcher.watch(bool(self._waiting))
+
+    def _send_commits(
+        self, waiting: Sequence[_Request], source: IndexedFile, commits: Sequence[Commit]
+    ) -> list[_Request]:
+        """Let followers take commits that were received for a file, and return the requests of other dumps."""
+        rest, reach, end = [], self._decider.reach(commits), commits[-1].end
+        self._end = _End(source, end, self.store.watcher.generation)
+        for request in waiting:
+            place, step = request.place, None
+            if place.source is source and place.position == commits[0].offset:
+                step = self._decider.step(place, commits, reach)
+            if step is None:
+                rest.append(request)
+            else:
+                self._hand_over(request, step)
+        if end - source.scanned_to > 2 * SEGMENT_SIZE:
+            self.store.scan_ahead(source, source.scanned_to)
+        return rest
+
+    def _hand_over(self, request: _Request, step: CommitStep) -> None:
+        """Let the followers of a request take a step. They wait at the next place then. Wake the other dumps."""
+        del self._requests[request.place]
+        step.after = self.known(step.after)
+        following = self._requests.get(step.after)
+        for waiter in (*request.patient, *request.impatient):
+            follower = waiter.follower
+            try:
+                if follower is None or waiter.answer.done() or not follower.take(step):
+                    _settle(waiter.answer, None)
+                    continue
+            except Exception as error:
+                # The dump raises the error.
+                _settle(waiter.answer, error)
+                continue
+            if following is None:
+                following = self._requests[step.after] = _Request(step.after)
+                self._waiting[following] = None
+            following.patient.add(waiter)
+            waiter.request = following
+            self._wait_at_most(waiter, follower.patience())
+        request.patient, request.impatient = set(), set()
+
+    def _wait_at_most(self, waiter: _Waiter, seconds: float) -> None:
+        """Wake a follower after ``seconds``, unless it is woken before."""
+        timer = waiter.timer
+        if timer is not None and timer.when() > self._loop.time() + seconds:
+            timer.cancel()
+            waiter.timer = self._loop.call_later(seconds, self._expire, waiter)
 
     def _forget_files(self, files: Sequence[IndexedFile]) -> None:
         """Remove what the caches hold of files. A purged file frees its disk space when nobody has the file open."""
@@ -548,7 +583,7 @@ class SharedReader:
         self._messages.remove_if(lambda piece: piece.source in gone)
 
     async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
-        kept = piece.made or self._messages.get(piece)
+        kept = self._messages.get(piece)
         if kept is None and piece not in self._making:
             kept = self._make_here(piece, chunk_size)
         if kept is None:

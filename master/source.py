@@ -5,9 +5,12 @@ An error of the source never ends the master. It goes on to serve what the store
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +37,9 @@ _LONGEST_WAIT = 15.0
 _ENDED = (SourceReplaced, SourcePurged)
 """The errors of a source whose binlog never goes on where the store ends."""
 
+_TICK_SECONDS = 1.0
+"""The interval at which a loop asks whether the source is silent, and writes what was received to the disk, seconds."""
+
 _END_SECONDS = 20.0
 """The longest wait for the end of the thread, seconds. A login that is under way may take half of it."""
 
@@ -54,6 +60,83 @@ class FollowedSource:
 
 class SourceEnded(BinlogError):
     """An error about a binlog that nothing will be added to, because its source has begun anew or lost files."""
+
+
+class LoopTurns:
+    """The event loop of the dumps, which receives a source's events while little arrives.
+
+    A commit is then received, stored and sent in one turn of the loop, without another thread.
+
+    Parameters:
+        loop: the loop.
+        received: called in the loop with the file, the offset and the bytes of whole events that were stored.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, received: Callable[[str, int, bytes], None]) -> None:
+        self._loop = loop
+        self._is_closed = False
+        self._end: Callable[[], None] = lambda: None
+        self.received = received
+
+    def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:
+        """Call ``turn`` in the loop whenever the source has sent something (:class:`Turns`)."""
+        ended: Future[None] = Future()
+        timer: asyncio.TimerHandle | None = None
+
+        def end(error: BaseException | None = None) -> None:
+            if ended.done():
+                return
+            self._loop.remove_reader(stream)
+            if timer is not None:
+                timer.cancel()
+            if error is None:
+                ended.set_result(None)
+            else:
+                ended.set_exception(error)
+
+        def take_turn() -> None:
+            try:
+                if not turn():
+                    end()
+            except Exception as error:
+                # The receiving thread raises the error.
+                end(error)
+
+        def begin() -> None:
+            self._end = end
+            if self._is_closed:
+                end()
+                return
+            self._loop.add_reader(stream, take_turn)
+            tick_later()
+
+        def tick_later() -> None:
+            nonlocal timer
+            timer = self._loop.call_later(_TICK_SECONDS, tick_later)
+            try:
+                tick()
+            except Exception as error:
+                end(error)
+
+        try:
+            self._loop.call_soon_threadsafe(begin)
+        except RuntimeError:
+            # The loop has ended.
+            return
+        while not wait([ended], _TICK_SECONDS).done:
+            if self._loop.is_closed():
+                return
+        ended.result()
+
+    def close(self) -> None:
+        """Leave the source to the receiving thread from now on, because the loop ends. Any thread may call."""
+
+        def close() -> None:
+            self._is_closed = True
+            self._end()
+
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(close)
 
 
 class SourceThread:

@@ -46,6 +46,12 @@ class Watcher:
         self.is_told = True
         return self._grown
 
+    def note(self) -> None:
+        """Note growth that the listener knows already."""
+        with self._changed:
+            self.generation += 1
+            self._listened = self.generation
+
     def _grown(self) -> None:
         with self._changed:
             self.generation += 1

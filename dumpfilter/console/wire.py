@@ -177,7 +177,7 @@ class PacketStream:
             and not self._unencrypted[1].transport.get_write_buffer_size()
         )
 
-    def send_at_once(self, packets: memoryview, sequence: int) -> None:
+    def send_at_once(self, packets: bytes, sequence: int) -> None:
         """Send packets as :meth:`send_framed` does, on an idle connection. Raises ClientGone."""
         self._sequence = sequence
         try:

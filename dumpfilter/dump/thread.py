@@ -204,6 +204,21 @@ class DumpThread:
         """The verdicts of the filter in force."""
         return self._flags
 
+    @property
+    def decides_by_flags(self) -> bool:
+        """Whether nothing but :attr:`flags` decides about the next transactions of plain row changes."""
+        is_settled = not self.in_transaction and self._change is None and not self._flags.boundary
+        return is_settled and self._origin is None and self._exclusion.key is None
+
+    def passed(self, position: int) -> DumpThread:
+        """Return a fork behind transactions that were decided elsewhere, at the boundary ``position``.
+
+        The transactions must be those of plain row changes, about which :attr:`decides_by_flags` holds.
+        """
+        fork = self.fork()
+        fork.position = fork.resume = position
+        return fork
+
     def _decides_by_flags(self, segment: Segment, origins: SegmentOrigins) -> bool:
         """Take up a change of filter, and tell whether nothing but :attr:`flags` decides about a segment."""
         if self.in_transaction:

@@ -6,6 +6,7 @@ bounded by two buffers, whatever a server sends: an event that is larger than a 
 
 from __future__ import annotations
 
+import ssl
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -106,6 +107,26 @@ class Deframer:
         if not got:
             raise ConnectionLost("the source closed the connection")
         self._end += got
+
+    def fill_at_once(self, most: int) -> int:
+        """Read what has arrived, up to about ``most`` bytes, from a socket that does not block. Return the length.
+
+        A TLS connection gives one record at a time, and a server sends each event in a record of its own.
+        """
+        before = self._end - self._begin
+        got = 0
+        while got < most and self._end < self._buffer.size:
+            try:
+                self.fill()
+            except (BlockingIOError, ssl.SSLWantReadError):
+                break
+            except (ConnectionLost, OSError):
+                if got:
+                    # The next call meets the error again. What came before it may tell the reason.
+                    break
+                raise
+            got = self._end - self._begin - before
+        return got
 
     def next(self) -> Events | Control | LargeEvent | None:
         """Return what comes next in the buffer, or None while it holds no whole packet: call :meth:`fill` then.

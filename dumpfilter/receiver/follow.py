@@ -14,7 +14,7 @@ from dumpfilter.errors import ConnectionLost, DumpfilterError, OptionError, Sour
 from dumpfilter.printable import printable
 from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.login import SourceConnection
-from dumpfilter.receiver.reception import Progress, Reception
+from dumpfilter.receiver.reception import Progress, Reception, Turns
 from dumpfilter.receiver.store import BinlogDirectory, is_binlog_name
 from dumpfilter.receiver.stream import SourceFacts, ask_facts
 from dumpfilter.receiver.url import SourceUrl
@@ -78,6 +78,8 @@ class Follower:
         self._on_connect = on_connect
         self._stopped = threading.Event()
         self._connection: SourceConnection | None = None
+        self.turns: Turns | None = None
+        """The event loop that waits for the source while little arrives; None: the thread of :meth:`run` waits."""
         self._has_warned = False
 
     @property
@@ -171,7 +173,9 @@ class Follower:
             self.is_connected = True
             self.connections += 1
             self._on_connect(facts)
-            reception = Reception(connection, facts, self.store, self.progress, self._on_progress)
+            reception = Reception(
+                connection, facts, self.store, self.progress, self._on_progress, lambda: self.turns
+            )
             reception.run(first, last, blocking=self._options.stop_never)
         finally:
             self.is_connected = False

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import ssl
 import struct
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import (
@@ -54,6 +56,10 @@ _ENDLESS_CONTROL = 100_000
 """The most control packets in a minute without an event between them. A server sends a heartbeat a period."""
 
 _CONTROL_SECONDS = 60.0
+_HEARTBEATS = (EventType.HEARTBEAT, EventType.HEARTBEAT_V2)
+
+_MOST_IN_A_TURN = 64 << 10
+"""The bytes from the source after which a turn of an event loop ends, and the receiving thread takes the rest."""
 
 
 @dataclass
@@ -70,6 +76,22 @@ class Progress:
     """The source's files with their sizes at the last connection; empty if the user may not list them."""
 
 
+class Turns(Protocol):
+    """An event loop that waits for a source in place of the receiving thread.
+
+    A receiving thread would have to be woken for each commit, and would have to wake the loop that sends the commit.
+    """
+
+    def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:
+        """Call ``turn`` in the loop whenever the source has sent something, and ``tick`` once a second.
+
+        Return when ``turn`` returns False, or when the loop ends. Raises what either function raises.
+        """
+
+    def received(self, file: str, offset: int, data: bytes) -> None:
+        """Take note of whole events that a turn has stored in a file, from ``offset`` on."""
+
+
 class Reception:
     """The reception of binlog files over one connection, from where the store ends.
 
@@ -79,6 +101,7 @@ class Reception:
         store: the directory, which has recognized the source.
         progress: the state to keep up to date.
         on_progress: called after writes, when nothing more has arrived, or from time to time while much arrives.
+        turns: returns the event loop that waits for the source while little arrives, if there is one.
     """
 
     def __init__(
@@ -88,6 +111,7 @@ class Reception:
         store: BinlogDirectory,
         progress: Progress,
         on_progress: Callable[[], None] = lambda: None,
+        turns: Callable[[], Turns | None] = lambda: None,
     ) -> None:
         self._connection = connection
         self._facts = facts
@@ -108,6 +132,10 @@ class Reception:
         self._is_told = True
         """Whether ``on_progress`` was called after the last write."""
         self._told_at = self._synced_at
+        self._turns = turns
+        self._left: Control | LargeEvent | None = None
+        """The item at which a turn ended, which the receiving thread must take."""
+        self._received_at = self._synced_at
 
     def run(self, first: str, last: str, *, blocking: bool) -> None:
         """Receive until the source ends the dump, or until the file ``last`` is whole.
@@ -129,21 +157,19 @@ class Reception:
         stream = begin_stream(
             self._connection, self._facts.family, self._store.source, place, blocking=blocking
         )
-        url = self._connection.url
         deframer = Deframer(stream, self._where)
         self._readable.register(stream, select.POLLIN)
+        silence = stream.gettimeout() or 0.0
         while True:
-            item = deframer.next()
+            item, self._left = self._left or deframer.next(), None
             if item is None:
-                try:
-                    self._wait(stream)
-                    deframer.fill()
-                except TimeoutError:
-                    raise ConnectionLost(
-                        f"{url}: the source is silent, although heartbeats were due"
-                    ) from None
-                except OSError as error:
-                    raise ConnectionLost(f"{url}: the connection broke: {error.strerror or error}") from None
+                turns = self._turns()
+                if turns is not None and self._may_wait_in(stream):
+                    self._wait_in(turns, stream, deframer, silence)
+                if self._left is None:
+                    with self._named_errors():
+                        self._wait(stream)
+                        deframer.fill()
                 continue
             if isinstance(item, Control):
                 if not self._control(item.payload, deframer, last, blocking=blocking):
@@ -152,6 +178,70 @@ class Reception:
                 self._events(item)
             if self._store.policy is Sync.TRANSACTION and self._store.file is not None:
                 self._store.file.sync()
+
+    def _may_wait_in(self, stream: socket.socket) -> bool:
+        """Tell whether an event loop may wait for the source now: little arrives, and nothing waits for the disk."""
+        file = self._store.file
+        if self._store.policy is Sync.TRANSACTION or file is None or not self._is_described or file.is_ahead:
+            return False
+        return not self._has_more(stream)
+
+    def _wait_in(self, turns: Turns, stream: socket.socket, deframer: Deframer, silence: float) -> None:
+        """Let an event loop receive, until much arrives or something that the receiving thread must take."""
+
+        def turn() -> bool:
+            with self._named_errors():
+                got = deframer.fill_at_once(_MOST_IN_A_TURN)
+            self._received_at = time.monotonic()
+            while (item := deframer.next()) is not None:
+                if isinstance(item, Events):
+                    self._events_in(turns, item)
+                elif isinstance(item, Control) and _is_heartbeat(item.payload):
+                    self._control(item.payload, deframer, "", blocking=True)
+                else:
+                    self._left = item
+                    return False
+            return got < _MOST_IN_A_TURN
+
+        def tick() -> None:
+            if time.monotonic() - self._received_at > silence:
+                raise self._silent()
+            file = self._store.file
+            if self._store.policy is Sync.INTERVAL and file is not None and not file.is_synced:
+                file.sync_later(self._store.syncing)
+                self._synced_at = time.monotonic()
+
+        self._tell_progress()
+        self._received_at = time.monotonic()
+        stream.setblocking(False)
+        try:
+            turns.run(stream, turn, tick)
+        finally:
+            stream.settimeout(silence)
+
+    def _events_in(self, turns: Turns, item: Events) -> None:
+        """Store events in a turn of an event loop, and hand them over."""
+        file = self._store.file
+        end = 0 if file is None else file.end
+        data = bytes(item.data)
+        self._events(item)
+        assert file is not None
+        turns.received(file.name, end, data)
+        self._is_told = True
+
+    @contextlib.contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """Turn errors of the connection into ConnectionLost, which names the source."""
+        url = self._connection.url
+        try:
+            yield
+        except TimeoutError:
+            raise self._silent() from None
+        except OSError as error:
+            raise ConnectionLost(f"{url}: the connection broke: {error.strerror or error}") from None
+
+    def _silent(self) -> ConnectionLost:
+        return ConnectionLost(f"{self._connection.url}: the source is silent, although heartbeats were due")
 
     def _tell_progress(self) -> None:
         """Call ``on_progress`` if something was written since the last call."""
@@ -162,7 +252,7 @@ class Reception:
     def _wait(self, stream: socket.socket) -> None:
         """Wait until the source sends something. Meanwhile tell of progress, and sync events that are due."""
         readable = self._readable
-        has_more = (isinstance(stream, ssl.SSLSocket) and stream.pending()) or readable.poll(0)
+        has_more = self._has_more(stream)
         if not has_more or time.monotonic() - self._told_at > _TELL_SECONDS:
             self._tell_progress()
         file = self._store.file
@@ -176,6 +266,10 @@ class Reception:
             self._synced_at = time.monotonic()
             if has_more:
                 return
+
+    def _has_more(self, stream: socket.socket) -> bool:
+        """Tell whether the source has sent something that was not read."""
+        return (isinstance(stream, ssl.SSLSocket) and bool(stream.pending())) or bool(self._readable.poll(0))
 
     def _where(self) -> tuple[str, int]:
         """Return the file and the position of the next event of the stream."""
@@ -281,7 +375,7 @@ class Reception:
             return self._begin(event, last)
         if header.type == EventType.FORMAT_DESCRIPTION:
             self._describe(event, header, deframer)
-        elif header.type in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
+        elif header.type in _HEARTBEATS:
             self._heartbeat(event, header)
         elif header.type in (EventType.ROTATE, EventType.STOP) and not is_artificial:
             self._close(event, header)
@@ -435,6 +529,11 @@ class Reception:
         file, position = self._where()
         place = f"{printable(file)}: at {position}: " if file else f"{self._connection.url}: "
         return SourceStreamDamaged(f"{place}the source sent {what}")
+
+
+def _is_heartbeat(payload: bytes) -> bool:
+    """Tell whether a packet may hold a heartbeat event."""
+    return len(payload) > 1 + HEADER_LENGTH and payload[0] == 0 and payload[5] in _HEARTBEATS
 
 
 def _is_past(file: OpenFile, last: str) -> bool:

@@ -53,6 +53,10 @@ class KnownPosition:
         else:
             self._at = self._at + len(events) if self._sums else told or self._at
 
+    def advance(self, size: int, last: bytes) -> None:
+        """Note that the replica receives events of ``size`` bytes, which end with the end ``last`` of a transaction."""
+        self._at = self._at + size if self._sums else EventHeader.unpack(last).end_log_pos or self._at
+
     def is_wrong_at(self, file: str, position: int) -> bool:
         """Tell whether the replica knows another position in the file than ``position``, and can be corrected."""
         if file != self._file or not self._corrects:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,7 +16,7 @@ from dumpfilter.master.dump import Reached
 from dumpfilter.master.replicas.known_events import KnownEvents
 from dumpfilter.master.replicas.positions import KnownPosition
 from dumpfilter.packets.control import format_description, rotate
-from dumpfilter.packets.framing import NOTHING, frame
+from dumpfilter.packets.framing import NOTHING, frame, frame_each
 
 IDLE_SECONDS = 0.05
 """The time without events after which a replica is told its right position."""
@@ -32,8 +32,8 @@ class Messages(Protocol):
 
     quiet_seconds: float | None
     """The silence after which the dump yields an empty message."""
-    sink: Callable[[bytes, Reached], bool] | None
-    """A function that sends a message at once, or returns False. The dump does not yield what the function sends."""
+    sink: Callable[[Sequence[bytes], Reached], bool] | None
+    """A function that sends events at once, or returns False. The dump does not yield what the function sends."""
 
     @property
     def reached(self) -> Reached:
@@ -122,21 +122,22 @@ class ReplicaStream:
         self._dump.quiet_seconds = IDLE_SECONDS if is_wrong else None
         return False
 
-    def _send_at_once(self, message: bytes, reached: Reached) -> bool:
-        """Send the events of a commit if that needs no waiting, and return whether it was done."""
+    def _send_at_once(self, events: Sequence[bytes], reached: Reached) -> bool:
+        """Send the events of commits if that needs no waiting, and return whether it was done."""
         if self._known is not None or not self._packets.is_idle:
             return False
         self._check()
         self._place, self._is_boundary = (reached.file, reached.end), reached.is_boundary
-        if message:
-            self._position.count(message, checksum=self._has_checksums)
+        if events:
+            size = sum(map(len, events))
+            self._position.advance(size, events[-1])
+            self.sent += size
         if self._plan_correction():
             self._told_at = time.monotonic()
-            message += self._position.correction(reached.end, checksum=self._has_checksums)
-        if message:
-            packets, after = frame(message, self._packets.sequence, left_out=self._left_out)
-            self._packets.send_at_once(packets, after)
-            self.sent += len(message)
+            events = [*events, self._position.correction(reached.end, checksum=self._has_checksums)]
+        if events:
+            packets = frame_each(events, self._packets.sequence, left_out=self._left_out)
+            self._packets.send_at_once(*packets)
         return True
 
     @property

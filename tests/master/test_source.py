@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import queue
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.facts import SOURCE
 from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.server import MasterServer
+from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.source import FollowedSource, SourceThread, following
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.receiver.url import parse_source_url
@@ -30,7 +33,7 @@ from dumpfilter.sql.parser import parse_statement
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import TINY, Client
 from tests.master.replicas.serving import MYSQL
-from tests.receiver.fake_source import FakeSource, error_packet, result, small_set
+from tests.receiver.fake_source import FakeSource, error_packet, events_of, packet, result, small_set
 from tests.slave.driven import wait_until
 
 
@@ -95,6 +98,75 @@ def test_the_store_is_free_after_the_end(source: FakeSource, tmp_path: Path) -> 
         SourceThread(followed(source, tmp_path))
     with following(followed(source, tmp_path)):
         pass
+
+
+class SlowSource:
+    """A server that sends the packets of its dump one by one, when the test says so."""
+
+    def __init__(self, source: FakeSource) -> None:
+        self._packets: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self.packets: list[bytes] = []
+        source.raw = self._raw
+
+    def _raw(self, payloads: list[bytes]) -> Iterator[bytes]:
+        self.packets = [packet(payload, number & 0xFF) for number, payload in enumerate(payloads, 1)]
+        yield from iter(self._packets.get, None)
+
+    def send(self, *packets: bytes) -> None:
+        for each in packets:
+            self._packets.put(each)
+
+    def end(self) -> None:
+        self._packets.put(None)
+
+
+def test_a_loop_receives_what_comes_slowly(
+    source: FakeSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop stores all events but those that begin or end a file. An error in the loop is one of the source."""
+    slow = SlowSource(source)
+    received: list[tuple[str, int, int]] = []
+
+    def note(reader: SharedReader, file: str, offset: int, data: bytes) -> None:
+        assert threading.current_thread().name == "grpc-loop"
+        received.append((file, offset, len(data)))
+
+    monkeypatch.setattr(SharedReader, "received", note)
+    thread = SourceThread(followed(source, tmp_path), retry_seconds=0.05)
+    try:
+        wait_until(lambda: slow.packets)
+        slow.send(*slow.packets[:2])
+        thread.wait_for_files()
+        server = MasterServer(BinlogStore(tmp_path), source=thread)
+        try:
+            sent = 2
+            for file, data in source.files.items():
+                # Two packets begin a file, and all but the newest have an event that ends them.
+                count = len(events_of(data)) - 1 - (file != "bin.000002")
+                if file == "bin.000002":
+                    slow.send(*slow.packets[sent : sent + 3])
+                    sent += 3
+                    wait_until(lambda: thread.follower.progress.file == "bin.000002")
+                for each in slow.packets[sent : sent + count]:
+                    slow.send(each)
+                    size = thread.follower.progress.bytes + len(each) - 5
+                    wait_until(lambda size=size: thread.follower.progress.bytes == size)  # type: ignore[misc]
+                sent += count
+            assert sent == len(slow.packets)
+            assert len(received) >= 10
+            wrong = bytearray(slow.packets[-1])
+            wrong[3] = len(slow.packets) + 1 & 0xFF
+            slow.send(bytes(wrong))
+            wait_until(lambda: thread.follower.failures == 1)
+            assert "come again" in thread.follower.last_error
+        finally:
+            server.stop()
+        for file, data in source.files.items():
+            assert (tmp_path / file).read_bytes()[30:] == data[30:]
+    finally:
+        slow.end()
+        slow.end()
+        thread.close()
 
 
 def test_console_and_metrics_tell_of_the_source(source: FakeSource, tmp_path: Path) -> None:

@@ -1,0 +1,388 @@
+"""Commits that this process has just received: cut into events, and decided by their shape.
+
+The shape of a transaction is all that a scan and a filter ask about it: the types and flags of its events, and the
+tables that its rows events name. Row data, lengths and GTIDs are no part of a shape. The dump thread decides the first
+transaction of each shape for a filter. Its decision holds for all later transactions of the same shape.
+
+Only transactions of plain row changes have a shape here. All others are decided by the dump thread one by one: DDL and
+other statements, XA transactions, and compressed transactions.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from dumpfilter.binlog.event_time import commit_time
+from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, STMT_END_F, EventType
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE
+from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
+from dumpfilter.dump import DumpThread
+from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, Counts, with_statement_end
+from dumpfilter.dump.cut import ADD_STATEMENT_END
+from dumpfilter.filter.flags import TableFlags
+from dumpfilter.index.scanner import FileScanner
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.index.xa import NONE_PREPARED
+from dumpfilter.master.advance import DumpPlace, Reach
+from dumpfilter.master.replica_encoding import ReplicaEncoding
+from dumpfilter.packets.empties import Empties, mariadb_empties, with_empties
+
+_HEADER = struct.Struct("<IBIIIH")
+_GTID = int(EventType.GTID)
+_MARIADB_GTID = int(EventType.MARIADB_GTID)
+_QUERY = int(EventType.QUERY)
+_TABLE_MAP = int(EventType.TABLE_MAP)
+_XID = int(EventType.XID)
+_CONTEXT = frozenset({int(EventType.ROWS_QUERY), int(EventType.ANNOTATE_ROWS)})
+_ROWS = frozenset(int(kind) for kind in ROWS if kind.kind.version)
+
+_QUERY_HEADER = 13
+_TABLE_MAP_HEADER = 8
+"""The length of the fixed part of a Table_map event. Servers before MySQL 5.1.4 write table ids of another length."""
+_NAMES_AT = HEADER_LENGTH + _TABLE_MAP_HEADER
+_TABLE_ID = slice(HEADER_LENGTH, HEADER_LENGTH + 6)
+_ROWS_FLAGS = slice(HEADER_LENGTH + 6, HEADER_LENGTH + 8)
+_NO_TABLE = (b"\xff" * 6, b"\xff\xff\xff\0\0\0")
+"""The table ids of rows events that only end a statement."""
+_SHORTEST_GTID = HEADER_LENGTH + 25
+_NOT_PLAIN = FL_STANDALONE | FL_PREPARED_XA | FL_COMPLETED_XA
+
+LARGEST = DEFAULT_CHUNK_SIZE // 2
+"""The most bytes of commits that are decided together, so that they never fill a chunk."""
+
+_MOST_DECISIONS = 10_000
+"""The most decisions that are kept. A source can make shapes without end."""
+
+
+class OtherEvents(Exception):
+    """The signal that received events have no shape, so that the dump thread must decide them."""
+
+
+class Decision(NamedTuple):
+    """The decision of one filter about the transactions of one shape."""
+
+    sent: Sequence[int]
+    """The numbers of the events that are sent."""
+    ends: frozenset[int]
+    """The numbers of the rows events that get STMT_END_F."""
+    is_dropped: bool
+    """Whether the whole transaction is dropped, so that a replica needs its GTID."""
+    counts: Counts
+    """The counts of the transaction that the dump thread decided. Other transactions have other sums of bytes."""
+
+
+@dataclass(eq=False)
+class Commit:
+    """One transaction of plain row changes."""
+
+    offset: int
+    data: bytes
+    """The bytes of the transaction's events."""
+    events: list[bytes]
+    shape: Hashable
+    server_id: int
+    description: FormatDescription
+    stand_ins: list[bytes] | None = None
+    """The events that take the transaction's place for a replica that lacks its GTID, once they are made."""
+
+    @property
+    def end(self) -> int:
+        """The offset behind the transaction."""
+        return self.offset + len(self.data)
+
+    @property
+    def gtid(self) -> tuple[SourceKey, int]:
+        """The source and the number of the transaction's GTID."""
+        event = self.events[0]
+        if event[4] == _GTID:
+            uuid, number = struct.unpack_from("<16sq", event, HEADER_LENGTH + 1)
+            return (uuid, ""), number
+        number, domain = struct.unpack_from("<QI", event, HEADER_LENGTH)
+        return (domain, self.server_id), number
+
+    @cached_property
+    def time(self) -> float | None:
+        """The Unix time of the commit, seconds; None if it is not known."""
+        return commit_time(self.events[0], checksum=self.description.checksum)
+
+    def stand_in(self) -> list[bytes]:
+        """Return the events of the transaction's stand-in (:mod:`dumpfilter.packets.empties`)."""
+        if self.stand_ins is None:
+            gtid = self.events[0]
+            place, end = np.zeros(1, np.int64), np.array([self.end])
+            if self.description.family == "mysql":
+                empties = Empties(place, end, place, np.array([len(gtid)]), gtid)
+            else:
+                key, number = self.gtid
+                time = _HEADER.unpack_from(gtid)[0]
+                empties = mariadb_empties(
+                    place,
+                    end,
+                    np.array([key], np.int64),
+                    np.array([number]),
+                    np.array([time]),
+                    checksum=self.description.checksum,
+                )
+            made = with_empties(b"", empties, _no_file, self.description)
+            self.stand_ins = events_of(bytes(made))
+        return self.stand_ins
+
+
+class Tail:
+    """The events at the end of a binlog file that a receiver has handed over, up to the last whole transaction."""
+
+    def __init__(self) -> None:
+        self._file = ""
+        self._end = 0
+        self._open = b""
+        """The events of a transaction that is not whole yet."""
+
+    def add(self, file: str, offset: int, data: bytes, description: FormatDescription) -> list[Commit] | None:
+        """Return the transactions that are whole with ``data``, the events of a file from ``offset`` on.
+
+        Return None if the dump thread must decide them. A transaction of which the begin is unknown is one of these.
+        """
+        if self._open and (file, offset) == (self._file, self._end):
+            offset, data = offset - len(self._open), self._open + data
+        self._open = b""
+        if len(data) > LARGEST:
+            return None
+        try:
+            commits = cut_commits(data, offset, description)
+        except OtherEvents:
+            return None
+        self._file, self._end = file, offset + len(data)
+        self._open = data[commits[-1].end - offset :] if commits else data
+        return commits
+
+
+def _no_file(offset: int, length: int) -> bytes:
+    raise AssertionError("the events are in memory")
+
+
+def events_of(data: bytes) -> list[bytes]:
+    """Return each of some whole events."""
+    events, at = [], 0
+    while at < len(data):
+        size = int.from_bytes(data[at + 9 : at + 13], "little")
+        events.append(data[at : at + size])
+        at += size
+    return events
+
+
+def cut_commits(data: bytes, offset: int, description: FormatDescription) -> list[Commit]:
+    """Return the whole transactions at the begin of whole events, which begin at a file offset.
+
+    The last transaction may be incomplete, and is left out then. Raises OtherEvents at an event that no transaction of
+    plain row changes has.
+    """
+    if (
+        description.post_header_length(EventType.TABLE_MAP) != _TABLE_MAP_HEADER
+        or description.post_header_length(EventType.QUERY) != _QUERY_HEADER
+    ):
+        raise OtherEvents
+    commits: list[Commit] = []
+    at = begin = 0
+    checksum = description.checksum_length
+    events: list[bytes] = []
+    shape: list[Hashable] = []
+    tables: dict[bytes, int] = {}
+    server_id = 0
+    while at < len(data):
+        _, kind, server, size, _, flags = _HEADER.unpack_from(data, at)
+        event = data[at : at + size]
+        at += size
+        if not events:
+            server_id = server
+            shape.append((kind, flags, _opening(event, kind, checksum)))
+        elif kind == _TABLE_MAP:
+            names = _names(event, size - checksum)
+            tables[event[_TABLE_ID]] = len(events)
+            shape.append((kind, flags, names))
+        elif kind in _ROWS:
+            table = event[_TABLE_ID]
+            if table not in tables or table in _NO_TABLE or size - checksum < _ROWS_FLAGS.stop:
+                raise OtherEvents
+            shape.append((kind, flags, tables[table], event[_ROWS_FLAGS.start] & STMT_END_F))
+        elif (
+            kind == _XID
+            or kind in _CONTEXT
+            or (kind == _QUERY and len(events) == 1 and events[0][4] == _GTID and _is_begin(event, checksum))
+        ):
+            shape.append((kind, flags))
+        else:
+            raise OtherEvents
+        if len(events) == 1 and events[0][4] == _GTID and kind != _QUERY:
+            raise OtherEvents
+        events.append(event)
+        if kind == _XID:
+            commits.append(
+                Commit(offset + begin, data[begin:at], events, tuple(shape), server_id, description)
+            )
+            begin, events, shape, tables = at, [], [], {}
+    return commits
+
+
+def _opening(event: bytes, kind: int, checksum: int) -> int:
+    """Return the flags of a Gtid event by which the scan tells transactions apart."""
+    if len(event) - checksum < _SHORTEST_GTID and kind == _GTID:
+        raise OtherEvents
+    if kind == _GTID:
+        return 0
+    if kind != _MARIADB_GTID or len(event) - checksum < HEADER_LENGTH + 13:
+        raise OtherEvents
+    flags = event[HEADER_LENGTH + 12]
+    if flags & _NOT_PLAIN:
+        raise OtherEvents
+    return flags
+
+
+def _names(event: bytes, end: int) -> bytes:
+    """Return the names of database and table in a Table_map event, with their lengths."""
+    if end < _NAMES_AT + 4:
+        raise OtherEvents
+    table_at = _NAMES_AT + event[_NAMES_AT] + 2
+    names_end = table_at + event[table_at] + 2 if table_at < end else end + 1
+    if names_end > end:
+        raise OtherEvents
+    return event[_NAMES_AT:names_end]
+
+
+def _is_begin(event: bytes, checksum: int) -> bool:
+    """Tell whether the text of a Query event is BEGIN."""
+    end = len(event) - checksum
+    if end < HEADER_LENGTH + _QUERY_HEADER:
+        return False
+    variables = int.from_bytes(event[HEADER_LENGTH + 11 : HEADER_LENGTH + 13], "little")
+    return event[HEADER_LENGTH + _QUERY_HEADER + variables + event[HEADER_LENGTH + 8] + 1 : end] == b"BEGIN"
+
+
+@dataclass(eq=False, slots=True)
+class CommitStep:
+    """The commits that follow a place, as one dump gets them, and the place after them."""
+
+    events: list[bytes]
+    """The events to send."""
+    counts: Counts
+    after: DumpPlace
+    reach: Reach
+    committed_at: float | None
+    """The Unix time of the first commit of which an event is sent. None: not known, or only stand-ins are sent."""
+
+
+class Decider:
+    """The decisions about commits by shape, for all filters of a binlog set."""
+
+    def __init__(self, subjects: Subjects, sources: SourceNumbers) -> None:
+        self._subjects = subjects
+        self._sources = sources
+        self._known: dict[tuple[TableFlags, Hashable], Decision | None] = {}
+        self._numbers: dict[SourceKey, int] = {}
+        self._description: FormatDescription | None = None
+
+    def reach(self, commits: Sequence[Commit]) -> Reach:
+        """Return the GTIDs and the server ids of commits."""
+        reach = Reach()
+        for commit in commits:
+            reach.server_ids.add(commit.server_id)
+            key, number = commit.gtid
+            source = self._numbers.get(key)
+            if source is None:
+                with self._subjects.lock:
+                    source = self._numbers[key] = self._sources.number(key)
+            reach.add_run(source, number, number)
+        return reach
+
+    def step(self, place: DumpPlace, commits: Sequence[Commit], reach: Reach) -> CommitStep | None:
+        """Return the step over commits from the place where they begin.
+
+        Return None if the dump thread must decide a commit, or if anything but the filter's rules decides.
+        """
+        encoding, thread = place.encoding, place.thread
+        if not isinstance(encoding, ReplicaEncoding) or not thread.decides_by_flags:
+            return None
+        if thread.chunk_size < DEFAULT_CHUNK_SIZE or place.source.file.is_relay_log:
+            return None
+        events: list[bytes] = []
+        counts, committed_at = Counts(), None
+        stand_in_domain = None
+        for commit in commits:
+            decision = self._decision(thread.flags, commit)
+            if decision is None:
+                return None
+            sent = 0
+            if decision.is_dropped and encoding.by_gtid:
+                made = commit.stand_in()
+                if commit.description.family == "mariadb":
+                    # The last GTID of a domain is enough, as in a chunk.
+                    domain = commit.gtid[0][0]
+                    if domain == stand_in_domain:
+                        del events[-len(made) :]
+                        counts.bytes_gtid -= sum(map(len, made))
+                    stand_in_domain = domain
+                events += made
+                counts.bytes_gtid += sum(map(len, made))
+            elif decision.sent:
+                stand_in_domain = None
+                committed_at = committed_at or commit.time
+                if len(decision.sent) == len(commit.events) and not decision.ends:
+                    events += commit.events
+                    sent = len(commit.data)
+                else:
+                    for number in decision.sent:
+                        event = commit.events[number]
+                        if number in decision.ends:
+                            event = with_statement_end(event, commit.description)
+                        events.append(event)
+                        sent += len(event)
+            size = len(commit.data)
+            counts.add(replace(decision.counts, bytes_read=size, bytes_sent=sent, bytes_dropped=size - sent))
+        end = commits[-1].end
+        after = DumpPlace(place.source, thread.passed(end), end, end, encoding)
+        return CommitStep(events, counts, after, reach, committed_at)
+
+    def _decision(self, flags: TableFlags, commit: Commit) -> Decision | None:
+        if commit.description is not self._description:
+            # The servers before and after an upgrade may write the same shape in another layout.
+            self._known.clear()
+            self._description = commit.description
+        key = flags, commit.shape
+        if key not in self._known:
+            if len(self._known) >= _MOST_DECISIONS:
+                self._known.clear()
+            self._known[key] = self._decide(flags, commit)
+        return self._known[key]
+
+    def _decide(self, flags: TableFlags, commit: Commit) -> Decision | None:
+        """Let a dump thread decide a commit. Return None if its decision does not hold for the shape."""
+        fd = commit.description
+        scanner = FileScanner("", fd, self._subjects, self._sources, verify=False, prepared=NONE_PREPARED)
+        segment = scanner.scan(np.frombuffer(commit.data, np.uint8), commit.offset)
+        if segment is None or segment.end != commit.end or segment.payloads or segment.prepared:
+            return None
+        thread = DumpThread(flags, self._sources)
+        thread.start_file(commit.offset, _no_file)
+        plans = thread.plan(segment)
+        if len(plans) != 1 or plans[0].replaced or thread.in_transaction:
+            return None
+        (plan,) = plans
+        ranges = plan.ranges.tolist()
+        sent, ends = [], []
+        at = commit.offset
+        for number, event in enumerate(commit.events):
+            patches = [patch for low, size, patch in ranges if low <= at < low + size]
+            if patches:
+                sent.append(number)
+            if patches == [ADD_STATEMENT_END]:
+                ends.append(number)
+            elif patches not in ([], [0]):
+                return None
+            at += len(event)
+        return Decision(sent, frozenset(ends), bool(len(plan.gaps.runs)), plan.counts)

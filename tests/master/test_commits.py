@@ -1,0 +1,171 @@
+"""Commits that are decided by their shape: each replica gets what the dump thread would send."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dumpfilter.binlog.events import EventType
+from dumpfilter.dump import DumpThread
+from dumpfilter.filter import Filter
+from dumpfilter.filter.flags import TableFlags
+from dumpfilter.index.segment import Segment
+from dumpfilter.master.advance import First, Shared, place_in, step_from
+from dumpfilter.master.commits import Commit, CommitStep, Decider, OtherEvents, Tail, cut_commits
+from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.placed import PlacedPlan
+from dumpfilter.master.replica_encoding import ReplicaEncoding
+from dumpfilter.master.store import BinlogStore
+from tests.oracle.recordings import Recording, all_recordings, filter_of
+from tests.support import DATA
+
+ORACLE = DATA / "oracle"
+RECORDINGS = all_recordings()
+FILTERS = (
+    (),
+    ("--replicate-do-db=shop",),
+    ("--replicate-ignore-db=shop",),
+    ("--replicate-wild-do-table=%.%a%",),
+    ("--replicate-wild-ignore-table=%.t%",),
+    ("--replicate-do-table=shop.items", "--replicate-do-table=hr.people"),
+)
+_MOST = 300
+"""The most transactions of a file that are compared."""
+
+
+def _filters(recording: Recording) -> list[Filter]:
+    """Return filters of a recording's replicas, and some others."""
+    cases = sorted(recording.oracle["cases"])
+    chosen = random.Random(recording.name).sample(cases, min(len(cases), 4))
+    own = [filter_of(recording, case) for case in chosen]
+    return [*own, *(Filter.from_options(list(options)) for options in FILTERS)]
+
+
+def _alone(
+    store: BinlogStore, source: IndexedFile, segment: Segment, number: int, flags: TableFlags, by_gtid: bool
+) -> tuple[bytes, object, object]:
+    """Return the events, the counts and the reach of one transaction, as the dump thread decides it."""
+    encoding = ReplicaEncoding(by_gtid=by_gtid, checksum=True)
+    offset = int(segment.txn_start[number])
+    place = place_in(source, DumpThread(flags, store.sources), offset, encoding=encoding)
+    part = segment.before(number + 1) if number + 1 < len(segment.txn_source) else segment
+    thread = place.thread.fork()
+    step = step_from(store, place, First(part, thread, thread.plan(part), Shared()))
+    assert step is not None
+    (piece,) = step.pieces
+    assert isinstance(piece, PlacedPlan)
+    (message,) = piece.messages(1 << 18)
+    return message, piece.counts, vars(step.reach)
+
+
+def _by_shape(
+    decider: Decider,
+    source: IndexedFile,
+    commit: Commit,
+    store: BinlogStore,
+    flags: TableFlags,
+    by_gtid: bool,
+) -> CommitStep | None:
+    encoding = ReplicaEncoding(by_gtid=by_gtid, checksum=True)
+    place = place_in(source, DumpThread(flags, store.sources), commit.offset, encoding=encoding)
+    return decider.step(place, [commit], decider.reach([commit]))
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.name)
+def test_the_decision_by_shape_is_that_of_the_dump_thread(recording: Recording) -> None:
+    store = BinlogStore(recording.files)
+    decider = Decider(store.subjects, store.sources)
+    all_flags = [TableFlags(rule_filter, store.subjects) for rule_filter in _filters(recording)]
+    for name in store.binlogs.names:
+        source = store.open_file(name)
+        fd = source.file.format_description
+        compared = 0
+        for segment in store.segments(name):
+            ends = [*segment.txn_start.tolist()[1:], segment.end]
+            for number, (begin, end) in enumerate(zip(segment.txn_start.tolist(), ends, strict=True)):
+                if compared == _MOST or (number == 0 and segment.continues):
+                    continue
+                try:
+                    commits = cut_commits(source.read(begin, end - begin), begin, fd)
+                except OtherEvents:
+                    continue
+                (commit,) = commits
+                for flags in all_flags:
+                    by_gtid = compared % 5 > 0
+                    step = _by_shape(decider, source, commit, store, flags, by_gtid)
+                    if step is None:
+                        continue
+                    made = b"".join(step.events), step.counts, vars(step.reach)
+                    assert made == _alone(store, source, segment, number, flags, by_gtid)
+                    assert step.after.position == end
+                    compared += 1
+    store.close()
+
+
+def _first_commits(recording: Path) -> tuple[bytes, list[Commit], IndexedFile]:
+    store = BinlogStore(recording / "bin.000001")
+    source = store.open_file(store.binlogs.names[0])
+    fd, found = source.file.format_description, []
+    for segment in store.segments(source.name):
+        for begin, end in zip(segment.txn_start, [*segment.txn_start[1:], segment.end], strict=True):
+            try:
+                found += cut_commits(source.read(int(begin), int(end - begin)), int(begin), fd)
+            except OtherEvents:
+                found.clear()
+            if len(found) == 3:
+                data = source.read(found[0].offset, found[-1].end - found[0].offset)
+                return data, found, source
+    raise AssertionError("the recording has no three commits one after another")
+
+
+@pytest.mark.parametrize("name", ["mysql-row", "mariadb-row"])
+def test_commits_are_cut_wherever_the_receiver_stopped(name: str) -> None:
+    data, commits, source = _first_commits(ORACLE / name)
+    events = [event for commit in commits for event in commit.events]
+    fd, begin = source.file.format_description, commits[0].offset
+    for cut in range(1, len(events)):
+        size = sum(map(len, events[:cut]))
+        tail = Tail()
+        first = tail.add("bin.000001", begin, data[:size], fd)
+        second = tail.add("bin.000001", begin + size, data[size:], fd)
+        assert first is not None
+        assert second is not None
+        assert [each.data for each in (*first, *second)] == [each.data for each in commits]
+
+
+def test_the_rest_of_an_unknown_transaction_has_no_shape() -> None:
+    data, commits, source = _first_commits(ORACLE / "mysql-row")
+    size = len(commits[0].events[0])
+    rest = commits[0].offset + size
+    tail, fd = Tail(), source.file.format_description
+    assert tail.add("bin.000001", rest, data[size:], fd) is None
+    assert tail.add("bin.000001", commits[0].offset, data[:size], fd) == []
+    assert tail.add("bin.000002", rest, data[size:], fd) is None
+    whole = tail.add("bin.000001", commits[0].offset, data, fd)
+    assert whole is not None
+    assert len(whole) == len(commits)
+
+
+def test_statements_and_xa_transactions_have_no_shape() -> None:
+    """Only Gtid, BEGIN, Table_map, rows, context and Xid events stand in a transaction with a shape."""
+    kinds = set()
+    for recording in RECORDINGS[::6]:
+        store = BinlogStore(recording.files)
+        for name in store.binlogs.names:
+            source = store.open_file(name)
+            for segment in store.segments(name):
+                ends = np.append(segment.txn_start[1:], segment.end)
+                for begin, end in zip(segment.txn_start.tolist(), ends.tolist(), strict=True):
+                    try:
+                        (commit,) = cut_commits(
+                            source.read(begin, end - begin), begin, source.file.format_description
+                        )
+                    except OtherEvents:
+                        continue
+                    kinds |= {event[4] for event in commit.events}
+        store.close()
+    assert kinds
+    assert not kinds & {EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD, EventType.USER_VAR}
