@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
+from sqlglot import exp
+
 from dumpfilter.console import show
 from dumpfilter.console.executor import Interrupt
 from dumpfilter.console.information_schema import SCHEMA, schemas_of
@@ -22,7 +24,7 @@ from dumpfilter.sql.commands import Query
 from dumpfilter.sql.interruption import interruptible
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import OK, Result
-from dumpfilter.sql.rewriting import no_such_table
+from dumpfilter.sql.rewriting import no_such_table, parse
 from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.statement.tokens import Token, TokenKind, tokens
 
@@ -75,7 +77,7 @@ def _execute_query(session: Session, text: str, interrupt: Interrupt) -> Result:
         return show.diagnostics(words, session.diagnostics)
     session.diagnostics = ()
     if first not in _HANDLERS:
-        raise _refusal(session, words)
+        raise _refusal(session, text, first)
     need = STATEMENTS[first]
     with _audited(session, text, need):
         check_role(session.role, need)
@@ -154,122 +156,48 @@ _HANDLERS: dict[str, Callable[[Session, str, Sequence[Token], Interrupt], Result
     **dict.fromkeys(("BEGIN", "START", "COMMIT", "ROLLBACK", "UNLOCK"), _accept),
 }
 _QUERIES = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
-_WRITES = {
-    "INSERT": "INSERT",
-    "REPLACE": "INSERT, DELETE",
-    "UPDATE": "UPDATE",
-    "DELETE": "DELETE",
-    "TRUNCATE": "DROP",
-    "DROP": "DROP",
-    "CREATE": "CREATE",
-    "ALTER": "ALTER",
-    "LOCK": "SELECT, LOCK TABLES",
+_WRITES: dict[type, str] = {
+    exp.Insert: "INSERT",
+    exp.Update: "UPDATE",
+    exp.Delete: "DELETE",
+    exp.TruncateTable: "DROP",
+    exp.Drop: "DROP",
+    exp.Create: "CREATE",
+    exp.Alter: "ALTER",
 }
-"""The privilege that a server names in its "command denied" error, by the first word of a writing statement."""
+"""The privilege that a server names in its "command denied" error, for each kind of writing statement."""
 _KNOWN = frozenset(
-    [
-        "ALTER",
-        "ANALYZE",
-        "BINLOG",
-        "CACHE",
-        "CALL",
-        "CHANGE",
-        "CHECK",
-        "CHECKSUM",
-        "CLONE",
-        "CREATE",
-        "DEALLOCATE",
-        "DELETE",
-        "DROP",
-        "EXECUTE",
-        "FLUSH",
-        "GET",
-        "GRANT",
-        "HANDLER",
-        "HELP",
-        "IMPORT",
-        "INSERT",
-        "INSTALL",
-        "LOAD",
-        "LOCK",
-        "OPTIMIZE",
-        "PREPARE",
-        "PURGE",
-        "RELEASE",
-        "RENAME",
-        "REPAIR",
-        "REPLACE",
-        "RESET",
-        "RESIGNAL",
-        "RESTART",
-        "REVOKE",
-        "SAVEPOINT",
-        "SHUTDOWN",
-        "SIGNAL",
-        "STOP",
-        "TRUNCATE",
-        "UNINSTALL",
-        "UPDATE",
-        "XA",
-    ]
+    """
+    ALTER ANALYZE BINLOG CACHE CALL CHECK CHECKSUM CLONE CREATE DEALLOCATE DELETE DROP EXECUTE FLUSH GET GRANT
+    HANDLER HELP IMPORT INSERT INSTALL LOAD LOCK OPTIMIZE PREPARE RELEASE RENAME REPAIR REPLACE RESET RESIGNAL
+    RESTART REVOKE SAVEPOINT SHUTDOWN SIGNAL STOP TRUNCATE UNINSTALL UPDATE XA
+    """.split()  # noqa: SIM905 — a table of words
 )
 """The first words of the statements that a server knows and a console refuses with error 1235 ("not supported").
 
 A statement with an unknown first word is a syntax error.
 """
-_BEFORE_NAME = frozenset(
-    [
-        "DATABASE",
-        "DELAYED",
-        "EXISTS",
-        "FROM",
-        "HIGH_PRIORITY",
-        "IF",
-        "IGNORE",
-        "INTO",
-        "LOW_PRIORITY",
-        "NOT",
-        "OR",
-        "QUICK",
-        "REPLACE",
-        "SCHEMA",
-        "TABLE",
-        "TABLES",
-        "TEMPORARY",
-        "VIEW",
-    ]
-)
-"""The words that can stand between the first word of a writing statement and the name of its table."""
 
 
-def _refusal(session: Session, words: Sequence[Token]) -> SqlError:
+def _refusal(session: Session, text: str, verb: str) -> SqlError:
     # A console's tables cannot be written. A writing statement gets the error of a server's performance_schema.
-    verb = words[0].word if words else ""
-    names = _table_named(words)
-    if verb in _WRITES and names:
-        schema, name = names
-        if words[1].word in ("DATABASE", "SCHEMA"):
-            return server_errors.ER_DBACCESS_DENIED_ERROR(session.user, session.host, name)
-        schema = schema or session.database or ""
-        if not schema:
-            return server_errors.ER_NO_DB_ERROR()
-        if schema == SCHEMA or verb in ("CREATE", "ALTER"):
-            return server_errors.ER_DBACCESS_DENIED_ERROR(session.user, session.host, schema)
-        if session.find_table(schema, name) is None:
-            return no_such_table(schema, name, schemas_of(session.executor))
-        return server_errors.ER_TABLEACCESS_DENIED_ERROR(_WRITES[verb], session.user, session.host, name)
-    if verb in _KNOWN:
+    if verb not in _KNOWN:
+        return server_errors.syntax_error(text, 0)
+    try:
+        tree = parse(text)
+    except SqlError as failed:
+        return failed
+    table = tree.find(exp.Table)
+    if type(tree) not in _WRITES or table is None:
         return server_errors.ER_NOT_SUPPORTED_YET(verb)
-    return server_errors.syntax_error(" ".join(word.value for word in words), 0)
-
-
-def _table_named(words: Sequence[Token]) -> tuple[str, str] | None:
-    rest = list(words[1:])
-    while rest and rest[0].word in _BEFORE_NAME:
-        rest.pop(0)
-    with contextlib.suppress(IndexError):
-        if rest[0].kind in (TokenKind.WORD, TokenKind.QUOTED):
-            if rest[1:] and rest[1].value == ".":
-                return rest[0].value, rest[2].value
-            return "", rest[0].value
-    return None
+    if tree.args.get("kind") in ("DATABASE", "SCHEMA"):
+        return server_errors.ER_DBACCESS_DENIED_ERROR(session.user, session.host, table.name)
+    schema = table.db or session.database
+    if not schema:
+        return server_errors.ER_NO_DB_ERROR()
+    if schema == SCHEMA or isinstance(tree, exp.Create | exp.Alter):
+        return server_errors.ER_DBACCESS_DENIED_ERROR(session.user, session.host, schema)
+    if session.find_table(schema, table.name) is None:
+        return no_such_table(schema, table.name, schemas_of(session.executor))
+    privilege = _WRITES[type(tree)]
+    return server_errors.ER_TABLEACCESS_DENIED_ERROR(privilege, session.user, session.host, table.name)
