@@ -26,7 +26,6 @@ _WITH_PARENTHESES = frozenset({"NOW", "SYSDATE"})
 _NOW = _WITH_PARENTHESES | {"CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"}
 _UTC_NOW = "UTC_TIMESTAMP"
 _TODAY = frozenset({"CURDATE", "CURRENT_DATE"})
-_SHIFT_FUNCTIONS = {"DATE_ADD": 1, "ADDDATE": 1, "DATE_SUB": -1, "SUBDATE": -1}
 _MAX_PRECISION = 6
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _SPANS = {
@@ -37,18 +36,11 @@ _SPANS = {
     "DAY": timedelta(days=1),
     "WEEK": timedelta(weeks=1),
 }
-_COMPOSITE = (
-    *("SECOND_MICROSECOND", "MINUTE_MICROSECOND", "MINUTE_SECOND", "HOUR_MICROSECOND", "HOUR_SECOND"),
-    *("HOUR_MINUTE", "DAY_MICROSECOND", "DAY_SECOND", "DAY_MINUTE", "DAY_HOUR", "YEAR_MONTH"),
-)
 _LITERAL = re.compile(
-    r"""\s* (\d{4}|\d{2}) [^\w\s] (\d{1,2}) [^\w\s] (\d{1,2})
+    r"""\s* (\d{4}) [^\w\s] (\d{1,2}) [^\w\s] (\d{1,2})
         (?: (?:T|\s+) (\d{1,2}) (?: [^\w\s] (\d{1,2}) (?: [^\w\s] (\d{1,2}) (?: \.(\d{0,6})\d* )? )? )?
             ([+-]\d\d:\d\d)? )? \s*""",
     re.VERBOSE | re.ASCII,
-)
-_DIGITS = re.compile(
-    r"\s*(\d{4}|\d{2})(\d\d)(\d\d)(?:T?(\d\d)(\d\d)(\d\d)(?:\.(\d{0,6})\d*)?())?\s*", re.ASCII
 )
 _LEADING = re.compile(r"\s*([+-]?\d{1,18})(\s*\Z)?", re.ASCII)
 
@@ -63,40 +55,25 @@ def datetime_expression(cursor: Cursor, now: datetime, warnings: list[Note]) -> 
     too, unless a literal names a zone. For a text that is no datetime and for a result out of range, the function
     returns None and appends to ``warnings``. Raises SqlError for text that is not such an expression.
     """
-    # DATE_ADD(DATE_ADD(…)) may be nested to any depth, so a loop with a list of signs replaces recursion.
-    signs = []
-    while sign := _SHIFT_FUNCTIONS.get(cursor.token.word):
-        name = cursor.advance().value
-        if not cursor.accept("("):
-            raise ER_BAD_FIELD_ERROR(name, "field list")
-        signs.append(sign)
     value = _operand(cursor, now, warnings)
-    while True:
-        if cursor.sees("-") or cursor.sees("+"):
-            sign = 1 if cursor.advance().value == "+" else -1
-            value = _shifted(value, sign, *_interval(cursor, warnings), warnings)
-        elif signs:
-            cursor.expect(",")
-            value = _shifted(value, signs.pop(), *_interval(cursor, warnings), warnings)
-            cursor.expect(")")
-        else:
-            return value
+    while sign := cursor.accept("-", "+"):
+        value = _shifted(value, 1 if sign == "+" else -1, *_interval(cursor, warnings), warnings)
+    return value
 
 
 def parse_datetime(text: str) -> Value:
-    """Return the datetime that a text spells in a form that the server accepts, or None for another text.
+    """Return the datetime that a text spells, or None for another text.
 
-    The MySQL manual lists these forms under "Date and Time Literals".
+    The MySQL manual lists the forms under "Date and Time Literals". A year must have four digits, and parts of the time
+    must be separated.
 
-    >>> parse_datetime("2026-11-21 15:30:00"), parse_datetime("20261121153000")
-    (datetime.datetime(2026, 11, 21, 15, 30), datetime.datetime(2026, 11, 21, 15, 30))
+    >>> parse_datetime("2026-11-21 15:30:00")
+    datetime.datetime(2026, 11, 21, 15, 30)
     """
-    match = _LITERAL.fullmatch(text) or _DIGITS.fullmatch(text)
+    match = _LITERAL.fullmatch(text)
     if match is None:
         return None
     year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
-    if len(match[1]) == 2:
-        year += 1900 if year >= 70 else 2000
     microsecond = int((match[7] or "").ljust(6, "0"))
     try:
         value = datetime(year, month, day, hour, minute, second, microsecond)
@@ -162,8 +139,6 @@ def _interval(cursor: Cursor, warnings: list[Note]) -> tuple[int, str]:
         written = ""
         count = cursor.integer()
         exact = True
-    if unit := cursor.accept(*_COMPOSITE):
-        raise ER_NOT_SUPPORTED_YET(f"INTERVAL {unit}")
     unit = cursor.expect(*_SPANS, *_MONTHS)
     if not exact:
         warnings.append(ER_TRUNCATED_WRONG_VALUE.warning("INTEGER", written))

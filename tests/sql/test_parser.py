@@ -252,13 +252,11 @@ SHOWS: dict[str, Command] = {
 DATETIMES: dict[str, datetime] = {
     "'2026-01-02 03:04:05'": datetime(2026, 1, 2, 3, 4, 5),
     "'2026-01-02'": datetime(2026, 1, 2),
-    "'26/1/2T3.4'": datetime(2026, 1, 2, 3, 4),
-    "'70-01-01 00:00:00.25'": datetime(1970, 1, 1, 0, 0, 0, 250_000),
+    "'2026/1/2T3.4'": datetime(2026, 1, 2, 3, 4),
+    "'1970-01-01 00:00:00.25'": datetime(1970, 1, 1, 0, 0, 0, 250_000),
     "'2026-01-02 03:04:05+05:30'": datetime(
         2026, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=5, minutes=30))
     ),
-    "20260102030405": datetime(2026, 1, 2, 3, 4, 5),
-    "'260102'": datetime(2026, 1, 2),
     "timestamp'2026-01-02 03:04:05'": datetime(2026, 1, 2, 3, 4, 5),
     "now()": NOW,
     "NOW(6)": NOW,
@@ -274,9 +272,6 @@ DATETIMES: dict[str, datetime] = {
     "now() + interval 1 quarter": datetime(2026, 6, 30, 12, 30, 15, 500),
     "curdate() - interval 26 month": datetime(2024, 1, 31),
     "curdate() - interval 2 year": datetime(2024, 3, 31),
-    "date_sub(date_add('2026-01-02', interval 2 day), interval 1 second) - interval 1 day": (
-        datetime(2026, 1, 2, 23, 59, 59)
-    ),
 }
 
 
@@ -303,7 +298,10 @@ def test_purge_before(words: str, text: str, value: datetime) -> None:
         ("5", [ER_WRONG_DATETIME_VALUE.warning("5")]),
         ("'2026-13-01'", [ER_WRONG_DATETIME_VALUE.warning("2026-13-01")]),
         ("'2026-01-02 03:04:05+99:00'", [ER_WRONG_DATETIME_VALUE.warning("2026-01-02 03:04:05+99:00")]),
-        ("date_sub('foo', interval 1 day)", [ER_WRONG_DATETIME_VALUE.warning("foo")]),
+        ("'foo' - interval 1 day", [ER_WRONG_DATETIME_VALUE.warning("foo")]),
+        # Digits without separators and years of two digits are dropped.
+        ("20260102030405", [ER_WRONG_DATETIME_VALUE.warning("20260102030405")]),
+        ("'26-01-02'", [ER_WRONG_DATETIME_VALUE.warning("26-01-02")]),
         ("now() - interval 9999999 day", [ER_DATETIME_FUNCTION_OVERFLOW.warning("datetime")]),
         ("now() - interval 9999 year", [ER_DATETIME_FUNCTION_OVERFLOW.warning("datetime")]),
         (f"now() - interval {2**64 - 1} day", [ER_DATETIME_FUNCTION_OVERFLOW.warning("datetime")]),
