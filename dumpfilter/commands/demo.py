@@ -15,9 +15,9 @@ def demo_command(
             help="A binlog set (index file or directory). Without it the recording of a MySQL server in the package."
         ),
     ] = None,
-    output: Annotated[Path, typer.Option(help="Directory for relay logs, summaries and the split.")] = Path(
-        "demo"
-    ),
+    output: Annotated[
+        Path, typer.Option(help="Directory for the split, the report and the servers' logs.")
+    ] = Path("demo"),
     split: Annotated[
         bool, typer.Option(help="End with the split by schema, and the bandwidth report, on Spark.")
     ] = True,

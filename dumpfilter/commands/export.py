@@ -68,7 +68,8 @@ def export_command(
     from rich.console import Console
     from rich.text import Text
 
-    from dumpfilter.commands.interruption import ending_at_signals, telling_interruption
+    from dumpfilter.commands.interruption import telling_interruption
+    from dumpfilter.endings import ending_at_signals
     from dumpfilter.errors import OptionError
     from dumpfilter.printable import visible
     from dumpfilter.spark_jobs.engines.threads import ThreadRunner

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from dumpfilter.commands.fetch_bar import FetchBar
+from dumpfilter.endings import INTERRUPT, TERMINATE, handling
 from dumpfilter.errors import OptionError
 from dumpfilter.receiver.url import is_source_url, parse_source_url
 
@@ -89,20 +89,11 @@ def _stopping(follower: Follower) -> Iterator[list[int]]:
     The handlers of before are restored at the end. A second signal has the effect that it had before.
     """
     came: list[int] = []
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
     def stop(number: int, frame: FrameType | None) -> None:
         came.append(number)
         restore()
         follower.stop()
 
-    for number in before:
-        signal.signal(number, stop)
-    try:
+    with handling(stop, INTERRUPT, TERMINATE) as restore:
         yield came
-    finally:
-        restore()

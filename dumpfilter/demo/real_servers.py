@@ -1,32 +1,32 @@
 """The last part of the demonstration: a real MariaDB source, and two real replicas with the same filter.
 
 One replica reads from the source. The other one reads from dumpfilter, which receives the source's binlog and filters
-for the replica. Both must end with the same tables and GTID position. The servers' files are in a temporary directory,
-which goes away at the end.
+for the replica. Both must end with the same tables and GTID position.
 """
 
 from __future__ import annotations
 
 import json
 import random
-import secrets
-import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-import pymysql
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dumpfilter.demo.processes import end, start_master, uninterrupted
-from dumpfilter.servers import Program, Server, SourceAddress, end_servers, wait_for_gtids
+from dumpfilter.errors import DumpfilterError
+from dumpfilter.servers import Program
 from dumpfilter.servers.data import read_data
+from dumpfilter.testbed.bed import Testbed
+from dumpfilter.testbed.own_nodes import Master
+from dumpfilter.testbed.server_nodes import StartedServer
+from dumpfilter.testbed.starting import up
+from dumpfilter.topology import make_topology, master, server
 
-_USER = "shop_replica"
-_RULES = ("--replicate-do-db=shop",)
-_REPLICA = ("--relay-log-purge=OFF",)
+_RULES = ("replicate-do-db=shop",)
+_REPLICA = ("relay-log-purge=OFF",)
 _TRANSACTIONS = 600
 _CLICKS = 12
 _MOST_SECONDS = 120.0
@@ -46,117 +46,81 @@ _SCHEMA = (
 _ITEMS = ("anvil", "rope", "lantern", "kettle", "compass", "tent", "map", "boots")
 
 
-@dataclass(frozen=True)
-class _Replica:
-    server: Server
+class ReplicaResult(NamedTuple):
+    """The end of one replica."""
+
     reads_from: str
-    source: SourceAddress
-
-    def wait_for(self, position: str) -> None:
-        """Wait until the replica has applied everything up to a GTID position. Raises DumpfilterError."""
-        wait_for_gtids(self.server, position, _MOST_SECONDS)
-
-    @property
-    def received(self) -> int:
-        """The bytes of all its relay logs."""
-        return sum(path.stat().st_size for path in self.server.data.glob("relay-bin.[0-9]*"))
-
-    @property
-    def position(self) -> str:
-        """The GTID position after the last applied transaction."""
-        return self.server.applied_gtids()
-
-    def checksums(self) -> dict[str, str]:
-        """Return the checksum of each table that people have made."""
-        return dict(read_data(self.server).tables)
+    received: int
+    """The bytes of all relay logs."""
+    gtids: str
+    """The GTID position after the last applied transaction."""
+    checksums: dict[str, str]
+    """The checksum of each table that people have made."""
 
 
-def demonstrate(console: Console, program: Program, output: Path) -> bool:
-    """Run the servers and dumpfilter, print what the replicas received, and tell whether the law holds.
+def demonstrate(console: Console, program: Program, output: Path) -> None:
+    """Run the servers and dumpfilter, and print what the replicas received.
 
-    ``output`` gets the logs of the servers and of dumpfilter. Raises DumpfilterError.
+    ``output`` gets the logs of the servers and of dumpfilter. Raises DumpfilterError, also when the law does not hold.
     """
-    logs = output / "servers"
-    logs.mkdir()
-    with tempfile.TemporaryDirectory(prefix="dumpfilter-demo-") as folder:
-        servers = [
-            Server(
-                program,
-                Path(folder) / name,
-                name=name,
-                server_id=number,
-                options=_REPLICA if rules else ("--binlog-format=ROW",),
-                rules={"": rules},
-                is_replica=bool(rules),
-                log=logs / f"{name}.log",
-            )
-            for number, (name, rules) in enumerate(
-                (("source", ()), ("at-source", _RULES), ("at-dumpfilter", _RULES)), 1
-            )
-        ]
-        try:
-            for server in servers:
-                server.launch()
-            for server in servers:
-                server.wait_until_ready()
-            return _replicate(console, servers, logs)
-        finally:
-            with uninterrupted():
-                end_servers(servers)
-
-
-def _replicate(console: Console, servers: Sequence[Server], logs: Path) -> bool:
-    source, at_source, at_dumpfilter = servers
-    password = secrets.token_urlsafe(12)
-    source.sql(*_SCHEMA)
-    _write(source, seed=1)
-    entry = f"[[replica]]\nuser = {json.dumps(_USER)}\nrules = {json.dumps(_RULES)}\n"
-    config = logs / "master.toml"
-    config.touch(mode=0o600)
-    config.write_text(f"{entry}password = {json.dumps(password)}\n", "utf-8")
-    address = f"mysql://{source.replication.user}@127.0.0.1:{source.port}/"
-    options = (f"--store={source.data.parent / 'store'}", f"--config={config}")
-    master, (_, port, console_port) = start_master(
-        address,
-        logs / "master.log",
-        *options,
-        ports=("--port", "--replica-port", "--console-port"),
-        DUMPFILTER_SOURCE_PASSWORD=source.replication.password,
+    topology = make_topology(
+        server("source", program=program.path, init=_SCHEMA, options=("binlog-format=ROW",)),
+        server("at-source", reads="source", program=program.path, rules=_RULES, options=_REPLICA),
+        master("dumpfilter", "source"),
+        server("at-dumpfilter", reads="dumpfilter", program=program.path, rules=_RULES, options=_REPLICA),
+        name="demo",
     )
-    try:
-        replicas = [
-            _Replica(at_source, "source", source.replication_address),
-            _Replica(at_dumpfilter, "dumpfilter", SourceAddress("127.0.0.1", port, _USER, password)),
-        ]
-        for line in (
-            f"$ dumpfilter master {address} --store DIR --config FILE --replica-port {port}",
-            "FILE: " + ", ".join(entry.splitlines()) + ", password = …",
-            f"MariaDB> CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='{_USER}', "
-            "MASTER_PASSWORD='…', MASTER_USE_GTID=slave_pos; START SLAVE",
-        ):
-            console.print(f"   {line}", soft_wrap=True, markup=False)
-        for replica in replicas:
-            replica.server.channel().follow(replica.source)
-        _write(source, seed=2)
-        end_position = source.binlog_gtids()
-        for replica in replicas:
-            replica.wait_for(end_position)
-        held = _print_replicas(console, replicas, source)
-        _print_counts(console, console_port)
-        _print_rows(console, at_dumpfilter)
-        for replica in replicas:
-            replica.server.channel().stop()
-        return held
-    finally:
-        end(master)
-        config.unlink()
+    with up(topology, output / "servers") as bed:
+        _print_commands(console, bed)
+        _write(_server(bed, "source"))
+        bed.wait_caught_up(_MOST_SECONDS)
+        found = [_result(bed, "source"), _result(bed, "dumpfilter")]
+        print_replicas(console, found)
+        _print_counts(console, bed)
+        _print_rows(console, _server(bed, "at-dumpfilter"))
+        ((_, kept),) = _server(bed, "source").execute("CHECKSUM TABLE shop.orders")
+    check(found, {"shop.orders": str(kept)})
+    console.print("law: tables, checksums and GTID position are equal")
 
 
-def _write(source: Server, *, seed: int) -> None:
+def _server(bed: Testbed, name: str) -> StartedServer:
+    node = bed[name]
+    assert isinstance(node, StartedServer)
+    return node
+
+
+def _result(bed: Testbed, reads_from: str) -> ReplicaResult:
+    replica = _server(bed, f"at-{reads_from}").server
+    return ReplicaResult(
+        reads_from,
+        sum(path.stat().st_size for path in replica.data.glob("relay-bin.[0-9]*")),
+        replica.applied_gtids(),
+        dict(read_data(replica).tables),
+    )
+
+
+def _print_commands(console: Console, bed: Testbed) -> None:
+    """Print what people would write to get this topology."""
+    source, own = _server(bed, "source"), bed["dumpfilter"]
+    assert isinstance(own, Master)
+    port = own.replica_port(bed["at-dumpfilter"])
+    user = source.server.replication.user
+    rules = json.dumps([f"--{rule}" for rule in _RULES])
+    address = f"mysql://{user}@127.0.0.1:{source.port}/"
+    for line in (
+        f"$ dumpfilter master {address} --store DIR --config FILE --replica-port {port}",
+        f'FILE: [[replica]], user = "{user}", rules = {rules}, password = …',
+        f"MariaDB> CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='{user}', "
+        "MASTER_PASSWORD='…', MASTER_USE_GTID=slave_pos; START SLAVE",
+    ):
+        console.print(f"   {line}", soft_wrap=True, markup=False)
+
+
+def _write(source: StartedServer) -> None:
     """Write rows on the source, most of them into tables that the replicas' filter drops."""
-    chance = random.Random(seed)
+    chance = random.Random(1)
     with source.connect() as connection, connection.cursor() as cursor:
-        for number in range(_TRANSACTIONS):
+        for number in range(2 * _TRANSACTIONS):
             cursor.execute("BEGIN")
             if number % 5 == 0:
                 cursor.executemany(
@@ -178,52 +142,53 @@ def _orders(chance: random.Random) -> Iterator[tuple[str, str]]:
         yield chance.choice(_ITEMS), f"{chance.randrange(100, 20_000) / 100:.2f}"
 
 
-def _print_replicas(console: Console, replicas: Sequence[_Replica], source: Server) -> bool:
-    tables = [replica.checksums() for replica in replicas]
-    positions = [replica.position for replica in replicas]
-    received = [replica.received for replica in replicas]
-    ((_, kept),) = source.sql("CHECKSUM TABLE shop.orders")
-    held = tables[0] == tables[1] == {"shop.orders": str(kept)} and positions[0] == positions[1]
-    title = f"What two real replicas with {' '.join(_RULES)} received"
+def check(found: list[ReplicaResult], expected: dict[str, str]) -> None:
+    """Check that the replicas have these tables and checksums, and one GTID position. Raises DumpfilterError."""
+    broken = [
+        f"the replica of {one.reads_from} has {one.checksums or 'no table'} at {one.gtids}, and should have {expected} "
+        f"at {found[0].gtids}"
+        for one in found
+        if (one.checksums, one.gtids) != (expected, found[0].gtids)
+    ]
+    if broken:
+        raise DumpfilterError("the law does not hold: " + "\n".join(broken))
+
+
+def print_replicas(console: Console, found: list[ReplicaResult]) -> None:
+    """Print what the replicas received, and what they have."""
+    title = f"What two real replicas with --{' --'.join(_RULES)} received"
     shown = Table(title=title, title_justify="left", title_style="bold")
     shown.add_column("replica of", overflow="fold")
     for name in ("its relay logs", "saved"):
         shown.add_column(name, justify="right", overflow="fold")
     shown.add_column("gtid_slave_pos", overflow="fold")
     shown.add_column("CHECKSUM TABLE", overflow="fold")
-    for replica, size, found, position in zip(replicas, received, tables, positions, strict=True):
+    for one in found:
         shown.add_row(
-            replica.reads_from,
-            f"{size:,}",
-            f"{100 * (1 - size / received[0]):.1f} %",
-            position,
-            "\n".join(f"{escape(name)}\n{checksum}" for name, checksum in found.items()),
+            one.reads_from,
+            f"{one.received:,}",
+            f"{100 * (1 - one.received / found[0].received):.1f} %",
+            one.gtids,
+            "\n".join(f"{escape(name)}\n{checksum}" for name, checksum in one.checksums.items()),
         )
     console.print(shown)
-    console.print(
-        "law: tables, checksums and GTID position are " + ("equal" if held else "[red]NOT equal[/]")
-    )
-    return held
 
 
-def _print_counts(console: Console, port: int) -> None:
+def _print_counts(console: Console, bed: Testbed) -> None:
     """Print what dumpfilter has counted for its replica, from its console."""
-    with (
-        pymysql.connect(host="127.0.0.1", port=port, user="root") as connection,
-        connection.cursor() as cursor,
+    for read, sent, gtid in bed["dumpfilter"].execute(
+        "SELECT bytes_read, bytes_sent, bytes_gtid FROM dumpfilter.slaves"
     ):
-        cursor.execute("SELECT bytes_read, bytes_sent, bytes_gtid FROM dumpfilter.slaves")
-        for read, sent, gtid in cursor.fetchall():
-            console.print(
-                f"dumpfilter: {read:,} bytes read, {sent:,} sent, {gtid:,} for the GTIDs of dropped transactions, "
-                f"{100 * (1 - (sent + gtid) / read):.1f} % saved",
-                soft_wrap=True,
-            )
+        console.print(
+            f"dumpfilter: {read:,} bytes read, {sent:,} sent, {gtid:,} for the GTIDs of dropped transactions, "
+            f"{100 * (1 - (sent + gtid) / read):.1f} % saved",
+            soft_wrap=True,
+        )
 
 
-def _print_rows(console: Console, replica: Server) -> None:
-    rows = replica.sql("SELECT id, item, price FROM shop.orders ORDER BY id DESC LIMIT 3")
-    ((databases,),) = replica.sql(
+def _print_rows(console: Console, replica: StartedServer) -> None:
+    rows = replica.execute("SELECT id, item, price FROM shop.orders ORDER BY id DESC LIMIT 3")
+    ((databases,),) = replica.execute(
         "SELECT GROUP_CONCAT(schema_name) FROM information_schema.schemata WHERE schema_name IN ('shop', 'logs', 'hr')"
     )
     console.print(f"on the replica of dumpfilter: of shop, logs and hr only {databases}; the newest orders:")

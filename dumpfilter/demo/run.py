@@ -10,47 +10,21 @@ import importlib.util
 import json
 import shutil
 import subprocess
-import tempfile
-from dataclasses import dataclass
+import sys
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
-from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.demo.processes import START_TIMEOUT, command, end, ending_at_signals, run, start_master
 from dumpfilter.demo.real_servers import demonstrate
+from dumpfilter.demo.recorded import SLAVES, SlaveResult, print_results, replicated, results
+from dumpfilter.endings import ending_at_signals
 from dumpfilter.errors import DumpfilterError, OutputError, ServerMissing
-from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.servers import find_program
 from dumpfilter.spark_jobs.spark.context import SparkMissing, check_java
-from dumpfilter.warm_up import warm_up
 
 _RECORDING = Path(__file__).with_name("recording")
 _MARKER = "dumpfilter-demo"
-
-
-@dataclass(frozen=True)
-class DemoSlave:
-    """One slave of the demonstration, with its filter options.
-
-    ``receives_everything``: the master sends all events to this slave, which the others are compared with.
-    """
-
-    name: str
-    server_id: int
-    options: tuple[str, ...]
-    receives_everything: bool = False
-
-
-SLAVES = (
-    DemoSlave("shop", 101, ("--replicate-do-db=shop",)),
-    DemoSlave("quiet", 102, ("--replicate-ignore-table=hr.emp", "--replicate-wild-ignore-table=logs.%")),
-    DemoSlave("store", 103, ("--replicate-rewrite-db=shop->store", "--replicate-wild-do-table=store.%")),
-    DemoSlave("everything", 104, (), receives_everything=True),
-)
 
 
 def run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool) -> None:
@@ -74,17 +48,13 @@ def _run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool)
     console.print(
         f"[bold]1.[/] a master on {len(files.names)} binlog files, {_size(files):,} bytes ({source.name})"
     )
-    _compile(output)
-    master, (port,) = start_master(str(source), output / "master.log", ports=("--port",))
-    address = f"127.0.0.1:{port}"
-    try:
+    with replicated(source) as bed:
+        address = f"127.0.0.1:{bed['master'].slave_port(bed['shop'])}"
         console.print(
             f"[bold]2.[/] {len(SLAVES)} slaves register over gRPC at {address} and read their binlog"
         )
-        reports = _run_slaves(address, output)
-    finally:
-        end(master)
-    held = _print_slaves(console, reports, output, files)
+        found = results(bed)
+    print_results(console, found)
     if split:
         engine, where = _engine()
         console.print(f"[bold]3.[/] the binlog is split by schema, on {where}", soft_wrap=True)
@@ -93,28 +63,20 @@ def _run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool)
             f"[bold]4.[/] what the slaves are sent, worked out from the binlog alone, on {where}",
             soft_wrap=True,
         )
-        _work_out(console, source, output, reports, engine)
+        _work_out(console, source, output, found, engine)
     if servers:
-        held &= _with_servers(console, output, step=5 if split else 3)
-    if not held:
-        raise DumpfilterError("the law does not hold: see the table above")
+        _with_servers(console, output, step=5 if split else 3)
 
 
-def _compile(output: Path) -> None:
-    """Compile the kernels in this process, which tells it. The output of the processes that follow is hidden."""
-    with tempfile.TemporaryDirectory(dir=output) as directory:
-        warm_up(Path(directory))
-
-
-def _with_servers(console: Console, output: Path, *, step: int) -> bool:
-    """Run the part with real servers, and tell whether the law holds. Without MariaDB a sentence says what to do."""
+def _with_servers(console: Console, output: Path, *, step: int) -> None:
+    """Run the part with real servers. Without MariaDB a sentence says what to do."""
     try:
         program = find_program("mariadb")
     except ServerMissing as missing:
         console.print(f"[bold]{step}.[/] real servers: left out, {missing}", soft_wrap=True)
-        return True
+        return
     console.print(f"[bold]{step}.[/] {program.title}: a source, and two replicas with the same filter")
-    return demonstrate(console, program, output)
+    demonstrate(console, program, output)
 
 
 def _engine() -> tuple[str, str]:
@@ -142,37 +104,7 @@ def _size(files: BinlogSet) -> int:
     return sum(files.path(name).stat().st_size for name in files.names)
 
 
-def _run_slaves(address: str, output: Path) -> dict[str, dict[str, Any]]:
-    running = []
-    try:
-        for slave in SLAVES:
-            directory = output / slave.name
-            arguments = [
-                "slave",
-                f"--master={address}",
-                f"--relay-dir={directory}",
-                f"--server-id={slave.server_id}",
-                "--once",
-                "--summary=json",
-                f"--summary-file={output / slave.name}.json",
-                *slave.options,
-            ]
-            if slave.receives_everything:
-                arguments.append("--filter-on=slave")
-            running.append((slave, subprocess.Popen(command(*arguments), stderr=subprocess.PIPE)))
-        for slave, process in running:
-            _, errors = process.communicate(timeout=START_TIMEOUT)
-            if process.returncode:
-                raise DumpfilterError(f"slave {slave.name}: {errors.decode(errors='replace').strip()}")
-    finally:
-        for _, process in running:
-            end(process)
-    return {slave.name: json.loads((output / f"{slave.name}.json").read_text()) for slave in SLAVES}
-
-
-def _work_out(
-    console: Console, source: Path, output: Path, reports: dict[str, dict[str, Any]], engine: str
-) -> None:
+def _work_out(console: Console, source: Path, output: Path, sent: list[SlaveResult], engine: str) -> None:
     """Run the bandwidth job, which computes from the binlog alone how many bytes a master sends to each slave.
 
     Raises DumpfilterError when the job's figures differ from the bytes that the master has just sent.
@@ -180,9 +112,8 @@ def _work_out(
     slaves = output / "slaves.toml"
     slaves.write_text(
         "".join(
-            f"[[slave]]\nname = {json.dumps(slave.name)}\nserver_id = {slave.server_id}\n"
-            f"rules = {json.dumps(slave.options)}\n\n"
-            for slave in SLAVES
+            f"[[slave]]\nname = {json.dumps(name)}\nrules = {json.dumps(rules)}\n\n"
+            for name, rules in SLAVES.items()
         ),
         "utf-8",
     )
@@ -196,76 +127,18 @@ def _work_out(
         "--engine",
         engine,
     )
-    results = json.loads((output / "bandwidth" / "results.json").read_text("utf-8"))
-    for found in results["slaves"]:
-        sent = reports[found["name"]]["counts"]["bytes_sent"]
-        if found["master_side"]["bytes"] != sent:
+    figures = json.loads((output / "bandwidth" / "results.json").read_text("utf-8"))
+    computed = {one["name"]: one["master_side"]["bytes"] for one in figures["slaves"]}
+    for one in sent:
+        if computed[one.name] != one.sent:
             raise DumpfilterError(
-                f"slave {found['name']}: the bandwidth job says {found['master_side']['bytes']} bytes, "
-                f"the master sent {sent}"
+                f"slave {one.name}: the bandwidth job says {computed[one.name]} bytes, the master sent {one.sent}"
             )
     console.print("worked out: to the byte what the master sent to each slave above")
 
 
-def _print_slaves(
-    console: Console, reports: dict[str, dict[str, Any]], output: Path, files: BinlogSet
-) -> bool:
-    # The filters stand above the table, so that the table has room on a terminal of 80 columns.
-    for slave in SLAVES:
-        console.print(
-            f"  {slave.name}: {' '.join(slave.options) or '(none: receives everything)'}", soft_wrap=True
-        )
-    table = Table(title="What the master's filter saved", title_justify="left", title_style="bold")
-    table.add_column("slave", no_wrap=True)
-    for name in ("read", "sent", "saved"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("position", no_wrap=True)
-    table.add_column("law", no_wrap=True)
-    everything = reports["everything"]
-    relay_logs = sorted((output / "everything").glob("relay-bin.[0-9]*"))
-    description = _format_description(files)
-    held = True
-    for slave in SLAVES:
-        report = reports[slave.name]
-        counts = report["counts"]
-        saved = 1 - counts["bytes_sent"] / max(counts["bytes_read"], 1)
-        holds = (
-            report["summary"] == _summary_with(slave, relay_logs, description)
-            and report["position"] == everything["position"]
-            and report["gtid_set"] == everything["gtid_set"]
-        )
-        held &= holds
-        table.add_row(
-            slave.name,
-            f"{counts['bytes_read']:,}",
-            f"{counts['bytes_sent']:,}",
-            f"{100 * saved:.1f} %",
-            f"{report['position']['file']}:{report['position']['position']}",
-            "[green]holds[/]" if holds else "[red]broken[/]",
-        )
-    console.print(table)
-    console.print(f"GTID set of every slave: {everything['gtid_set'] or 'none'}", soft_wrap=True)
-    console.print(
-        "law: the summary (rows by table, digests of their images, statements by database), position and GTID set "
-        "equal those of the slave that received everything, with this slave's filter over its relay log."
-    )
-    return held
-
-
-def _format_description(files: BinlogSet) -> FormatDescription:
-    with files.file(files.names[-1]) as newest:
-        return newest.format_description
-
-
-def _summary_with(slave: DemoSlave, relay_logs: list[Path], description: FormatDescription) -> dict[str, Any]:
-    """Return the summary that a slave has after it filters the unfiltered relay log by itself.
-
-    The summary counts and digests the applied rows and statements, so that slaves can be compared.
-    """
-    from dumpfilter.slave.targets import SummaryTarget
-    from dumpfilter.slave.threads.applier import apply_files
-
-    target = SummaryTarget()
-    own = Filter.from_options(list(slave.options), names=description.names)
-    apply_files(relay_logs, own, target)
-    return target.state()
+def run(*arguments: str) -> None:
+    """Run ``dumpfilter`` to its end. Raises DumpfilterError when it fails."""
+    done = subprocess.run([sys.executable, "-m", "dumpfilter", *arguments], check=False)
+    if done.returncode:
+        raise DumpfilterError(f"dumpfilter {' '.join(arguments)}: exit code {done.returncode}")

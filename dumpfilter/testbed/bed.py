@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dumpfilter.demo.processes import uninterrupted
+from dumpfilter.endings import uninterrupted
 from dumpfilter.links.client import LinkProcess
 from dumpfilter.options.near import did_you_mean
 from dumpfilter.testbed.errors import NodesAreDown, NotCaughtUp, StartFailed, TestbedError, Unknown
@@ -303,12 +303,7 @@ class Testbed(AbstractContextManager["Testbed"]):
             if self._is_down:
                 return
             self._is_down = True
-            guard = (
-                uninterrupted()
-                if threading.current_thread() is threading.main_thread()
-                else contextlib.nullcontext()
-            )
-            with guard:
+            with uninterrupted():
                 self._down()
 
     def _down(self) -> None:

@@ -2,49 +2,39 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 from rich.console import Console
 
-from dumpfilter.demo.real_servers import _print_replicas
+from dumpfilter.demo.real_servers import ReplicaResult, check, print_replicas
+from dumpfilter.errors import DumpfilterError
+
+AT_SOURCE = ReplicaResult("source", 1000, "0-1-7", {"shop.orders": "5"})
+AT_DUMPFILTER = AT_SOURCE._replace(reads_from="dumpfilter", received=100)
+EXPECTED = {"shop.orders": "5"}
 
 
-def replica(**more: object) -> Any:
-    values: dict[str, object] = {
-        "reads_from": "source",
-        "received": 1000,
-        "position": "0-1-7",
-        "checksums": {"shop.orders": "5"},
-    }
-    values |= more
-    return SimpleNamespace(**values | {"checksums": lambda: values["checksums"]})
-
-
-SOURCE: Any = SimpleNamespace(sql=lambda _: [("shop.orders", 5)])
+def test_equal_replicas_hold_the_law(capsys: pytest.CaptureFixture[str]) -> None:
+    found = [AT_SOURCE, AT_DUMPFILTER]
+    check(found, EXPECTED)
+    print_replicas(Console(width=80), found)
+    assert "90.0 %" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        {"checksums": {"shop.orders": "6"}},
-        {"checksums": {}},
-        {"checksums": {"shop.orders": "5", "hr.emp": "1"}},
-        {"position": "0-1-6"},
+        AT_DUMPFILTER._replace(checksums={"shop.orders": "6"}),
+        AT_DUMPFILTER._replace(checksums={}),
+        AT_DUMPFILTER._replace(checksums={"shop.orders": "5", "hr.emp": "1"}),
+        AT_DUMPFILTER._replace(gtids="0-1-6"),
     ],
     ids=["rows", "a missing table", "a table too many", "position"],
 )
-def test_a_difference_breaks_the_law(other: dict[str, object], capsys: pytest.CaptureFixture[str]) -> None:
-    replicas = [replica(), replica(reads_from="dumpfilter", received=100)]
-    assert _print_replicas(Console(width=80), replicas, SOURCE)
-    said = capsys.readouterr().out
-    assert "are equal" in said
-    assert "90.0 %" in said
-    assert not _print_replicas(Console(width=80), [replica(), replica(**other)], SOURCE)
-    assert "NOT equal" in capsys.readouterr().out
+def test_a_difference_breaks_the_law(other: ReplicaResult) -> None:
+    with pytest.raises(DumpfilterError, match="the replica of dumpfilter has"):
+        check([AT_SOURCE, other], EXPECTED)
 
 
-def test_replicas_that_are_wrong_together_break_the_law(capsys: pytest.CaptureFixture[str]) -> None:
-    wrong = replica(checksums={"shop.orders": "6"})
-    assert not _print_replicas(Console(width=80), [wrong, wrong], SOURCE)
+def test_replicas_that_are_wrong_together_break_the_law() -> None:
+    with pytest.raises(DumpfilterError, match="the replica of source has"):
+        check([AT_SOURCE, AT_DUMPFILTER], {"shop.orders": "6"})

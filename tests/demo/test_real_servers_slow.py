@@ -19,12 +19,11 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from rich.console import Console
-from dumpfilter.demo.processes import ending_at_signals
 from dumpfilter.demo.real_servers import demonstrate
+from dumpfilter.endings import ending_at_signals
 from dumpfilter.servers import find_program
 with ending_at_signals():
-    held = demonstrate(Console(highlight=False, width=100), find_program('mariadb'), Path(sys.argv[1]))
-sys.exit(0 if held else 1)
+    demonstrate(Console(highlight=False, width=100), find_program('mariadb'), Path(sys.argv[1]))
 """
 
 
@@ -68,10 +67,10 @@ def test_two_replicas_are_equal_and_nothing_is_left(folder: Path) -> None:
     assert "of shop, logs and hr only shop" in said
     assert left_behind(folder) == []
     # The password is in no file any more.
-    assert sorted(path.name for path in (folder / "servers").glob("*.*")) == [
+    assert sorted(path.name for path in (folder / "servers").rglob("*.*")) == [
         "at-dumpfilter.log",
         "at-source.log",
-        "master.log",
+        "dumpfilter.log",
         "source.log",
     ]
 
@@ -80,9 +79,9 @@ def test_two_replicas_are_equal_and_nothing_is_left(folder: Path) -> None:
     ("number", "moment"),
     [
         (signal.SIGINT, "cache/servers/*.new/data"),
-        (signal.SIGINT, "tmp/dumpfilter-demo-*/source/pid"),
-        (signal.SIGTERM, "tmp/dumpfilter-demo-*/source/store/*"),
-        (signal.SIGINT, "tmp/dumpfilter-demo-*/at-dumpfilter/data/relay-bin.000002"),
+        (signal.SIGINT, "servers/source/pid"),
+        (signal.SIGTERM, "servers/dumpfilter/store/*"),
+        (signal.SIGINT, "servers/at-dumpfilter/data/relay-bin.000002"),
     ],
     ids=["data is made", "servers start", "dumpfilter receives", "replicas attach"],
 )

@@ -178,7 +178,7 @@ def _left_files(temporary: Path, mark: str) -> list[str]:
 
 def _run_until_signal(topology: str) -> None:
     """Run a topology in a temporary directory until a signal ends it."""
-    from dumpfilter.demo.processes import ending_at_signals
+    from dumpfilter.endings import ending_at_signals
     from dumpfilter.testbed import up
 
     with ending_at_signals(), up(topology):

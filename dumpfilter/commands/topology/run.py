@@ -39,7 +39,7 @@ def run_command(
     from rich.console import Console
 
     from dumpfilter.commands.results import show_results
-    from dumpfilter.commands.topology.endings import endings_interrupt
+    from dumpfilter.endings import endings_interrupt
     from dumpfilter.experiment.definition import load_experiment
     from dumpfilter.experiment.run import run_experiment
     from dumpfilter.report.output import check_output

@@ -1,0 +1,76 @@
+"""The signals that end a process, and what they do while some code runs: Ctrl-C, SIGTERM and SIGHUP."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+INTERRUPT, TERMINATE, HANG_UP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+ENDINGS = (INTERRUPT, TERMINATE, HANG_UP)
+
+Handler = Callable[[int, FrameType | None], object]
+
+
+@contextlib.contextmanager
+def handling(handler: Handler, *numbers: signal.Signals) -> Iterator[Callable[[], None]]:
+    """Handle signals inside the context, and yield a function that restores the handlers of before.
+
+    In a thread other than the main one nothing changes, since only the main thread gets signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    before = {number: signal.signal(number, handler) for number in numbers}
+
+    def restore() -> None:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+    try:
+        yield restore
+    finally:
+        restore()
+
+
+@contextlib.contextmanager
+def ending_at_signals() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into SystemExit, so that the body of the ``with`` statement removes its files."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    with handling(end, TERMINATE, HANG_UP):
+        yield
+
+
+@contextlib.contextmanager
+def endings_interrupt() -> Iterator[None]:
+    """Make SIGTERM and SIGHUP act like Ctrl-C."""
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    with handling(interrupt, *ENDINGS):
+        yield
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold back the signals that end a process until the end of the context.
+
+    A blocked signal would be delivered to another thread, and Python would still interrupt the main thread.
+    """
+    held: list[int] = []
+    with handling(lambda number, _: held.append(number), *ENDINGS):
+        yield
+    for number in held[:1]:
+        signal.raise_signal(number)
+
+
+def ignore_endings() -> None:
+    """Ignore a second Ctrl-C, which would leave processes behind."""
+    for number in ENDINGS:
+        signal.signal(number, signal.SIG_IGN)
