@@ -18,7 +18,7 @@ from mysql_mimic import packets
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.console.connection import Com, Connection, Doing
-from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone, Login, PacketStream
+from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone, Login
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.master.ahead import Wanted, check_place
 from dumpfilter.master.dump import Dump, DumpOptions
@@ -104,6 +104,8 @@ class ReplicaConnection(Connection):
         self._handshake: Handshake
         """The queries before the dump, from the login on."""
         self._registration = Registration(0, "", 0)
+        self._peer: ReplicaPeer
+        """The replica with the facts that choose its filter, from the request for a dump on."""
         self._login = Login(self._capabilities, "", b"", None, None, None)
         self._request_name = ""
         """The column Command of SHOW PROCESSLIST while the connection dumps; otherwise empty."""
@@ -164,40 +166,42 @@ class ReplicaConnection(Connection):
         """Serve a dump to its end. Raises SqlError with the error that the replica gets."""
         self._request_name = name
         self._is_interrupted = False
-        applicant = self._applicant(request)
+        peer = self._peer = self._applicant(request)
         try:
-            with self._shared.places.take(Kind.DUMP, _peer_of(self._stream)):
+            with self._shared.places.take(Kind.DUMP, self._address):
                 await self._serve_dump(request)
         except DumpfilterError as error:
             MEASURED.failed_calls.add(error)
             failed = failures.failure(error)
             log.warning(
                 "replica dump refused or ended",
-                **self._fields(request),
+                **self._fields,
                 number=failed.number,
                 error=printable(str(error)),
             )
-            if failed.number == FATAL and applicant.server_id:
+            if failed.number == FATAL and peer.server_id:
                 # A replica stops at this error, and shows its text. The master's status shows the text, too.
-                self._service.known_slaves.refuse(applicant, _peer_of(self._stream), failed.message)
+                self._service.known_slaves.refuse(peer, self._address, failed.message)
             raise failed from error
         finally:
             self._request_name = ""
             self._replica_stream = None
 
-    def _fields(self, request: DumpRequest) -> dict[str, object]:
-        assert self.session is not None
+    @property
+    def _fields(self) -> dict[str, object]:
+        """The fields by which lines of the log name the replica."""
         return {
             "connection": self.id,
-            "user": printable(self.session.user),
-            "server_id": request.server_id,
-            "channel": printable(self._channel),
+            "user": printable(self._peer.user),
+            "server_id": self._peer.server_id,
+            "channel": printable(self._peer.channel),
         }
 
     @property
-    def _channel(self) -> str:
-        """The name of the replica's channel. Only MySQL's replicas since 8.0 tell it."""
-        return self._login.attributes.get(_CHANNEL_ATTRIBUTE, "")[:MAX_NAME]
+    def _address(self) -> str:
+        """The address of the client as gRPC spells it, which is how the register knows addresses."""
+        address, port = self._stream.peer_name
+        return f"ipv6:%5B{address}%5D:{port}" if ":" in address else f"ipv4:{address}:{port}"
 
     async def _serve_dump(self, request: DumpRequest) -> None:
         service, state = self._service, self._handshake.state
@@ -205,7 +209,7 @@ class ReplicaConnection(Connection):
         gtids = request.gtid_set
         if state.connect_state is not None and self._family == "mariadb":
             gtids = parse_connect_state(state.connect_state)
-        slave = await self._registered(request)
+        slave = await self._registered()
         try:
             await self._serve_registered(request, slave, gtids)
         finally:
@@ -279,7 +283,7 @@ class ReplicaConnection(Connection):
         )
         log.info(
             "replica dump begins",
-            **self._fields(request),
+            **self._fields,
             file=start.dump.file,
             position=start.told,
             by_gtids=gtids is not None,
@@ -288,7 +292,7 @@ class ReplicaConnection(Connection):
             await self._send_dump(stream)
         finally:
             dump.close()
-            self._log_end(request, stream, dump)
+            self._log_end(stream, dump)
         if dump.taken_over and not self._is_interrupted:
             if slave.ended_by is not None:
                 raise slave.ended_by
@@ -349,15 +353,13 @@ class ReplicaConnection(Connection):
         name = self._login.attributes.get("_client_name", _CLIENT_OF_SERVERS)
         return self._family == "mysql" and bool(state.uuid) and name == _CLIENT_OF_SERVERS
 
-    async def _registered(self, request: DumpRequest) -> RegisteredSlave:
+    async def _registered(self) -> RegisteredSlave:
         """Enter the replica into the register, with its filter. Raises DumpfilterError."""
-        service = self._service
-        applicant = self._applicant(request)
-        service.drains.check(applicant)
+        service, peer = self._service, self._peer
+        service.drains.check(peer)
         while True:
-            chosen = await self._choose_filter(applicant)
-            enter = functools.partial(self._register, applicant, chosen)
-            slave = await service.reader.serve(self.counted(enter))
+            chosen = await self._choose_filter(peer)
+            slave = await service.reader.serve(self.counted(functools.partial(self._register, chosen)))
             if self._shared.filters.is_current(chosen):
                 break
             # The filter changed between the choice and the entry into the register.
@@ -365,11 +367,11 @@ class ReplicaConnection(Connection):
                 service.register.remove(slave.slave_id)
         audit(
             "replica",
-            account=applicant.user,
+            account=peer.user,
             peer=slave.peer,
             result="ok",
-            server_id=applicant.server_id,
-            channel=self._channel,
+            server_id=peer.server_id,
+            channel=peer.channel,
             rules=" ".join(map(str, chosen.filter.rules)),
         )
         await service.reader.serve(functools.partial(service.filter_warnings.texts, slave))
@@ -385,37 +387,36 @@ class ReplicaConnection(Connection):
 
     def _applicant(self, request: DumpRequest) -> ReplicaPeer:
         """Return the facts that choose the replica's filter."""
-        session = self.session
-        assert session is not None
+        assert self.session is not None
         server_id = request.server_id or self._registration.server_id
-        uuid = _uuid(self._handshake.state.uuid, server_id)
         return ReplicaPeer(
-            user=session.user,
-            channel=self._channel,
+            user=self.session.user,
+            # Only MySQL's replicas since 8.0 tell the name of their channel.
+            channel=self._login.attributes.get(_CHANNEL_ATTRIBUTE, "")[:MAX_NAME],
             server_id=server_id,
-            address=peer_address(_peer_of(self._stream)),
-            uuid=uuid,
+            address=peer_address(self._address),
+            uuid=_uuid(self._handshake.state.uuid, server_id),
             host=self._registration.host,
             port=self._registration.port,
             family=self._family,
         )
 
-    def _register(self, applicant: ReplicaPeer, chosen: ChosenFilter) -> RegisteredSlave:
+    def _register(self, chosen: ChosenFilter) -> RegisteredSlave:
         """Enter the replica into the register with a filter. Raises DumpfilterError."""
-        user, peer = applicant.user, _peer_of(self._stream)
+        peer = self._peer
         # The secret lets the same replica take over its own dump.
-        names = "\0".join((user, self._channel, applicant.uuid)).encode("utf-8", "surrogatepass")
+        names = "\0".join((peer.user, peer.channel, peer.uuid)).encode("utf-8", "surrogatepass")
         return self._service.register.add(
-            server_id=applicant.server_id,
-            uuid=applicant.uuid,
-            host=printable(applicant.host),
-            port=applicant.port,
-            channel=self._channel,
+            server_id=peer.server_id,
+            uuid=peer.uuid,
+            host=printable(peer.host),
+            port=peer.port,
+            channel=peer.channel,
             rule_filter=chosen.filter,
-            user=user,
+            user=peer.user,
             secret=hmac.digest(self._shared.key, names, "sha256"),
-            client=Client(peer, MYSQL_PROTOCOL, printable(self._program)),
-            imposed=imposed_on(self._service.config.imposed, applicant),
+            client=Client(self._address, MYSQL_PROTOCOL, printable(self._program)),
+            imposed=imposed_on(self._service.config.imposed, peer),
         )
 
     @property
@@ -446,23 +447,17 @@ class ReplicaConnection(Connection):
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
 
-    def _log_end(self, request: DumpRequest, stream: ReplicaStream, dump: Dump) -> None:
+    def _log_end(self, stream: ReplicaStream, dump: Dump) -> None:
         compression = self._stream.compression
         fields = {} if compression is None else {"bytes_compressed": compression.sent}
         log.info(
             "replica dump ends",
-            **self._fields(request),
+            **self._fields,
             file=dump.reached.file,
             position=dump.reached.end,
             bytes_sent=stream.sent,
             **fields,
         )
-
-
-def _peer_of(stream: PacketStream) -> str:
-    """Return the address of a client as gRPC spells it, which is how the register knows addresses."""
-    address, port = stream.peer_name
-    return f"ipv6:%5B{address}%5D:{port}" if ":" in address else f"ipv4:{address}:{port}"
 
 
 def _uuid(told: str, server_id: int) -> str:
