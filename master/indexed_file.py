@@ -7,9 +7,10 @@ file is scanned.
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,9 +106,10 @@ class IndexedFile:
         """
         self.cold_until = 0
         """The offset before which the bytes of the file probably have to be read from the disk."""
-        self._reader = SegmentReader(file, subjects, sources, verify=verify, max_opened=max_opened)
-        self._max_opened = max_opened
-        self._subjects = subjects
+        self._read_segments = functools.partial(
+            SegmentReader, subjects=subjects, sources=sources, max_opened=max_opened
+        )
+        self._reader = self._read_segments(file, verify=verify)
         self._sources = sources
         self._cache = cache
         self._places: list[_Place] = []
@@ -252,13 +254,6 @@ class IndexedFile:
             self.identity = file.identity
             return True
 
-    def segments(self) -> Iterator[Segment]:
-        """Yield the segments that have been scanned so far, in the order of their positions."""
-        for number in range(len(self._places)):
-            with self._lock:
-                segment = self._load(number)
-            yield segment
-
     def prepared_at_end(self) -> Prepared:
         """Scan the rest of the file, and return the XA transactions that are still prepared at the file's end."""
         with self._lock:
@@ -366,13 +361,7 @@ class IndexedFile:
         first = number
         while places[first].continues:
             first -= 1
-        reader = SegmentReader(
-            self.file,
-            self._subjects,
-            self._sources,
-            verify=False,
-            max_opened=self._max_opened,
-        )
+        reader = self._read_segments(self.file, verify=False)
         reader.rewind(places[first].start, places[first].point)
         for place in places[first : number + 1]:
             reader.limit = place.end

@@ -181,8 +181,11 @@ class BinlogStore:
 
     def segments(self, name: str) -> Iterator[Segment]:
         """Yield the segments of a binlog file. Raises BinlogError."""
-        position = self.first_position(name)
-        while (segment := self.segment_at(name, position)) is not None:
+        return self._segments_of(self.open_file(name))
+
+    def _segments_of(self, indexed: IndexedFile) -> Iterator[Segment]:
+        position = indexed.file.first_event
+        while (segment := self.segment_of(indexed, position)) is not None:
             yield segment
             position = segment.end
 
@@ -359,7 +362,7 @@ class BinlogStore:
         have = previous_gtids(indexed.file)
         if before is None or have is None:
             return
-        for segment in indexed.segments():
+        for segment in self._segments_of(indexed):
             add_transactions(have, segment, self.sources)
         if not have.issuperset(before):
             raise BinlogTruncated(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
+from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import MariadbGtidSet
 from dumpfilter.binlog.rows import Cursor, TableMap, decode_table_map
 from dumpfilter.errors import BinlogMissing, BinlogUnreadable, PositionError
@@ -66,11 +66,10 @@ class Source:
         for segment in self._first_segments():
             (maps,) = np.nonzero(segment.type == EventType.TABLE_MAP)
             if maps.size:
-                at, size = int(segment.offset[maps[-1]]), int(segment.size[maps[-1]])
-                event = self._store.open_file(segment.file).read(at, size)
-                fd = segment.format_description
-                body = event[HEADER_LENGTH : size - (CHECKSUM_LENGTH if fd.checksum else 0)]
-                table = decode_table_map(body, fd.post_header_length(EventType.TABLE_MAP))
+                file = self._store.open_file(segment.file).file
+                body = segment.format_description.body(file.read_event(int(segment.offset[maps[-1]])))
+                length = segment.format_description.post_header_length(EventType.TABLE_MAP)
+                table = decode_table_map(body, length)
                 return "FULL" if _has_names(table) else "MINIMAL"
         return "MINIMAL"
 

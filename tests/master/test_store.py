@@ -302,7 +302,7 @@ def test_small_segments_of_a_file_that_this_process_writes_are_joined(
         assert segment.end == end
     joined = store.cache_state().entries
     assert joined < len(ends) // 2
-    found = list(store.open_file(name).segments())
+    found = list(store.segments(name))
     assert [one.end for one in found[:-1]] == [one.start for one in found[1:]]
     assert found[-1].end == ends[-1]
     assert store.scanned[0] == ends[-1] - found[0].start
