@@ -161,23 +161,18 @@ class SlaveConsole:
         if known is not None:
             self._refuse_running(known)
         given = dict(command.options)
-        notes = _check_options(given, known, self._slave.options.net_timeout)
+        before = known.info if known is not None else SourceInfo(channel=name)
+        notes = _check_options(given, before, self._slave.options.net_timeout)
         if known is None and len(self._slave.channels) >= MAX_CHANNELS:
             raise server_errors.ER_REPLICA_MAX_CHANNELS_EXCEEDED()
-        info = known.info if known is not None else SourceInfo(channel=name)
-        info = info.model_copy(update=_updates(given))
+        info = before.model_copy(update=_updates(given))
         afresh = bool(_AFRESH & given.keys())
-        if info.auto_position and not (known and known.info.auto_position):
-            info = info.model_copy(update={"log_file": "", "log_pos": 4})
-        elif afresh and not {"LOG_FILE", "LOG_POS"} & given.keys():
-            # SOURCE_HOST or SOURCE_PORT names another master. The old master's binlog files do not exist there.
+        # SOURCE_HOST or SOURCE_PORT names another master. The old master's binlog files do not exist there.
+        is_elsewhere = afresh and not {"LOG_FILE", "LOG_POS"} & given.keys()
+        if is_elsewhere or (info.auto_position and not before.auto_position):
             info = info.model_copy(update={"log_file": "", "log_pos": 4})
         self._change(lambda: self._slave.configure(info, command.clauses, afresh=afresh))
         return Result(notes=notes)
-
-    @_execute.register
-    def _(self, command: commands.ChangeBinlog) -> Result:
-        raise server_errors.ER_NO_BINARY_LOGGING()
 
     @_execute.register
     def _(self, command: commands.StartReplica) -> Result:
@@ -244,7 +239,7 @@ class SlaveConsole:
         return Result(binary_log_status_columns())
 
     @_execute.register
-    def _(self, command: commands.ShowBinaryLogs) -> Result:
+    def _(self, command: commands.ChangeBinlog | commands.ShowBinaryLogs) -> Result:
         raise server_errors.ER_NO_BINARY_LOGGING()
 
     @_execute.register
@@ -322,11 +317,11 @@ class SlaveConsole:
             raise SqlError(1105, "HY000", str(error)) from error
 
 
-def _check_options(given: dict[str, Any], known: Channel | None, net_timeout: float) -> Sequence[Note]:
+def _check_options(given: dict[str, Any], before: SourceInfo, net_timeout: float) -> Sequence[Note]:
     """Check the options of CHANGE REPLICATION SOURCE TO, and return the notes and warnings for the client.
 
-    ``given`` holds the statement's options and is normalized in place. ``known`` is the channel if it exists
-    already. Raises SqlError for options that the slave must refuse.
+    ``given`` holds the statement's options and is normalized in place. ``before`` is the channel's configuration.
+    Raises SqlError for options that the slave must refuse.
     """
     notes: list[Note] = []
     if given.get("HOST") == "":
@@ -337,9 +332,8 @@ def _check_options(given: dict[str, Any], known: Channel | None, net_timeout: fl
             raise server_errors.ER_NOT_SUPPORTED_YET(f"SOURCE_{name}")
     if "USE_GTID" in given:
         given.setdefault("AUTO_POSITION", int(str(given.pop("USE_GTID")).upper() != "NO"))
-    auto_position = bool(given.get("AUTO_POSITION", known is not None and known.info.auto_position))
     places = {"LOG_FILE", "LOG_POS", "RELAY_LOG_FILE", "RELAY_LOG_POS"} & given.keys()
-    if auto_position and places:
+    if given.get("AUTO_POSITION", before.auto_position) and places:
         raise server_errors.ER_BAD_REPLICA_AUTO_POSITION()
     if given.get("DO_DOMAIN_IDS") and given.get("IGNORE_DOMAIN_IDS"):
         raise SqlError(
@@ -357,19 +351,18 @@ def _check_options(given: dict[str, Any], known: Channel | None, net_timeout: fl
         notes.append(Note("Warning", 1704, text))
     if {"USER", "PASSWORD"} & given.keys():
         notes.append(server_errors.ER_INSECURE_CHANGE_SOURCE.note())
-    notes += _tls_notes(given, known)
+    notes += _tls_notes(given, before.model_copy(update=_updates(given)))
     for name in sorted(given.keys() - _FIELDS.keys()):
         if given[name] not in (0, "", None, ()):
             notes.append(Note("Warning", 1235, f"dumpfilter has no use for {name}; it is ignored"))
     return notes
 
 
-def _tls_notes(given: Mapping[str, Any], known: Channel | None) -> Iterator[Note]:
+def _tls_notes(given: Mapping[str, Any], info: SourceInfo) -> Iterator[Note]:
     """Yield a warning when a statement about TLS leaves the connection without encryption or verification."""
     named = sorted(f"SOURCE_{name}" for name in given if name.startswith("SSL"))
     if not named:
         return
-    info = (known.info if known is not None else SourceInfo()).model_copy(update=_updates(given))
     if info.tls is None and any(given[name.removeprefix("SOURCE_")] for name in named):
         text = f"SOURCE_SSL is 0: the connection to the master is not encrypted, and {', '.join(named)} has no effect"
         yield Note("Warning", _NO_MESSAGE_OF_A_SERVER, text)
