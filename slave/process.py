@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Protocol
 
 import structlog
@@ -69,10 +68,6 @@ class ReplicaPorts(Protocol):
         """Serve replicas while the ``with`` block runs."""
 
 
-class _Terminated(KeyboardInterrupt):
-    """The exception that SIGTERM raises. It is a KeyboardInterrupt, because SIGTERM ends a slave as Ctrl-C does."""
-
-
 def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Sequence[Channel]:
     """Run a slave until it ends, and return its channels for the final report.
 
@@ -83,7 +78,8 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
     """
     open_audit_log(run.audit_file)
     signal.signal(signal.SIGHUP, lambda *_: reopen_audit_log())
-    signal.signal(signal.SIGTERM, _terminate)
+    # SIGTERM ends a slave as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = run.console
     users = {} if console is None else console.users()
     if console is None and options.skip_replica_start:
@@ -133,10 +129,6 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
     if slave.error is not None and (console is None or options.once):
         raise slave.error
     return channels
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    raise _Terminated
 
 
 @contextmanager

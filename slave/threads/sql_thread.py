@@ -27,7 +27,7 @@ from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.slave.threads.gtids import gtid_of
 from dumpfilter.slave.threads.progress import Progress
 from dumpfilter.slave.threads.relay_end import RelayEnd
-from dumpfilter.slave.threads.until import Ahead, Until
+from dumpfilter.slave.threads.until import Until
 from dumpfilter.stream.gaps import hits_from_numbers
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ class SqlThread:
                 start = here.offset
             else:
                 start = 4
-                if self._until is not None and self._is_passed_by(RelayPosition(name, 4), head.file, 0, None):
+                if self._ends_before(RelayPosition(name, 4), head.file, 0, None):
                     return False
             next_head = read_head(self._directory / following) if following else None
             stop_at = _size_of(path, next_head) if next_head else end.offset
@@ -309,7 +309,9 @@ class SqlThread:
                 (applier.hits if applier.inside else self._pending).update(hits_from_numbers(gap.hits))
                 continue
             is_boundary = not applier.inside and event.offset >= head.end
-            if is_boundary and self._ends_before(event, gap, path, head.file, source_position):
+            if is_boundary and self._ends_before(
+                RelayPosition(path.name, event.offset), head.file, source_position, gap or event
+            ):
                 return False
             if isinstance(gap, Gap):
                 if applier.inside:
@@ -353,26 +355,23 @@ class SqlThread:
         return self._until is not None and self._until.met(self._info, self._executed)
 
     def _ends_before(
-        self, event: Event, gap: Gap | Head | None, path: Path, source_file: str, source_position: int
+        self, at: RelayPosition, source_file: str, source_position: int, comes: Event | Gap | Head | None
     ) -> bool:
-        """Tell whether UNTIL ends the thread before an event, which begins a transaction or is a Gap event."""
-        if self._until is None or isinstance(gap, Head):
-            return False
-        begin = 0
-        if gap is None and event.header.end_log_pos and event.type not in _FRAME_OF_A_FILE:
-            begin = _widened(source_position, event.header.end_log_pos) - len(event.raw)
-        return self._is_passed_by(RelayPosition(path.name, event.offset), source_file, begin, gap or event)
+        """Tell whether UNTIL ends the thread before the event that the relay log has ``at`` a position.
 
-    def _is_passed_by(
-        self, at: RelayPosition, source_file: str, begin: int, comes: Gap | Event | None
-    ) -> bool:
-        assert self._until is not None
-        gtids = type(self._executed)()
+        The event begins a transaction, or stands for transactions that the master dropped. None is the begin of a file.
+        """
+        if self._until is None or isinstance(comes, Head):
+            return False
+        begin, gtids = 0, type(self._executed)()
         if isinstance(comes, Gap):
             comes.add_to(gtids)
-        elif comes is not None and (gtid := gtid_of(comes)) is not None:
-            gtids.add(gtid)
-        return self._until.passed_by(Ahead(at, source_file, begin, gtids))
+        elif comes is not None:
+            if comes.header.end_log_pos and comes.type not in _FRAME_OF_A_FILE:
+                begin = _widened(source_position, comes.header.end_log_pos) - len(comes.raw)
+            if (gtid := gtid_of(comes)) is not None:
+                gtids.add(gtid)
+        return self._until.passed_by(at, source_file, begin, gtids)
 
     def _move(self, **members: str | int) -> None:
         self._info = self._info.model_copy(update=members)

@@ -16,23 +16,6 @@ from dumpfilter.slave.state.relay_log_info import RelayLogInfo
 
 
 @dataclass(frozen=True)
-class Ahead:
-    """The next event in the relay log, at a point between two transactions.
-
-    The event begins a transaction, or it is a Gap event, which stands for transactions that the master dropped.
-    """
-
-    relay_position: RelayPosition
-    """The position in the relay log of what comes next."""
-    source_file: str
-    """The base name of the master's binlog file from which it comes."""
-    source_begin: int
-    """The position in ``source_file`` at which it begins, bytes. 0 when the position is unknown."""
-    gtids: GtidSet
-    """The GTIDs of the next transaction, or of the dropped transactions. Empty without GTIDs."""
-
-
-@dataclass(frozen=True)
 class UntilPosition:
     """The condition UNTIL ``SOURCE_LOG_FILE``, ``SOURCE_LOG_POS``, or ``RELAY_LOG_FILE``, ``RELAY_LOG_POS``.
 
@@ -58,11 +41,15 @@ class UntilPosition:
             return bool(info.relay_file) and self._is_reached(info.relay_file, info.relay_offset)
         return self._is_reached(info.source_file, info.source_position)
 
-    def passed_by(self, ahead: Ahead) -> bool:
-        """Tell whether the applier must end before ``ahead``, the next transaction or the next dropped transactions."""
+    def passed_by(self, at: RelayPosition, source_file: str, source_begin: int, gtids: GtidSet) -> bool:
+        """Tell whether the applier must end before the next transaction, or before the next dropped transactions.
+
+        The relay log has them ``at`` this position. They begin at ``source_begin`` of the master's binlog
+        ``source_file``, or at an unknown position if ``source_begin`` is 0. ``gtids`` are theirs.
+        """
         if self.log == "Relay":
-            return self._is_reached(*ahead.relay_position)
-        return bool(ahead.source_begin) and self._is_reached(ahead.source_file, ahead.source_begin)
+            return self._is_reached(*at)
+        return bool(source_begin) and self._is_reached(source_file, source_begin)
 
     def _is_reached(self, file: str, position: int) -> bool:
         return (_number(file), position) >= (_number(self.file), self.position)
@@ -96,10 +83,10 @@ class UntilGtids:
             return False
         return bool(executed & self._gtids) if self._before else executed.issuperset(self._gtids)
 
-    def passed_by(self, ahead: Ahead) -> bool:
-        if not self._before or type(ahead.gtids) is not type(self._gtids):
+    def passed_by(self, at: RelayPosition, source_file: str, source_begin: int, gtids: GtidSet) -> bool:
+        if not self._before or type(gtids) is not type(self._gtids):
             return False
-        return bool(ahead.gtids & self._gtids)
+        return bool(gtids & self._gtids)
 
 
 Until = UntilPosition | UntilGtids
