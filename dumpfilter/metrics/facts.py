@@ -140,10 +140,7 @@ class Facts(Generic[T]):
         labelled = [({name: of(thing) for name, of in self.labels.items()}, thing) for thing in things]
         for fact in self.metrics:
             name, read = fact.metric, fact.reader
-            # prometheus_client adds _total to the samples of a counter.
-            metric = Metric(
-                name.removesuffix("_total") if fact.kind == "counter" else name, fact.help, fact.kind
-            )
+            metric = Metric(fact.family, fact.help, fact.kind)
             values = ((labels, read(thing)) for labels, thing in labelled)
             if fact.type is Latency:
                 samples = [sample for labels, latency in values for sample in latency.samples(name, labels)]
