@@ -119,6 +119,7 @@ class Com(enum.IntEnum):
     PING = 0x0E
     STMT_PREPARE = 0x16
     STMT_EXECUTE = 0x17
+    STMT_SEND_LONG_DATA = 0x18
     STMT_CLOSE = 0x19
     STMT_RESET = 0x1A
     SET_OPTION = 0x1B
@@ -263,6 +264,11 @@ class Connection:
                     self._ahead = None
                     self._stream.begin_answer()
                 if command.number == Com.QUIT:
+                    return
+                if command.number == Com.STMT_SEND_LONG_DATA:
+                    # The protocol has no answer to this command. The client takes the error for the answer to its next
+                    # command, so that the connection must end.
+                    await self._send_error(server_errors.ER_UNKNOWN_COM_ERROR())
                     return
                 handler = self._commands.get(command.number)
                 if handler is None:

@@ -123,6 +123,11 @@ def _tables(executor: Executor) -> Iterable[dict[str, object]]:
         }
 
 
+def tables_of(executor: Executor, schema: str) -> list[dict[str, object]]:
+    """Return the rows of information_schema.TABLES for the tables of a schema, by column names."""
+    return [row for row in _tables(executor) if row["TABLE_SCHEMA"] == schema]
+
+
 def _table_columns(executor: Executor) -> Iterable[dict[str, object]]:
     for schema, name in _names(executor):
         if schema == SCHEMA:

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dumpfilter.console.executor import Interrupt
-from dumpfilter.console.information_schema import COLLATION, COLUMN_TYPES, ENGINE, SCHEMA, schemas_of
+from dumpfilter.console.information_schema import (
+    COLLATION,
+    COLUMN_TYPES,
+    ENGINE,
+    SCHEMA,
+    schemas_of,
+    tables_of,
+)
 from dumpfilter.console.roles import grants, may_see_user
 from dumpfilter.console.session import SHOWN_SCHEMA, Session
 from dumpfilter.sql import server_errors
@@ -138,6 +145,10 @@ class _Words:
             return f" WHERE `{column}` LIKE {rest}"
         raise self.error()
 
+    def drop(self) -> None:
+        """Consume all words."""
+        self._words.clear()
+
     def like(self) -> str:
         """Return the pattern of SHOW TABLES LIKE in parentheses, or an empty text.
 
@@ -148,15 +159,6 @@ class _Words:
 
     def error(self) -> SqlError:
         return server_errors.syntax_error(self.text, self._words[0].start if self._words else len(self.text))
-
-
-def _filtered(
-    session: Session, table: Table, words: _Words, interrupt: Interrupt, *, key: str | None = None
-) -> Result:
-    where = words.filter(key or table.columns[0].name)
-    if not where:
-        return Result(table.columns, table.rows)
-    return session.select(f"SELECT * FROM `{SHOWN_SCHEMA}`.`shown`{where}", interrupt, {"shown": table})
 
 
 def show(session: Session, text: str, tokens: Sequence[Token], interrupt: Interrupt) -> Result:
@@ -174,7 +176,11 @@ def show(session: Session, text: str, tokens: Sequence[Token], interrupt: Interr
     if not kind:
         other = words.take(*_UNSUPPORTED)
         raise server_errors.ER_NOT_SUPPORTED_YET(f"SHOW {other}") if other else words.error()
-    return _SHOWN[kind](session, words, bool(full), interrupt)
+    table = _SHOWN[kind](session, words, bool(full))
+    where = words.filter(table.columns[0].name)
+    if not where:
+        return Result(table.columns, table.rows)
+    return session.select(f"SELECT * FROM `{SHOWN_SCHEMA}`.`shown`{where}", interrupt, {"shown": table})
 
 
 def describe(session: Session, text: str, tokens: Sequence[Token], interrupt: Interrupt) -> Result:
@@ -190,55 +196,52 @@ def describe(session: Session, text: str, tokens: Sequence[Token], interrupt: In
     return Result(_columns(False), rows)
 
 
-def _variables(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+def _variables(session: Session, words: _Words, full: bool) -> Table:
     rows = [
         (name, "" if value is None else str(value)) for name, value in sorted(session.variables.all().items())
     ]
-    return _filtered(session, _pairs(rows), words, interrupt)
+    return _pairs(rows)
 
 
-def _status(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+def _status(session: Session, words: _Words, full: bool) -> Table:
     status: Mapping[str, int | str] = {
         **session.processes.status(),
         "Questions": session.questions,
         "Ssl_cipher": session.tls_cipher,
         "Ssl_version": session.tls_version,
     }
-    return _filtered(session, _pairs([(k, str(v)) for k, v in sorted(status.items())]), words, interrupt)
+    return _pairs([(name, str(value)) for name, value in sorted(status.items())])
 
 
 def _pairs(rows: Sequence[tuple[str, str]]) -> Table:
     return Table([Column("Variable_name"), Column("Value")], rows)
 
 
-def _databases(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+def _databases(session: Session, words: _Words, full: bool) -> Table:
     name = f"Database{words.like()}"
     rows = [(schema,) for schema in schemas_of(session.executor)]
-    return _filtered(session, Table([Column(name)], rows), words, interrupt)
+    return Table([Column(name)], rows)
 
 
-def _tables(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+def _tables(session: Session, words: _Words, full: bool) -> Table:
     schema = _schema(session, words)
-    found = session.select(
-        "SELECT table_name, table_type FROM information_schema.tables "
-        f"WHERE table_schema = '{schema}' ORDER BY table_name",
-        interrupt,
-    )
     columns = [Column(f"Tables_in_{schema}{words.like()}"), Column("Table_type")]
+    rows = [(row["TABLE_NAME"], row["TABLE_TYPE"]) for row in tables_of(session.executor, schema)]
     width = 2 if full else 1
-    return _filtered(session, Table(columns[:width], [row[:width] for row in found.rows]), words, interrupt)
+    return Table(columns[:width], [row[:width] for row in rows])
 
 
-def _table_status(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+def _table_status(session: Session, words: _Words, full: bool) -> Table:
     words.take("STATUS")
-    schema = _schema(session, words)
-    found = session.select(
-        "SELECT table_name AS Name, engine AS Engine, version AS Version, row_format AS Row_format, "
-        "table_rows AS `Rows`, table_collation AS Collation, table_comment AS Comment "
-        f"FROM information_schema.tables WHERE table_schema = '{schema}' ORDER BY table_name",
-        interrupt,
+    names = ("Name", "Engine", "Version", "Row_format", "Rows", "Collation", "Comment")
+    origins = (
+        *("TABLE_NAME", "ENGINE", "VERSION", "ROW_FORMAT"),
+        *("TABLE_ROWS", "TABLE_COLLATION", "TABLE_COMMENT"),
     )
-    return _filtered(session, Table(found.columns, found.rows), words, interrupt)
+    numbers = ("Version", "Rows")
+    columns = [Column(name, ColumnType.INTEGER if name in numbers else ColumnType.TEXT) for name in names]
+    rows = tables_of(session.executor, _schema(session, words))
+    return Table(columns, [[row.get(origin) for origin in origins] for row in rows])
 
 
 def _schema(session: Session, words: _Words) -> str:
@@ -252,7 +255,7 @@ def _schema(session: Session, words: _Words) -> str:
     return schema
 
 
-def _show_columns(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+def _show_columns(session: Session, words: _Words, full: bool) -> Table:
     if not words.take("FROM", "IN"):
         raise words.error()
     schema, name = _table_name(session, words)
@@ -262,7 +265,7 @@ def _show_columns(session: Session, words: _Words, full: bool, interrupt: Interr
             (field, kind, COLLATION if "text" in kind else None, *rest, "select", "")
             for field, kind, *rest in _describe(session, schema, name)
         ]
-    return _filtered(session, Table(_columns(full), rows), words, interrupt)
+    return Table(_columns(full), rows)
 
 
 def _columns(full: bool) -> list[Column]:
@@ -292,7 +295,7 @@ def _describe(session: Session, schema: str, name: str) -> list[tuple[str, str, 
     return [(column.name, COLUMN_TYPES[column.type], "YES", "", None, "") for column in table.columns]
 
 
-def _create(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+def _create(session: Session, words: _Words, full: bool) -> Table:
     kind = words.take("TABLE", "VIEW", "DATABASE", "SCHEMA", *_UNSUPPORTED_CREATE)
     if kind in ("DATABASE", "SCHEMA"):
         name = words.name()
@@ -301,7 +304,7 @@ def _create(session: Session, words: _Words, full: bool, interrupt: Interrupt) -
         statement = (
             f"CREATE DATABASE {_quoted(name)} /*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE {COLLATION} */"
         )
-        return Result([Column("Database"), Column("Create Database")], [(name, statement)])
+        return Table([Column("Database"), Column("Create Database")], [(name, statement)])
     if kind == "TABLE":
         schema, name = _table_name(session, words)
         fields = [
@@ -313,7 +316,7 @@ def _create(session: Session, words: _Words, full: bool, interrupt: Interrupt) -
             + ",\n".join(fields)
             + f"\n) ENGINE={ENGINE['ENGINE']} DEFAULT CHARSET=utf8mb4 COLLATE={COLLATION}"
         )
-        return Result([Column("Table"), Column("Create Table")], [(name, statement)])
+        return Table([Column("Table"), Column("Create Table")], [(name, statement)])
     if kind == "VIEW":
         schema, name = _table_name(session, words)
         _describe(session, schema, name)
@@ -327,40 +330,42 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _processlist(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+def _processlist(session: Session, words: _Words, full: bool) -> Table:
     rows = [
         (*row[:-1], row[-1] if full or row[-1] is None else str(row[-1])[:_INFO_LENGTH])
         for row in session.processes.processes()
         if may_see_user(session.role, session.user, str(row[1]))
     ]
-    return Result(_PROCESSLIST, rows)
+    return Table(_PROCESSLIST, rows)
 
 
-def _engines(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+def _engines(session: Session, words: _Words, full: bool) -> Table:
     names = ("Engine", "Support", "Comment", "Transactions", "XA", "Savepoints")
-    return Result([Column(name) for name in names], [tuple(ENGINE.values())])
+    return Table([Column(name) for name in names], [tuple(ENGINE.values())])
 
 
-def _grants(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+def _grants(session: Session, words: _Words, full: bool) -> Table:
+    # SHOW GRANTS FOR CURRENT_USER() is the same. Other users' grants are not shown.
+    words.drop()
     rows = [(grant,) for grant in grants(session.role, session.user, session.host)]
-    return Result([Column(f"Grants for {session.user}@{session.host}")], rows)
+    return Table([Column(f"Grants for {session.user}@{session.host}")], rows)
 
 
-def _character_sets(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+def _character_sets(session: Session, words: _Words, full: bool) -> Table:
     words.take("SET")
     columns = [
         *map(Column, ("Charset", "Description", "Default collation")),
         Column("Maxlen", ColumnType.INTEGER),
     ]
     rows = [("utf8mb4", "UTF-8 Unicode", COLLATION, 4)]
-    return _filtered(session, Table(columns, rows), words, interrupt)
+    return Table(columns, rows)
 
 
-def _collations(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+def _collations(session: Session, words: _Words, full: bool) -> Table:
     names = ("Collation", "Charset", "Id", "Default", "Compiled", "Sortlen", "Pad_attribute")
     columns = [Column(n, ColumnType.INTEGER if n in ("Id", "Sortlen") else ColumnType.TEXT) for n in names]
     rows = [(COLLATION, "utf8mb4", _COLLATION_ID, "Yes", "Yes", 0, "NO PAD")]
-    return _filtered(session, Table(columns, rows), words, interrupt)
+    return Table(columns, rows)
 
 
 _SHOWN = {

@@ -123,6 +123,17 @@ def test_client_without_the_greetings_plugin(console: ConsoleServer, password: s
             assert client.query("SELECT 1") == "rows"
 
 
+def test_change_of_user_and_long_data_are_refused(console: ConsoleServer) -> None:
+    with Raw(console) as client:
+        client.login("root", "secret")
+        client.command(b"\x11empty\0\0\0\x2d\0" + auth.NATIVE.encode() + b"\0")
+        assert client.receive()[:3] == b"\xff" + struct.pack("<H", 1047)
+        assert client.query("SELECT 1") == "rows"
+        client.command(struct.pack("<BIH", 0x18, 1, 0) + b"long")
+        assert client.receive()[:3] == b"\xff" + struct.pack("<H", 1047)
+        assert client.receive() == b""
+
+
 @given(st.text(), st.text(), st.binary(min_size=20, max_size=20))
 def test_only_the_password_proves_it(password: str, other: str, nonce: bytes) -> None:
     for plugin, scramble in ((auth.NATIVE, auth.native_scramble), (auth.CACHING_SHA2, auth.sha2_scramble)):
