@@ -1,0 +1,28 @@
+"""The ports of a slave's channels, as options name them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dumpfilter.edge.options import EdgeOptions
+from dumpfilter.errors import OptionError
+
+
+def test_channels_have_lower_case_names() -> None:
+    options = EdgeOptions(replica_port=["3309", "Web=3310"], serve_port=["M1=0"])
+    assert options.replica_ports == {"": 3309, "web": 3310}
+    assert options.slave_ports == {"m1": 0}
+
+
+@pytest.mark.parametrize(
+    ("texts", "wrong"),
+    [
+        (["m1=3310", "M1=3311"], "--serve-port=M1=3311: channel 'm1' has two ports: keep one"),
+        (["m1=x"], "--serve-port=m1=x: give a port from 0 to 65535, or CHANNEL=PORT"),
+        (["65536"], "--serve-port=65536: give a port from 0 to 65535, or CHANNEL=PORT"),
+    ],
+)
+def test_ports_that_cannot_be_used(texts: list[str], wrong: str) -> None:
+    with pytest.raises(OptionError) as error:
+        _ = EdgeOptions(serve_port=texts).slave_ports
+    assert str(error.value) == wrong
