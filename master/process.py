@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from dumpfilter.console.roles import Role
     from dumpfilter.master.console import MasterConsole
     from dumpfilter.master.replicas.control import ReplicaControl
-    from dumpfilter.master.replicas.server import ReplicaEndpoint
     from dumpfilter.master.source import FollowedSource, SourceThread
+    from dumpfilter.security.endpoint import Endpoint
     from dumpfilter.security.passwords import ConsolePassword
     from dumpfilter.security.tls import TlsSource
 
@@ -81,7 +81,7 @@ class MasterOptions:
     audit_file: Path | None = None
     """The file of the audit log. Without it the audit log is part of the ordinary log."""
     console: ConsoleEndpoint | None = None
-    replicas: ReplicaEndpoint | None = None
+    replicas: Endpoint | None = None
     """The port for real MySQL and MariaDB replicas. None: the master has no such port."""
     verify: bool = True
     cache_bytes: int = 32 << 20

@@ -16,6 +16,7 @@ from dumpfilter.console.executor import Executor
 from dumpfilter.console.roles import Role
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.options.port_file import write_port
+from dumpfilter.security.endpoint import Endpoint
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import TlsSource
 
@@ -23,14 +24,9 @@ log = structlog.get_logger("dumpfilter.console")
 
 
 @dataclass(frozen=True)
-class ConsoleEndpoint:
-    """The settings of a console, as the command line gives them: address, user, password and TLS files."""
+class ConsoleEndpoint(Endpoint):
+    """The settings of a console: address, user, password and TLS files."""
 
-    host: str
-    port: int
-    """The TCP port. With 0 the operating system chooses a free port."""
-    port_file: Path | None = None
-    """The file into which the console's port is written once clients can connect. Scripts can wait for this file."""
     user: str | None = None
     """The user who may log in besides the users of the configuration file.
 
@@ -39,12 +35,6 @@ class ConsoleEndpoint:
     password: str = field(default="", repr=False)
     new_password_file: Path | None = None
     """The file into which a random password has just been written, if there was no file."""
-    tls: TlsSource | None = None
-    """The console's certificate and key. None: the master or slave makes a certificate."""
-    ca: Path | None = None
-    """The CA that must have signed a client's certificate, for a console that makes its own certificate."""
-    insecure: bool = False
-    """Whether other machines may use the console without TLS or without a password (``--insecure``)."""
 
     def users(self, configured: Mapping[str, ConsolePassword] | None = None) -> dict[str, ConsolePassword]:
         """Return the stored password of each user who may log in, by user name.

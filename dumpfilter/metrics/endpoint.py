@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -26,6 +25,7 @@ from prometheus_client.registry import Collector
 
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.options.port_file import write_port
+from dumpfilter.security.endpoint import Endpoint
 from dumpfilter.security.exposure import Lack, check_listener, is_loopback
 from dumpfilter.security.listening import listening_error, reason_not_to_listen
 
@@ -43,18 +43,11 @@ SCRAPE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class MetricsEndpoint:
-    """The settings of the metrics' HTTP endpoint, as the command line gives them."""
+class MetricsEndpoint(Endpoint):
+    """The settings of the metrics' HTTP endpoint.
 
-    host: str = "127.0.0.1"
-    port: int = 0
-    """The TCP port. With 0 the operating system chooses a free port."""
-    port_file: Path | None = None
-    """The file into which the port is written once Prometheus can connect."""
-    tls: TlsSource | None = None
-    """The certificate and key of the process, which an address outside loopback needs."""
-    insecure: bool = False
-    """Whether other machines may read the metrics without TLS and without a certificate (``--metrics-insecure``)."""
+    An address outside loopback needs the certificate and key of the process, or ``insecure``.
+    """
 
     @property
     def uses_tls(self) -> bool:

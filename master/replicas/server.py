@@ -7,8 +7,6 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 import structlog
 from mysql_mimic.types import Capabilities
@@ -34,6 +32,7 @@ from dumpfilter.master.server import MasterServer
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.options.port_file import write_port
 from dumpfilter.packets.framing import frame
+from dumpfilter.security.endpoint import Endpoint
 from dumpfilter.security.tls import TlsSource, temporary_tls
 
 log = structlog.get_logger("dumpfilter.master")
@@ -155,26 +154,9 @@ class ReplicaServer:
         return Session(OwnRows(self._executor, user), self, share, connection_id, user, host)
 
 
-@dataclass(frozen=True)
-class ReplicaEndpoint:
-    """The settings of the replication port, as the command line gives them."""
-
-    host: str
-    port: int
-    """The TCP port. With 0 the operating system chooses a free port."""
-    port_file: Path | None = None
-    """The file into which the port is written once replicas can connect."""
-    tls: TlsSource | None = None
-    """The port's certificate and key. None: the master makes a certificate."""
-    ca: Path | None = None
-    """The CA that must have signed a client's certificate, for a port that makes its own certificate."""
-    insecure: bool = False
-    """Whether replicas on other machines may connect without TLS (``--insecure``)."""
-
-
 @contextmanager
 def serving_replicas(
-    endpoint: ReplicaEndpoint,
+    endpoint: Endpoint,
     server: MasterServer,
     filters: ReplicaFilters,
     executor: Executor,

@@ -10,7 +10,7 @@ from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.commands.option_groups.protection import ProtectionOptions
-    from dumpfilter.master.replicas.server import ReplicaEndpoint
+    from dumpfilter.security.endpoint import Endpoint
     from dumpfilter.security.tls import TlsSource
 
 
@@ -25,18 +25,16 @@ class ReplicaOptions(Settings, panel=REPLICAS_PANEL):
     replica_port_file: Path | None = None
     """Write the port for replicas to this file once they can connect."""
 
-    def endpoint(
-        self, host: str, protection: ProtectionOptions, tls: TlsSource | None
-    ) -> ReplicaEndpoint | None:
+    def endpoint(self, host: str, protection: ProtectionOptions, tls: TlsSource | None) -> Endpoint | None:
         """Return the address and TLS settings of the replication port, or None without ``--replica-port``.
 
         ``host`` is the address of the master's other ports. ``tls`` are the settings of ``protection``'s files.
         """
         if self.replica_port is None:
             return None
-        from dumpfilter.master.replicas.server import ReplicaEndpoint
+        from dumpfilter.security.endpoint import Endpoint
 
-        return ReplicaEndpoint(
+        return Endpoint(
             host=host if self.replica_host is None else self.replica_host,
             port=self.replica_port,
             port_file=self.replica_port_file,
