@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -15,6 +16,18 @@ PROCESS = "process"
 
 SOURCE = "source"
 """The name of the service that tells whether a running server, which the master follows, sends its binlog."""
+
+
+class _Facts(NamedTuple):
+    """The facts about a master from which the health of its services follows."""
+
+    serving: bool = False
+    readable: bool = False
+    """Whether the master can read its binlog."""
+    drained: bool = False
+    """Whether the operator has drained all slaves."""
+    receiving: bool | None = None
+    """Whether the source that the master follows sends its binlog. None: the master follows none."""
 
 
 class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated, untyped
@@ -29,37 +42,25 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated
 
     def __init__(self, services: frozenset[str]) -> None:
         self._services = services
-        self._is_serving = self._is_readable = self._is_drained = False
-        self._is_receiving: bool | None = None
+        self._facts = _Facts()
         self._changed = asyncio.Event()
 
-    def set(
-        self,
-        *,
-        serving: bool | None = None,
-        readable: bool | None = None,
-        drained: bool | None = None,
-        receiving: bool | None = None,
-    ) -> None:
-        """Tell clients and watches whether the master serves, can read its binlog, and has drained all slaves.
-
-        ``receiving`` tells whether the source that the master follows sends its binlog.
-        """
-        self._is_receiving = self._is_receiving if receiving is None else receiving
-        self._is_serving = self._is_serving if serving is None else serving
-        self._is_readable = self._is_readable if readable is None else readable
-        self._is_drained = self._is_drained if drained is None else drained
+    def set(self, **facts: bool) -> None:
+        """Replace facts about the master by their names in ``_Facts``, and tell the watches."""
+        self._facts = self._facts._replace(**facts)
         self._changed.set()
         self._changed = asyncio.Event()
 
     def _status(self, service: str) -> health_pb2.HealthCheckResponse.ServingStatus | None:
-        response = health_pb2.HealthCheckResponse
-        if service == SOURCE and self._is_receiving is not None:
-            receives = self._is_serving and self._is_receiving
-            return response.SERVING if receives else response.NOT_SERVING
-        if service != PROCESS and service not in self._services:
+        facts = self._facts
+        serves = facts.serving
+        if service == SOURCE and facts.receiving is not None:
+            serves &= facts.receiving
+        elif service in self._services:
+            serves &= facts.readable and not facts.drained
+        elif service != PROCESS:
             return None
-        serves = self._is_serving and (service == PROCESS or (self._is_readable and not self._is_drained))
+        response = health_pb2.HealthCheckResponse
         return response.SERVING if serves else response.NOT_SERVING
 
     async def Check(
