@@ -1,7 +1,8 @@
-"""``python -m bench._live_reader FAMILY PORT GTIDS USER…``: replicas that read live commits over TLS and discard them.
+"""``python -m bench._live_reader FAMILY PORT GTIDS TIMED USER…``: replicas that read live commits over TLS.
 
 Each user is one replica, which has the transactions of ``GTIDS``. The process prints a line when all dumps have begun,
-and reads until it is ended.
+and reads until it is ended. With ``timed`` for TIMED it prints a line for each beat that arrives: the number of the
+replica and the time (``time.monotonic``), seconds.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 import uuid
 from contextlib import suppress
 
@@ -25,6 +27,11 @@ _HEARTBEAT_NANOSECONDS = 10**11
 _FIRST_SERVER_ID = 5000
 _FIRST_EVENT = 4
 _BUFFER = 1 << 16
+
+TIMED = "timed"
+UNTIMED = "untimed"
+BEAT = b"\5beats\0"
+"""The name of the beats' database in the Table_map event of each beat."""
 
 
 def _begin(family: str, port: int, gtids: str, user: str, server_id: int) -> pymysql.Connection[Cursor]:
@@ -53,22 +60,28 @@ def _begin(family: str, port: int, gtids: str, user: str, server_id: int) -> pym
     return replica
 
 
-def _discard(replica: pymysql.Connection[Cursor]) -> None:
+def _read(replica: pymysql.Connection[Cursor], number: int, is_timed: bool) -> None:
     connection = replica._sock  # type: ignore[attr-defined]
     assert isinstance(connection, socket.socket)
+    rest = b""
     with suppress(OSError):
-        while connection.recv(_BUFFER):
-            pass
+        while data := connection.recv(_BUFFER):
+            if is_timed:
+                now, data = time.monotonic(), rest + data
+                for _ in range(data.count(BEAT)):
+                    # A thread writes its line in one piece.
+                    print(f"{number} {now}\n", end="", flush=True)
+                rest = data[1 - len(BEAT) :]
 
 
 def main() -> None:
-    family, port, gtids, *users = sys.argv[1:]
+    family, port, gtids, timed, *users = sys.argv[1:]
     replicas = [
         _begin(family, int(port), gtids, user, _FIRST_SERVER_ID + number) for number, user in enumerate(users)
     ]
-    for replica in replicas:
-        threading.Thread(target=_discard, args=[replica]).start()
     print("reading", flush=True)
+    for number, replica in enumerate(replicas):
+        threading.Thread(target=_read, args=[replica, number, timed == TIMED]).start()
 
 
 if __name__ == "__main__":

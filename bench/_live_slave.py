@@ -10,6 +10,7 @@ import time
 import uuid
 from pathlib import Path
 
+from bench._live_reader import BEAT
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.slave.options import SlaveOptions
@@ -22,14 +23,11 @@ from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.slave.threads.source import Source
 
-_BEAT = b"\5beats\0"
-"""The name of the beats' database in the Table_map event of each beat."""
-
 
 class _TimedRelayLog(RelayLog):
     def append(self, data: bytes | memoryview, *, events: int) -> None:
         super().append(data, events=events)
-        for _ in range(bytes(data).count(_BEAT)):
+        for _ in range(bytes(data).count(BEAT)):
             print(time.monotonic(), flush=True)
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import quantiles
 
 from bench._common import REPOSITORY, Options, Report, child, replica_port
+from bench._live_reader import TIMED, UNTIMED
 from bench._real_server import FAMILIES, PASSWORD, USER, Family, RealServer, directory_for, missing
 from bench._wire import processor_seconds, thread_seconds
 from tests.certificates import Authority
@@ -171,16 +172,42 @@ def measure(source: RealServer, replicas: Replicas | None, spent: Callable[[], f
 
 
 @contextmanager
-def readers(source: RealServer, port: int) -> Iterator[None]:
-    """Let thirty programs with ten filters read commits as replicas while the block runs."""
+def readers(
+    source: RealServer, port: int, users: Sequence[str], timed: str = UNTIMED
+) -> Iterator[subprocess.Popen[str]]:
+    """Let a program read commits as replicas of some users while the block runs. Yield its process."""
     gtids, _ = beat(source)
-    users = [*MANY_RULES] * READERS_OF_A_FILTER
-    arguments = ["-m", "bench._live_reader", source.family, str(port), gtids, *users]
+    arguments = ["-m", "bench._live_reader", source.family, str(port), gtids, timed, *users]
     with child(arguments, quiet=False) as process:
         assert process.stdout is not None
         if not process.stdout.readline():
             raise SystemExit("the readers did not begin")
-        yield
+        yield process
+
+
+def arrival(source: RealServer, port: int, users: Sequence[str], rate: int) -> Cost:
+    """Return the times from the commit of a beat until it arrives at three programs that only read.
+
+    Real replicas apply what they get. At a high rate they and the source use all processors of a small machine, and
+    their own delay hides the delay of what serves them.
+    """
+    with readers(source, port, users, TIMED) as process:
+        cost = measure(source, None, lambda: 0.0, rate)
+        time.sleep(_SETTLE_SECONDS)
+        process.terminate()
+        lines = [line.split() for line in process.communicate()[0].splitlines()]
+    for number in range(len(users)):
+        arrived = [float(at) for reader, at in lines if int(reader) == number]
+        pairs = zip(arrived[-len(cost.committed) :], cost.committed, strict=True)
+        cost.applied += [there - committed for there, committed in pairs]
+    return cost
+
+
+def busy_seconds() -> tuple[float, float]:
+    """Return the time for which the machine's processors were busy since its start, and their time in all, seconds."""
+    ticks = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    total = sum(ticks)
+    return float(total - ticks[3] - ticks[4]), float(total)
 
 
 def of_slaves(source: RealServer, port: int, pid: int, rate: int) -> Cost:
@@ -279,8 +306,23 @@ def report_of(family: Family) -> Report:
             replicas.detach()
             follows = measure(source, None, lambda: processor_seconds(pid), rate)
             replicas.attach(port, list(RULES))
+            busy, whole = busy_seconds()
             ours = measure(source, replicas, lambda: processor_seconds(pid), rate)
+            busy, whole = (
+                after - before for after, before in zip(busy_seconds(), (busy, whole), strict=True)
+            )
             replicas.detach()
+            read = [
+                arrival(source, source.port, [USER] * len(RULES), rate),
+                arrival(source, port, list(RULES), rate),
+            ]
+            for name, cost in zip(("read at the source", "read behind dumpfilter"), read, strict=True):
+                report.row(
+                    f"{rate}/s, {name}",
+                    cost.median,
+                    f"commit to arrival {cost.median * 1e3:.1f} ms (p99 {cost.p99 * 1e3:.1f})",
+                )
+            report.row(f"{rate}/s, processors busy", busy / whole, f"{100 * busy / whole:.0f} %")
             for name, cost in (("at the source", direct), ("behind dumpfilter", ours)):
                 report.row(
                     f"{rate}/s, {name}",
@@ -292,9 +334,11 @@ def report_of(family: Family) -> Report:
             report.row(f"{rate}/s, bare relay", bare, f"{bare * 1e6:7.0f} us")
             report.target(f"{rate}/s: dumpfilter / bare relay", ours.seconds / bare, 2.5, at_most=True)
             report.target(f"{rate}/s: no replica, us", follows.seconds * 1e6, 120, at_most=True)
-            added = (ours.median - direct.median) * 1e3
+            direct_read, our_read = read
+            added = (our_read.median - direct_read.median) * 1e3
             report.target(f"{rate}/s: added to the median, ms", added, 2, at_most=True)
-            report.target(f"{rate}/s: added to p99, ms", (ours.p99 - direct.p99) * 1e3, 10, at_most=True)
+            added = (our_read.p99 - direct_read.p99) * 1e3
+            report.target(f"{rate}/s: added to p99, ms", added, 10, at_most=True)
             slaves = of_slaves(source, grpc_port, pid, rate)
             report.row(
                 f"{rate}/s, three slaves over gRPC",
@@ -304,7 +348,7 @@ def report_of(family: Family) -> Report:
             )
             report.target(f"{rate}/s: commit to relay log, ms", slaves.median * 1e3, 3, at_most=True)
             if rate == MANY_RATE:
-                with readers(source, port):
+                with readers(source, port, [*MANY_RULES] * READERS_OF_A_FILTER):
                     many = measure(source, None, lambda: processor_seconds(pid), rate)
                 report.row(f"{rate}/s, thirty readers", many.seconds, f"{many.seconds * 1e6:7.0f} us")
                 report.target(f"{rate}/s: thirty / three", many.seconds / ours.seconds, 3, at_most=True)

@@ -75,7 +75,7 @@ class Decision(NamedTuple):
     is_dropped: bool
     """Whether the whole transaction is dropped, so that a replica needs its GTID."""
     counts: Counts
-    """The counts of the transaction that the dump thread decided. Other transactions have other sums of bytes."""
+    """The counts of such a transaction, without the bytes, which differ between transactions."""
 
 
 @dataclass(eq=False)
@@ -343,7 +343,10 @@ class Decider:
                         events.append(event)
                         sent += len(event)
             size = len(commit.data)
-            counts.add(replace(decision.counts, bytes_read=size, bytes_sent=sent, bytes_dropped=size - sent))
+            counts.add(decision.counts)
+            counts.bytes_read += size
+            counts.bytes_sent += sent
+            counts.bytes_dropped += size - sent
         end = commits[-1].end
         after = DumpPlace(place.source, thread.passed(end), end, end, encoding)
         return CommitStep(events, counts, after, reach, committed_at)
@@ -373,6 +376,7 @@ class Decider:
         if len(plans) != 1 or plans[0].replaced or thread.in_transaction:
             return None
         (plan,) = plans
+        counts = replace(plan.counts, bytes_read=0, bytes_sent=0, bytes_dropped=0)
         ranges = plan.ranges.tolist()
         sent, ends = [], []
         at = commit.offset
@@ -385,4 +389,4 @@ class Decider:
             elif patches not in ([], [0]):
                 return None
             at += len(event)
-        return Decision(sent, frozenset(ends), bool(len(plan.gaps.runs)), plan.counts)
+        return Decision(sent, frozenset(ends), bool(len(plan.gaps.runs)), counts)

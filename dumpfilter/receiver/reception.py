@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import select
 import socket
 import ssl
 import struct
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -167,9 +166,11 @@ class Reception:
                 if turns is not None and self._may_wait_in(stream):
                     self._wait_in(turns, stream, deframer, silence)
                 if self._left is None:
-                    with self._named_errors():
+                    try:
                         self._wait(stream)
                         deframer.fill()
+                    except OSError as error:
+                        raise self._broken(error) from None
                 continue
             if isinstance(item, Control):
                 if not self._control(item.payload, deframer, last, blocking=blocking):
@@ -190,8 +191,10 @@ class Reception:
         """Let an event loop receive, until much arrives or something that the receiving thread must take."""
 
         def turn() -> bool:
-            with self._named_errors():
+            try:
                 got = deframer.fill_at_once(_MOST_IN_A_TURN)
+            except OSError as error:
+                raise self._broken(error) from None
             self._received_at = time.monotonic()
             while (item := deframer.next()) is not None:
                 if isinstance(item, Events):
@@ -229,16 +232,11 @@ class Reception:
         turns.received(file.name, end, data)
         self._is_told = True
 
-    @contextlib.contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        """Turn errors of the connection into ConnectionLost, which names the source."""
-        url = self._connection.url
-        try:
-            yield
-        except TimeoutError:
-            raise self._silent() from None
-        except OSError as error:
-            raise ConnectionLost(f"{url}: the connection broke: {error.strerror or error}") from None
+    def _broken(self, error: OSError) -> ConnectionLost:
+        """Return the error for a connection that broke, which names the source."""
+        if isinstance(error, TimeoutError):
+            return self._silent()
+        return ConnectionLost(f"{self._connection.url}: the connection broke: {error.strerror or error}")
 
     def _silent(self) -> ConnectionLost:
         return ConnectionLost(f"{self._connection.url}: the source is silent, although heartbeats were due")
