@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from dumpfilter.commands.option_groups.passwords import read_password
 from dumpfilter.console.rendering import Format
 from dumpfilter.errors import OptionError
 from dumpfilter.printable import for_terminal
+
+if TYPE_CHECKING:
+    from dumpfilter.security.guarded_client import Login
 
 PASSWORD_VARIABLE = "DUMPFILTER_PASSWORD"
 
@@ -66,9 +69,7 @@ def sql_command(
 
         dumpfilter sql --slave 127.0.0.1:3308 -e 'SHOW REPLICA STATUS\G'
     """
-    from dumpfilter.console.client import StatementFailed, console_login, run_statements
-    from dumpfilter.console.rendering import render, render_within
-    from dumpfilter.console.script import script_statements
+    from dumpfilter.console.client import console_login
 
     addresses = {"--slave": slave, "--console": console}
     given = [(option, address) for option, address in addresses.items() if address]
@@ -82,9 +83,21 @@ def sql_command(
         text = sys.stdin.read()
     else:
         text = _script(Path(script))
-    login = console_login(host, port, user, password, tls_ca)
+    print_results(console_login(host, port, user, password, tls_ca), text, format_)
+
+
+def print_results(login: Login, script: str, format_: Format | None, name: str = "") -> None:
+    """Run a script of statements, and print what they answer.
+
+    With a format of None, tables that are too wide for the terminal are printed vertically. ``name`` names the server
+    in errors. Raises typer.Exit at the first statement that the server refuses.
+    """
+    from dumpfilter.console.client import StatementFailed, run_statements
+    from dumpfilter.console.rendering import render, render_within
+    from dumpfilter.console.script import script_statements
+
     try:
-        for result in run_statements(login, list(script_statements(text))):
+        for result in run_statements(login, list(script_statements(script))):
             answer = result.names, result.is_numeric, result.rows
             if result.statement.vertical and format_ is not Format.JSON:
                 text = render(Format.VERTICAL, *answer)
@@ -95,7 +108,7 @@ def sql_command(
             # Slaves choose their own host names and channels, which a console shows. Programs get them unchanged.
             typer.echo(for_terminal(text) if sys.stdout.isatty() else text, nl=False)
     except StatementFailed as error:
-        typer.echo(for_terminal(str(error)), err=True)
+        typer.echo(for_terminal(f"{name}: {error}" if name else str(error)), err=True)
         raise typer.Exit(1) from None
 
 

@@ -24,7 +24,6 @@ _WIRE = {
     ColumnType.DOUBLE: (WireType.DOUBLE, 31),
     ColumnType.TIMESTAMP: (WireType.TIMESTAMP, 6),
 }
-_NOT_FIXED_DECIMALS = 31
 
 
 def error(failed: SqlError, charset: CharacterSet) -> bytes:

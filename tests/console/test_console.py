@@ -21,6 +21,7 @@ from dumpfilter.console.server import ConsoleServer
 from dumpfilter.errors import OptionError
 from dumpfilter.security.passwords import ConsolePassword, Sha2Crypt, native_hash
 from dumpfilter.statement.tokens import Lexer, TokenKind
+from tests.console.scrambles import native_scramble, sha2_scramble
 from tests.console.small_executor import SmallExecutor
 
 USERS = {"root": "secret", "öl": "pässword", "empty": ""}
@@ -87,7 +88,7 @@ def test_refused_and_closed(
         reply = client.respond(user, password, plugin)
         if reply[:1] == b"\xfe":
             nonce = reply.split(b"\0", 1)[1][:20]
-            client.send(auth.native_scramble(password, nonce))
+            client.send(native_scramble(password, nonce))
             reply = client.receive()
         expected = f"Access denied for user '{user}'@'localhost' (using password: {using})"
         assert reply == b"\xff" + struct.pack("<H", 1045) + b"#28000" + expected.encode()
@@ -103,7 +104,7 @@ def test_plugin_that_is_not_known_is_switched(console: ConsoleServer) -> None:
         client.greet()
         reply = client.respond("root", "secret", "client_ed25519")
         assert reply.startswith(b"\xfe" + auth.NATIVE.encode() + b"\0")
-        client.send(auth.native_scramble("secret", client.nonce))
+        client.send(native_scramble("secret", client.nonce))
         assert client.receive()[:1] == b"\0"
 
 
@@ -114,7 +115,7 @@ def test_client_without_the_greetings_plugin(console: ConsoleServer, password: s
         client.greet()
         reply = client.respond("root", "", auth.CACHING_SHA2)
         assert reply == b"\xfe" + auth.CACHING_SHA2.encode() + b"\0" + client.nonce + b"\0"
-        client.send(auth.sha2_scramble(password, client.nonce))
+        client.send(sha2_scramble(password, client.nonce))
         if password == "wrong":
             assert client.receive()[:3] == b"\xff" + struct.pack("<H", 1045)
         else:
@@ -136,7 +137,7 @@ def test_change_of_user_and_long_data_are_refused(console: ConsoleServer) -> Non
 
 @given(st.text(), st.text(), st.binary(min_size=20, max_size=20))
 def test_only_the_password_proves_it(password: str, other: str, nonce: bytes) -> None:
-    for plugin, scramble in ((auth.NATIVE, auth.native_scramble), (auth.CACHING_SHA2, auth.sha2_scramble)):
+    for plugin, scramble in ((auth.NATIVE, native_scramble), (auth.CACHING_SHA2, sha2_scramble)):
         response = scramble(other, nonce)
         kept = ConsolePassword.plain(password)
         assert auth.proves_password(kept, plugin, nonce, response) == (password == other)
@@ -171,7 +172,7 @@ def test_a_client_of_the_other_plugin_is_switched_to_the_one_that_the_hash_has(h
         client.greet()
         reply = client.respond("native", "secret", auth.CACHING_SHA2)
         assert reply.startswith(b"\xfe" + auth.NATIVE.encode() + b"\0")
-        client.send(auth.native_scramble("secret", client.nonce))
+        client.send(native_scramble("secret", client.nonce))
         assert client.receive()[:1] == b"\0"
 
 
@@ -594,7 +595,7 @@ class Raw:
     def respond(
         self, user: str, password: str, plugin: str, *, capabilities: int = CAPABILITIES, collation: int = 45
     ) -> bytes:
-        scramble = auth.sha2_scramble if plugin == auth.CACHING_SHA2 else auth.native_scramble
+        scramble = sha2_scramble if plugin == auth.CACHING_SHA2 else native_scramble
         response = scramble(password, self.nonce)
         fixed = struct.pack("<IIB23x", capabilities, 1 << 24, collation)
         self.send(fixed + user.encode() + b"\0" + bytes([len(response)]) + response + plugin.encode() + b"\0")

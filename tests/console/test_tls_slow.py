@@ -34,6 +34,7 @@ from dumpfilter.security.reloading import ReloadingTls
 from dumpfilter.security.tls import ServerTls, TlsFiles, load_tls, make_key_pair
 from tests.certificates import Authority
 from tests.console.programs import dumpfilter_sql
+from tests.console.scrambles import native_scramble
 from tests.console.small_executor import SmallExecutor
 from tests.console.test_console import Raw, answer
 from tests.slave.driven import wait_until
@@ -327,7 +328,7 @@ def test_no_proof_for_a_stranger(console: Served, user: str, password: str, plug
         client.greet()
         replies = [client.respond(user, password, plugin)]
         if replies[0][:1] == b"\xfe":
-            client.send(auth.native_scramble(password, client.nonce))
+            client.send(native_scramble(password, client.nonce))
             replies.append(client.receive())
         assert replies[-1][:3] == b"\xff" + struct.pack("<H", 1045)
         assert client.receive() == b""

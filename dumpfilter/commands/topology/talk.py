@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dumpfilter.commands.sql import print_results
 from dumpfilter.commands.topology.options import DIRECTORY, Directory, NodeName
 from dumpfilter.console.rendering import Format
 from dumpfilter.errors import OptionError
@@ -40,9 +41,7 @@ def sql_command(
 
         dumpfilter topology sql m < schema.sql
     """
-    from dumpfilter.console.client import StatementFailed, console_login, run_statements
-    from dumpfilter.console.rendering import render
-    from dumpfilter.console.script import script_statements
+    from dumpfilter.console.client import console_login
 
     found = _node(directory, node)
     port = found["ports"].get("sql")
@@ -50,15 +49,7 @@ def sql_command(
         raise OptionError(f"{node}: a {found['kind']} has no port for SQL; ask one of its readers")
     login = console_login("127.0.0.1", port, found["user"], found["password"])
     script = sys.stdin.read() if execute is None else execute
-    try:
-        for result in run_statements(login, list(script_statements(script))):
-            is_vertical = result.statement.vertical and format_ is not Format.JSON
-            form = Format.VERTICAL if is_vertical else format_
-            text = render(form, result.names, result.is_numeric, result.rows)
-            typer.echo(for_terminal(text) if sys.stdout.isatty() else text, nl=False)
-    except StatementFailed as error:
-        typer.echo(for_terminal(f"{node}: {error}"), err=True)
-        raise typer.Exit(1) from None
+    print_results(login, script, format_, node)
 
 
 def logs_command(
