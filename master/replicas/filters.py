@@ -95,10 +95,10 @@ class ToldDrift:
 
 
 class Drift(NamedTuple):
-    """The result of a look at a replica's own filter, which may apply events that the master drops for the replica."""
+    """A difference between a replica's own filter and the filter that the master uses for the replica."""
 
-    text: str = ""
-    """The warning. Empty: the replica drops everything itself that the master drops for it."""
+    text: str
+    """The warning."""
     is_sure: bool = False
     """Whether the replica's own filter is wider. Otherwise the filters could not be compared."""
 
@@ -201,17 +201,17 @@ class ReplicaFilters:
                 f"id {peer.server_id} and address {peer.address}: add one to the master's configuration"
             )
         if entry.filter is None:
-            return ChosenFilter(entry, self.adopt(entry, peer))
-        drift = self.look(entry, peer, entry.filter)
-        if drift.text:
-            self.warn(entry, peer, drift)
+            return ChosenFilter(entry, self._adopt(entry, peer))
+        # A program that only reads the binlog, such as mysqlbinlog, registers without a port and has no filter.
+        if entry.connect is not None and (entry.connect.port or peer.port):
+            self._check_own(entry, entry.connect, peer, entry.filter)
         return ChosenFilter(entry, entry.filter)
 
     def is_current(self, chosen: ChosenFilter) -> bool:
         """Tell whether a replica would get the same filter now, although others may have changed the filters."""
         return chosen.entry in self.entries
 
-    def adopt(self, entry: ReplicaEntry, peer: ReplicaPeer) -> ReplicationFilter:
+    def _adopt(self, entry: ReplicaEntry, peer: ReplicaPeer) -> ReplicationFilter:
         """Return the replica's own filter. Raises ReplicaRefused when the replica cannot be asked."""
         assert entry.connect is not None
         try:
@@ -244,33 +244,23 @@ class ReplicaFilters:
         )
         _warn("adopted filter widened", peer, text, example=printable(wider.example))
 
-    def look(self, entry: ReplicaEntry, peer: ReplicaPeer, used: ReplicationFilter) -> Drift:
-        """Compare a replica's own filter with the filter in use. Without ``connect`` there is no drift to see."""
-        connect = entry.connect
-        # A program that only reads the binlog, such as mysqlbinlog, registers without a port and has no filter.
-        if connect is None or not (connect.port or peer.port):
-            return Drift()
+    def _check_own(
+        self, entry: ReplicaEntry, connect: ConnectBack, peer: ReplicaPeer, used: ReplicationFilter
+    ) -> None:
+        """Compare a replica's own filter with the filter in use, and warn of drift on both sides.
+
+        Raises ReplicaRefused with the text that the replica logs.
+        """
         try:
-            drift = drift_of(self._read(connect, peer), used)
+            drift = _drift_of(self._read(connect, peer), used)
         except FilterUnreadable as error:
-            return Drift(
-                f"the replica's own filter cannot be compared with its filter on the master: {error}"
-            )
-        if not drift.text:
-            with self._lock:
-                self._told.pop(_key(peer), None)
-        return drift
-
-    def drifting(self) -> list[ToldDrift]:
-        """Return the warnings about replicas whose last look showed drift. The newest comes last."""
-        with self._lock:
-            return list(self._told.values())
-
-    def warn(self, entry: ReplicaEntry, peer: ReplicaPeer, drift: Drift) -> None:
-        """Warn of drift on both sides. Raises ReplicaRefused with the text that the replica logs."""
-        refuses = drift.is_sure and entry.on_drift is OnDrift.REFUSE
+            drift = _incomparable(str(error))
         with self._lock:
             known = self._told.get(_key(peer))
+            if drift is None:
+                self._told.pop(_key(peer), None)
+                return
+            refuses = drift.is_sure and entry.on_drift is OnDrift.REFUSE
             is_known = known is not None and known.text == drift.text
             if not is_known:
                 self._told[_key(peer)] = ToldDrift(peer, drift.text, refuses, time.time())
@@ -282,12 +272,17 @@ class ReplicaFilters:
             # A replica shows no text of a source that serves it. At an error it logs the text and reconnects at once.
             raise ReplicaRefused(f"warning: {drift.text} (the next attempt is served)", momentary=True)
 
+    def drifting(self) -> list[ToldDrift]:
+        """Return the warnings about replicas whose last look showed drift. The newest comes last."""
+        with self._lock:
+            return list(self._told.values())
 
-def drift_of(own: OwnFilter, used: ReplicationFilter) -> Drift:
-    """Compare a replica's own filter with the filter that the master uses for the replica."""
+
+def _drift_of(own: OwnFilter, used: ReplicationFilter) -> Drift | None:
+    """Compare a replica's own filter with the filter that the master uses for the replica. None: there is no drift."""
     surely = passes_beyond(own.sure, used)
     if surely.beyond is Beyond.NOTHING:
-        return Drift()
+        return None
     likely = passes_beyond(own.likely, used) if own.doubts else surely
     if likely.beyond is Beyond.SOMETHING:
         by = f"by {likely.rule}" if likely.rule is not None else "since no rule keeps them"
@@ -299,14 +294,15 @@ def drift_of(own: OwnFilter, used: ReplicationFilter) -> Drift:
         )
     if likely.beyond is Beyond.NOTHING:
         doubts = printable("; ".join(own.doubts), _LONGEST_EXAMPLE)
-        return Drift(
-            f"the replica's own filter cannot be compared with its filter on the master: {doubts} can be one rule or "
-            "several; if no name has a comma, say so with commas_separate = true in the [[replica]]"
+        return _incomparable(
+            f"{doubts} can be one rule or several; if no name has a comma, say so with commas_separate = true in the "
+            "[[replica]]"
         )
-    return Drift(
-        "the replica's own filter cannot be compared with its filter on the master: see to it that the master drops "
-        "nothing that the replica wants"
-    )
+    return _incomparable("see to it that the master drops nothing that the replica wants")
+
+
+def _incomparable(reason: str) -> Drift:
+    return Drift(f"the replica's own filter cannot be compared with its filter on the master: {reason}")
 
 
 def same_filters(one: ReplicationFilter, other: ReplicationFilter) -> bool:
