@@ -166,16 +166,18 @@ class Session:
         given = int(limit) / _MILLISECONDS if isinstance(limit, int) and limit > 0 else None
         seconds = given or DEFAULT_SECONDS
         slot = _slots[self.user]
+        holds_slot = True
         notes: list[Note] = []
 
         def wait(call: Wait) -> int | None:
+            nonlocal holds_slot
             assert isinstance(self.executor, Waiting)
             # A wait calculates nothing and may last for hours, so that it takes no slot.
             slot.release()
-            try:
-                waited = self.executor.wait(call, interrupt, given)
-            finally:
-                _acquire(slot, interrupt, seconds)
+            holds_slot = False
+            waited = self.executor.wait(call, interrupt, given)
+            _acquire(slot, interrupt, seconds)
+            holds_slot = True
             notes.extend(waited.notes)
             return waited.value
 
@@ -184,7 +186,8 @@ class Session:
         try:
             result = select(text, self._environment(find, waits), stop=interrupt, seconds=seconds)
         finally:
-            slot.release()
+            if holds_slot:
+                slot.release()
         return replace(result, notes=[*notes, *result.notes]) if notes else result
 
     def _plain(self, text: str) -> Result | None:

@@ -20,6 +20,7 @@ from dumpfilter.console.memory import Memory, Share, size_of
 from dumpfilter.console.port import MAX_UNAUTHENTICATED, RESERVED_CONNECTIONS
 from dumpfilter.console.roles import Role
 from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.session import MOST_SELECTS, _slots
 from dumpfilter.sql.result import Column, Result
 from dumpfilter.sql.server_errors import SqlError
 from tests.console.small_executor import SmallExecutor
@@ -274,6 +275,33 @@ def test_sizes() -> None:
 
 
 # Time
+
+
+def test_selects_of_one_user_wait_for_each_other(console: ConsoleServer) -> None:
+    with contextlib.ExitStack() as held, connect(console) as admin:
+        sleeping = [held.enter_context(connect(console, "reader")) for _ in range(MOST_SELECTS)]
+        failures: list[int] = []
+        threads = [
+            threading.Thread(target=lambda one=one: failures.append(failure(one, "SELECT SLEEP(200)")[0]))
+            for one in sleeping
+        ]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: sum(row[-1] == "SELECT SLEEP(200)" for row in console.processes()) == MOST_SELECTS)
+        another = held.enter_context(connect(console, "reader"))
+        answer(another, "SET max_execution_time = 300")
+        wait_until(lambda: not _slots["reader"]._value)  # type: ignore[attr-defined]
+        assert failure(another, "SELECT COUNT(*) FROM information_schema.tables")[0] == 3024
+        # Plain values, which clients ask for when they connect, and other users need not wait.
+        assert answer(another, "SELECT @@max_execution_time") == ((300,),)
+        assert answer(admin, "SELECT COUNT(*) FROM information_schema.engines") == ((1,),)
+        for one in sleeping:
+            answer(admin, f"KILL QUERY {one.thread_id()}")
+        for thread in threads:
+            thread.join()
+        assert failures == [1317] * MOST_SELECTS
+        answer(another, "SET max_execution_time = 0")
+        assert answer(another, "SELECT COUNT(*) FROM information_schema.engines") == ((1,),)
 
 
 def test_large_statements_wait_for_each_other(console: ConsoleServer) -> None:
