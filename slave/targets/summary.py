@@ -222,20 +222,17 @@ class SummaryTarget:
         return plan
 
 
-def _tables_of(state: dict[str, Any]) -> Group:
-    tables = Table("table", *(_right(name) for name in ("inserted", "updated", "deleted")), "digest")
-    for name, counts in sorted(state["tables"].items()):
-        numbers = (f"{counts[key]:,}" for key in ("inserted", "updated", "deleted"))
-        tables.add_row(escape(name), *numbers, counts["digest"][:_DIGEST_SHOWN])
-    databases = Table("database", _right("statements"), "digest")
-    for name, counts in sorted(state["databases"].items()):
-        shown = escape(name) if name else "(none)"
-        databases.add_row(shown, f"{counts['statements']:,}", counts["digest"][:_DIGEST_SHOWN])
-    return Group(*(table for table in (tables, databases) if table.row_count))
-
-
-def _right(name: str) -> Column:
-    return Column(name, justify="right")
+def _tables_of(state: dict[str, dict[str, Summary]]) -> Group:
+    tables = []
+    for kind, summaries in state.items():
+        counts = [name for name in _NEW[kind] if name != "digest"]
+        table = Table(kind.removesuffix("s"), *(Column(name, justify="right") for name in counts), "digest")
+        for name, summary in sorted(summaries.items()):
+            numbers = (f"{summary[count]:,}" for count in counts)
+            table.add_row(escape(name) or "(none)", *numbers, summary["digest"][:_DIGEST_SHOWN])
+        if summaries:
+            tables.append(table)
+    return Group(*tables)
 
 
 def _known(summaries: Mapping[str, Summary | None]) -> dict[str, Summary]:
