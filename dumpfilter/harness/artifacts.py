@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,7 +104,7 @@ def _line(node: NodeStatus) -> str:
 
 def _save_link(link: TestbedLink, directory: Path) -> None:
     directory.mkdir(exist_ok=True)
-    _write_json(directory / f"{link.name.replace(':', '-')}.json", link.history.to_json())
+    _write_json(directory / f"{link.name.replace(':', '-')}.json", asdict(link.history))
 
 
 def _save_log(node: TestbedNode, directory: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import pickle
 import selectors
 import subprocess
 import sys
@@ -16,13 +16,15 @@ from typing import Any
 from dumpfilter.errors import LinkError
 from dumpfilter.links.records import Counters, History
 from dumpfilter.links.shape import PLAIN, LinkShape
-from dumpfilter.links.wire_format import shape_to_json
 
 ANSWER_TIMEOUT = 60.0
 """The longest time for an answer of the process, seconds. A busy machine answers within milliseconds."""
 
 END_TIMEOUT = 10.0
 """The longest time that the process may take to end by itself, seconds."""
+
+_LENGTH = 4
+"""The size of the length before each request and answer, bytes."""
 
 
 class LinkProcess:
@@ -36,7 +38,6 @@ class LinkProcess:
         self._process = process
         self._log = log
         self._lock = threading.Lock()
-        self._rest = b""
 
     @classmethod
     def start(cls, log: Path | None = None) -> LinkProcess:
@@ -66,51 +67,49 @@ class LinkProcess:
         ``target_port`` and ``host`` are the address at which the source listens. The source need not listen yet.
         ``port`` is the link's own port; 0 lets the system choose one.
         """
-        answer = self._ask("open", name, to=[host, target_port], shape=shape_to_json(shape), port=port)
-        return int(answer["port"])
+        opened: int = self._ask(None, "open", name, (host, target_port), shape, port)
+        return opened
 
     def retarget(self, name: str, target_port: int, *, host: str = "127.0.0.1") -> None:
         """Lead new connections to another port of the source. Open connections stay as they are."""
-        self._ask("retarget", name, to=[host, target_port])
+        self._ask(name, "retarget", (host, target_port))
 
     def set(self, name: str, shape: LinkShape) -> None:
         """Change a link's shape. The times of scheduled outages begin anew, at 0.
 
         A shorter delay applies to the bytes under way, too.
         """
-        self._ask("set", name, shape=shape_to_json(shape))
+        self._ask(name, "set", shape)
 
     def cut(self, name: str, seconds: float | None = None) -> None:
         """Reset all connections of a link and refuse new ones, for a time or until :meth:`heal`."""
-        self._ask("cut", name, seconds=seconds)
+        self._ask(name, "cut", seconds)
 
     def cut_after(self, name: str, count: int, seconds: float | None = None) -> None:
         """Cut a link when ``count`` more bytes have reached its target, for a time or until :meth:`heal`."""
-        self._ask("cut_after", name, count=count, seconds=seconds)
+        self._ask(name, "cut_after", count, seconds)
 
     def silence(self, name: str, seconds: float | None = None) -> None:
         """Let no byte pass, and reset nothing, for a time or until :meth:`heal`."""
-        self._ask("silence", name, seconds=seconds)
+        self._ask(name, "silence", seconds)
 
     def reset(self, name: str) -> None:
         """Reset all connections of a link. New ones are accepted at once."""
-        self._ask("reset", name)
+        self._ask(name, "reset")
 
     def heal(self, name: str) -> None:
         """End a cut, a silence or a scheduled outage, and forget a cut that :meth:`cut_after` planned."""
-        self._ask("heal", name)
-
-    def close_link(self, name: str) -> None:
-        """Reset a link's connections, and give its port and its name back."""
-        self._ask("close", name)
+        self._ask(name, "heal")
 
     def counters(self) -> dict[str, Counters]:
         """Return the counters of all links by name."""
-        return {name: Counters(**value) for name, value in self._ask("counters", None)["links"].items()}
+        found: dict[str, Counters] = self._ask(None, "counters")
+        return found
 
     def history(self) -> dict[str, History]:
         """Return the histories of all links by name."""
-        return {name: History.from_json(one) for name, one in self._ask("history", None)["links"].items()}
+        found: dict[str, History] = self._ask(None, "history")
+        return found
 
     def close(self) -> None:
         """End the process and all links. Calling the method again does nothing."""
@@ -133,40 +132,42 @@ class LinkProcess:
     ) -> None:
         self.close()
 
-    def _ask(self, request: str, name: str | None, **values: Any) -> dict[str, Any]:
-        line = json.dumps({"do": request, **({} if name is None else {"link": name}), **values}) + "\n"
+    def _ask(self, name: str | None, method: str, *arguments: Any) -> Any:
+        """Call a method of a link in the process, or with None a method of all links."""
+        request = pickle.dumps((method, name, arguments))
         with self._lock:
             stdin = self._process.stdin
             if stdin is None or stdin.closed:
                 raise LinkError("the process of the links was closed")
             try:
-                stdin.write(line.encode())
+                stdin.write(len(request).to_bytes(_LENGTH) + request)
             except OSError as error:
                 raise self._ended() from error
-            answer: dict[str, Any] = json.loads(self._line())
-        if "error" in answer:
-            raise LinkError(answer["error"])
+            deadline = time.monotonic() + ANSWER_TIMEOUT
+            size = int.from_bytes(self._read(_LENGTH, deadline))
+            answer = pickle.loads(self._read(size, deadline))
+        if isinstance(answer, LinkError):
+            raise answer
         return answer
 
-    def _line(self) -> bytes:
-        """Return the next line of the process."""
+    def _read(self, size: int, deadline: float) -> bytes:
+        """Return the next bytes of the process."""
         stdout = self._process.stdout
         assert stdout is not None
-        deadline = time.monotonic() + ANSWER_TIMEOUT
+        data = bytearray()
         with selectors.DefaultSelector() as selector:
             selector.register(stdout, selectors.EVENT_READ)
-            while b"\n" not in self._rest:
+            while len(data) < size:
                 left = deadline - time.monotonic()
                 if left <= 0 or not selector.select(left):
                     # A late answer would be taken for the answer to the next request.
                     self._process.kill()
                     raise LinkError(f"the process of the links gave no answer in {ANSWER_TIMEOUT:.0f} s")
-                data = os.read(stdout.fileno(), 1 << 20)
-                if not data:
+                piece = os.read(stdout.fileno(), size - len(data))
+                if not piece:
                     raise self._ended()
-                self._rest += data
-        line, _, self._rest = self._rest.partition(b"\n")
-        return line
+                data += piece
+        return bytes(data)
 
     def _ended(self) -> LinkError:
         """Return the error for a process that has ended."""

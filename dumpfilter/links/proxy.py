@@ -105,7 +105,8 @@ class Link:
     """A link: its port, its connections, its shape and its faults."""
 
     def __init__(self, name: str, address: tuple[str, int], shape: LinkShape, *, port: int = 0) -> None:
-        """Open a link in the running event loop. Raises LinkError when the port is taken."""
+        """Open a link in the running event loop. Raises LinkError for a wrong shape, and when the port is taken."""
+        _check(shape)
         self.name = name
         self.loop = asyncio.get_running_loop()
         self.address = address
@@ -161,7 +162,8 @@ class Link:
         return self._journal.history()
 
     def set(self, shape: LinkShape) -> None:
-        """Change the shape. The times of scheduled outages begin anew, at 0."""
+        """Change the shape. The times of scheduled outages begin anew, at 0. Raises LinkError for a wrong shape."""
+        _check(shape)
         now = self.loop.time()
         if shape != self._shape or shape.outages:
             self._note("shape", _describe(shape))
@@ -190,7 +192,9 @@ class Link:
         self._heal_after(seconds)
 
     def cut_after(self, count: int, seconds: float | None = None) -> None:
-        """Cut the link when ``count`` more bytes have reached the target."""
+        """Cut the link when ``count`` more bytes have reached the target. Raises LinkError for a negative number."""
+        if count < 0:
+            raise LinkError(f"cut after {count} bytes: the number must be 0 or more")
         self._forget_plans()
         self._down.limit = count
         self._cut_seconds = seconds
@@ -389,3 +393,16 @@ def _describe(shape: LinkShape) -> str:
     if shape.outages:
         parts.append(f"{len(shape.outages)} outages")
     return ", ".join(parts)
+
+
+def _check(shape: LinkShape) -> None:
+    """Raise LinkError for a shape that a link cannot have."""
+    if shape.rate is not None and shape.rate <= 0:
+        raise LinkError(f"rate {shape.rate}: give bits per second above 0, or no rate; `cut` stops a link")
+    if shape.delay < 0 or shape.jitter < 0:
+        raise LinkError(f"delay {shape.delay}, jitter {shape.jitter}: give seconds, 0 or more")
+    for outage in shape.outages:
+        if outage.start < 0 or (outage.end is not None and outage.end <= outage.start):
+            raise LinkError(
+                f"outage from {outage.start} s to {outage.end} s: the end must be after the start"
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 State = Literal["up", "cut", "silent"]
 """``up``: bytes pass. ``cut``: connections are refused. ``silent``: connections stay open, and no byte passes."""
@@ -60,17 +60,3 @@ class History:
 
     happenings: tuple[Happening, ...] = ()
     spans: tuple[Span, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the history as values that JSON has."""
-        return {
-            "happenings": [[one.time, one.kind, one.detail] for one in self.happenings],
-            "spans": [[one.start, one.seconds, one.down, one.up] for one in self.spans],
-        }
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> History:
-        """Return the history that :meth:`to_json` made values of."""
-        return cls(
-            tuple(Happening(*one) for one in value["happenings"]), tuple(Span(*one) for one in value["spans"])
-        )

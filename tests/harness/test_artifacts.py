@@ -9,6 +9,7 @@ from typing import Any
 
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.harness import artifacts
+from dumpfilter.links.records import Happening, History
 from dumpfilter.testbed import Lag, LinkStatus, NodeStatus, Place, TestbedStatus
 from dumpfilter.testbed.values import ChannelState
 
@@ -26,7 +27,7 @@ def web(**more: Any) -> NodeStatus:
 def running(directory: Path, node: NodeStatus, link_state: str = "up") -> Any:
     link = LinkStatus("m:web", "m", "web", link_state, None, 0.0, 0.0, 0, 0, 0)
     status = TestbedStatus("topology", str(directory), 1, {"web": node}, {"m:web": link}, 3.0)
-    history = SimpleNamespace(to_json=lambda: {"happenings": [[1.0, "cut", ""]]})
+    history = History((Happening(1.0, "cut"),))
     return Running(
         status=lambda: status,
         report=lambda: {"bytes": 7},
@@ -59,7 +60,10 @@ def test_the_report_tells_states_and_the_directory(tmp_path: Path) -> None:
         "seconds": 1.25,
         "bytes": 534,
     }
-    assert json.loads((directory / "links" / "m-web.json").read_text()) == {"happenings": [[1.0, "cut", ""]]}
+    assert json.loads((directory / "links" / "m-web.json").read_text()) == {
+        "happenings": [{"time": 1.0, "kind": "cut", "detail": ""}],
+        "spans": [],
+    }
     assert (directory / "web" / "log.txt").read_text() == "one\ntwo\n"
 
 

@@ -300,8 +300,6 @@ def test_errors_name_the_link_and_the_cure(links: LinkProcess, source: Source) -
     with pytest.raises(LinkError, match="cut after -1 bytes"):
         links.cut_after("only", -1)
     taken = links.open("other", source.port)
-    links.close_link("only")
-    assert "only" not in links.counters()
     with pytest.raises(LinkError, match="there is a link other already"):
         links.open("other", source.port, port=taken)
 
@@ -311,12 +309,6 @@ def test_a_taken_port_is_told(links: LinkProcess, source: Source) -> None:
         LinkError, match=f"port {source.port} of 127.0.0.1 cannot be had: Address already in use"
     ):
         links.open("taken", 1, port=source.port)
-
-
-def test_a_closed_link_gives_its_port_back(links: LinkProcess, source: Source) -> None:
-    port = links.open("again", source.port)
-    links.close_link("again")
-    assert links.open("again", source.port, port=port) == port
 
 
 def test_many_threads_may_ask_at_once(links: LinkProcess, source: Source) -> None:

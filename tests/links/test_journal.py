@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.links import journal
 from dumpfilter.links.journal import Journal
-from dumpfilter.links.records import History
 
 
 @given(st.lists(st.tuples(st.floats(0, 60), st.integers(0, 9), st.integers(0, 9)), max_size=30))
@@ -37,11 +34,3 @@ def test_the_oldest_happenings_give_way() -> None:
     happenings = one.history().happenings
     assert len(happenings) == journal.MOST_HAPPENINGS
     assert happenings[0].time == 5.0
-
-
-def test_a_history_survives_json() -> None:
-    one = Journal()
-    one.note(1.5, "cut", "for 3 s")
-    one.count(2.0, 7, 8)
-    history = one.history()
-    assert History.from_json(json.loads(json.dumps(history.to_json()))) == history
