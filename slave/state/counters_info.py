@@ -9,17 +9,20 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import structlog
 from pydantic import Field, NonNegativeInt
 
 from dumpfilter import files
 from dumpfilter.errors import OutputError
-from dumpfilter.filter.hits import Hits
 from dumpfilter.slave.state import FORMAT
 from dumpfilter.state_file import State, StateFile
 from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+# At run time this import would load the reading of statements, which dumpfilter status does not need.
+if TYPE_CHECKING:
+    from dumpfilter.filter.hits import Hits
 
 log = structlog.get_logger("dumpfilter.slave")
 
