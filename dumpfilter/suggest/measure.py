@@ -7,7 +7,7 @@ the part's share of the compressed bytes. The figures of the rules that are sugg
 
 from __future__ import annotations
 
-import threading
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,12 +17,12 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.index.fileset import open_file
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.spark_jobs.engines.runner import Runner
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions
-from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, amount_of, blocks_of, grouped
+from dumpfilter.spark_jobs.ranges.ranges import Range, amount_of, grouped
+from dumpfilter.spark_jobs.ranges.tasks import ReadRanges, state_of_thread
 from dumpfilter.traffic.facts import Facts, merge
 from dumpfilter.traffic.tally import Tally
 
@@ -68,53 +68,33 @@ class Measured:
     mixes: Mixes = field(default_factory=dict)
 
 
-class MeasureRanges:
+@dataclass(frozen=True, kw_only=True)
+class MeasureRanges(ReadRanges):
     """A task for threads of this process that tallies some ranges (parts of binlog files).
 
     Each thread has a tally of its own, so that it asks each filter once about each table. Without ``filters`` the tally
     holds for any filter whose slave wants the ``origins``.
     """
 
-    def __init__(
-        self,
-        indexed: IndexedSet,
-        filters: Sequence[GivenFilter],
-        *,
-        verify: bool = True,
-        block_size: int = BLOCK_SIZE,
-    ) -> None:
-        self._files = indexed.files
-        self._filters = filters
-        self._verify = verify
-        self._block_size = block_size
-        self._local = threading.local()
+    job: str
+    filters: Sequence[GivenFilter]
 
     def __call__(self, ranges: Iterable[Range]) -> Measured:
         """Read the ranges and return their measurements. Raises BinlogError with file and position."""
-        subjects, sources, tally = self._tally()
+        subjects, sources, tally = state_of_thread(self.job, self._state)
         mixes: Mixes = {}
         tally.take()
         for wanted in ranges:
-            with open_file(self._files[wanted.file].path) as file:
-                blocks = blocks_of(
-                    file, wanted, subjects, sources, verify=self._verify, block_size=self._block_size
-                )
-                for block in blocks:
+            with self.open(wanted.file) as file:
+                for block in self.blocks(file, wanted, subjects, sources):
                     tally.add(block.segment, file.read)
                     _add_mixes(block.segment, subjects, mixes)
         return Measured(tally.take(), mixes)
 
-    def _tally(self) -> tuple[Subjects, SourceNumbers, Tally]:
-        if not hasattr(self._local, "made"):
-            subjects, sources = Subjects(), SourceNumbers()
-            given = [(TableFlags(one, subjects), origin) for one, origin in self._filters]
-            self._local.made = (
-                subjects,
-                sources,
-                Tally(subjects, sources, filters=given, bucket_seconds=_BUCKET_SECONDS),
-            )
-        made: tuple[Subjects, SourceNumbers, Tally] = self._local.made
-        return made
+    def _state(self) -> tuple[Subjects, SourceNumbers, Tally]:
+        subjects, sources = Subjects(), SourceNumbers()
+        given = [(TableFlags(one, subjects), origin) for one, origin in self.filters]
+        return subjects, sources, Tally(subjects, sources, filters=given, bucket_seconds=_BUCKET_SECONDS)
 
 
 def _add_mixes(segment: Segment, subjects: Subjects, mixes: Mixes) -> None:
@@ -147,7 +127,13 @@ def measure(
     The result holds for ``filters``, by their numbers. If no filter cuts a compressed transaction, it holds for all
     filters.
     """
-    task = MeasureRanges(indexed, filters, verify=options.verify_ranges, block_size=options.block_size)
+    task = MeasureRanges(
+        job=uuid.uuid4().hex,
+        files=indexed.files,
+        filters=filters,
+        verify=options.verify_ranges,
+        block_size=options.block_size,
+    )
     groups = grouped(indexed.ranges, options.range_size)
     parts = run(task, groups, label, amount=amount_of(indexed.ranges)) or [task([])]
     found = Measured(merge([part.tallied for part in parts]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -16,10 +15,10 @@ from dumpfilter.dump import render
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.index.fileset import BinlogFile, open_file
+from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.subjects import Subject, Subjects
-from dumpfilter.spark_jobs.ranges.range_index import FileIndex
-from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Range, blocks_of
+from dumpfilter.spark_jobs.ranges.ranges import Block, Range
+from dumpfilter.spark_jobs.ranges.tasks import ReadRanges, state_of_thread
 from dumpfilter.spark_jobs.split.assign import RUN_SIZE, Assigner, Share, share_as_chunk
 from dumpfilter.spark_jobs.split.ownership import Owners, SchemaOwners
 from dumpfilter.traffic.facts import Facts, SubjectFlags, side_by_side
@@ -97,12 +96,11 @@ def _plus(sizes: Sizes, raw: int, compressed: int) -> Sizes:
     return sizes[0] + raw, sizes[1] + compressed
 
 
-@dataclass(frozen=True)
-class MeasureRanges:
+@dataclass(frozen=True, kw_only=True)
+class MeasureRanges(ReadRanges):
     """A picklable task that measures some ranges (parts of binlog files) for all filters."""
 
     job: str
-    files: tuple[FileIndex, ...]
     filters: tuple[GivenFilter, ...]
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()
@@ -114,20 +112,18 @@ class MeasureRanges:
 
     The results that travel to the driver stay small. But they hold for these filters only, and every thread must ask
     every filter."""
-    verify: bool = True
-    block_size: int = BLOCK_SIZE
 
     def __call__(self, ranges: Iterable[Range]) -> dict[int, Measured]:
         """Read the ranges, and return the measurements of each file by its number. Raises BinlogError with file and
         position."""
-        state = _thread_state(self)
+        state = state_of_thread(self.job, self._state)
         state.tally.take()
         ranges = tuple(ranges)
         nbytes = sum(one.end - one.start for one in ranges)
         by_file: dict[int, Measured] = {}
         for number, some in itertools.groupby(ranges, lambda one: one.file):
             samples = _Samples()
-            with open_file(self.files[number].path) as file:
+            with self.open(number) as file:
                 for wanted in some:
                     self._measure(file, wanted, state, samples)
             by_file[number] = Measured(
@@ -145,12 +141,15 @@ class MeasureRanges:
             Tally(Subjects(), SourceNumbers(), filters=(), bucket_seconds=self.bucket_seconds).take()
         )
 
+    def _state(self) -> _ThreadState:
+        subjects, sources = Subjects(), SourceNumbers()
+        given = tuple((TableFlags(one, subjects), origin) for one, origin in self.filters)
+        tally = Tally(subjects, sources, filters=given, bucket_seconds=self.bucket_seconds, any_origin=True)
+        return _ThreadState(subjects, sources, tally, given, SchemaOwners(subjects, self.unknown_xa_schemas))
+
     def _measure(self, file: BinlogFile, wanted: Range, state: _ThreadState, found: _Samples) -> None:
-        blocks = blocks_of(
-            file, wanted, state.subjects, state.sources, verify=self.verify, block_size=self.block_size
-        )
         assigner = Assigner(state.owners)
-        for number, block in enumerate(blocks):
+        for number, block in enumerate(self.blocks(file, wanted, state.subjects, state.sources)):
             state.tally.add(block.segment, file.read)
             shares = assigner.assign(block.segment, file.read)
             for share in shares:
@@ -164,7 +163,6 @@ class MeasureRanges:
 class _ThreadState:
     """Objects that all tasks of one thread share, so that a filter is asked only once about each table."""
 
-    job: str
     subjects: Subjects
     sources: SourceNumbers
     tally: Tally
@@ -181,29 +179,6 @@ class _ThreadState:
                 self.numbers.setdefault(self.subjects[number], number)
         places = np.array([self.numbers[subject] for subject in tallied.subjects], np.int64)
         return [flags.array()[places] if flags.is_on else None for flags, _ in self.given]
-
-
-class _Kept(threading.local):
-    state: _ThreadState | None = None
-
-
-_kept = _Kept()
-
-
-def _thread_state(job: MeasureRanges) -> _ThreadState:
-    state = _kept.state
-    if state is None or state.job != job.job:
-        subjects, sources = Subjects(), SourceNumbers()
-        given = [(TableFlags(one, subjects), origin) for one, origin in job.filters]
-        state = _kept.state = _ThreadState(
-            job.job,
-            subjects,
-            sources,
-            Tally(subjects, sources, filters=given, bucket_seconds=job.bucket_seconds, any_origin=True),
-            tuple(given),
-            SchemaOwners(subjects, job.unknown_xa_schemas),
-        )
-    return state
 
 
 def _compress(

@@ -227,15 +227,15 @@ def _measured(
     _, filters = ask(slaves, indexed.names)
     groups = grouped(indexed.ranges, options.range_size, cores_of(run)) if indexed.ranges else []
     measure = MeasureRanges(
-        uuid.uuid4().hex,
-        indexed.files,
-        tuple(filters),
-        options.bucket_seconds or default_bucket_seconds(indexed),
-        schemas_among(indexed.subjects),
-        indexed.nbytes,
-        options.most_units,
-        options.verify_ranges,
-        options.block_size,
+        job=uuid.uuid4().hex,
+        files=indexed.files,
+        filters=tuple(filters),
+        bucket_seconds=options.bucket_seconds or default_bucket_seconds(indexed),
+        unknown_xa_schemas=schemas_among(indexed.subjects),
+        nbytes=indexed.nbytes,
+        most_units=options.most_units,
+        verify=options.verify_ranges,
+        block_size=options.block_size,
     )
     parts: dict[int, list[Measured]] = {}
     for of_group in run(measure, groups, "measuring", amount=amount_of(indexed.ranges)):

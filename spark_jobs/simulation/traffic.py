@@ -79,13 +79,13 @@ def read_traffic(
     options = options or TrafficOptions()
     indexed = index_set(source, run, options)
     count = CountRanges(
-        uuid.uuid4().hex,
-        indexed.files,
-        tuple((one.filter(indexed.names), one.origin) for one in filters),
-        options.compressed,
-        options.split,
-        options.verify_ranges,
-        options.block_size,
+        job=uuid.uuid4().hex,
+        files=indexed.files,
+        filters=tuple((one.filter(indexed.names), one.origin) for one in filters),
+        compressed=options.compressed,
+        split=options.split,
+        verify=options.verify_ranges,
+        block_size=options.block_size,
     )
     groups = grouped(indexed.ranges, options.range_size)
     counted = run(count, groups, "counting transactions", amount=amount_of(indexed.ranges)) or [count([])]

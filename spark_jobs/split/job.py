@@ -92,15 +92,14 @@ def split(
             return SplitResult(out.finished, already=True)
         staging = out.staging
         slices = slices_for(indexed.nbytes, options.range_size, len(ranges))
-        unknown_xa_schemas = schemas_among(indexed.subjects)
         plan = PlanRange(
-            files,
-            options.specification,
-            staging,
-            indexed.names,
-            unknown_xa_schemas,
-            options.verify_ranges,
-            options.block_size,
+            files=files,
+            specification=options.specification,
+            staging=staging,
+            names=indexed.names,
+            unknown_xa_schemas=schemas_among(indexed.subjects),
+            verify=options.verify_ranges,
+            block_size=options.block_size,
         )
         run(plan, ranges, "deciding", slices=slices, amount=amount_of(ranges))
         placing, cut, unassigned = _place(indexed, staging, options)

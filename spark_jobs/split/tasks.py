@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +30,8 @@ from dumpfilter.index.fileset import BinlogFile, open_file
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.engines.steps import step
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
-from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range, blocks_of, memory
+from dumpfilter.spark_jobs.ranges.ranges import Range, memory
+from dumpfilter.spark_jobs.ranges.tasks import ReadRanges, state_of_thread
 from dumpfilter.spark_jobs.split.assign import (
     REPLACED,
     RUN_KIND,
@@ -117,12 +117,11 @@ def binlog_name(output: str, number: int) -> str:
     return f"{output}-bin.{number:06}"
 
 
-@dataclass(frozen=True)
-class PlanRange:
+@dataclass(frozen=True, kw_only=True)
+class PlanRange(ReadRanges):
     """A task that plans which bytes of a range go to which output of the split. A range is consecutive transactions
     of one source file."""
 
-    files: tuple[FileIndex, ...]
     specification: Specification
     staging: Staging
     names: NameRules
@@ -131,10 +130,6 @@ class PlanRange:
     unknown_xa_schemas: tuple[str, ...] = ()
     """The schemas, in a split by schema, that receive XA COMMIT and XA ROLLBACK of transactions prepared before the
     set."""
-    verify: bool = True
-    """Whether the task checks the events' checksums."""
-    block_size: int = BLOCK_SIZE
-    """The number of bytes of the range that the task reads at a time."""
 
     def __call__(self, wanted: Range) -> None:
         """Read a range, and save its plan in the working directory.
@@ -145,51 +140,21 @@ class PlanRange:
         target = self.staging.plan(wanted.number)
         if target.exists():
             return
-        with open_file(self.files[wanted.file].path) as file:
+        with self.open(wanted.file) as file:
             family = file.format_description.family
-            state = _thread_state(
-                self.specification, self.names._replace(family=family), self.unknown_xa_schemas
-            )
-            assigner, maker = Assigner(state.owners), PlanMaker(state.owners.names)
-            for block in blocks_of(
-                file, wanted, state.subjects, state.sources, verify=self.verify, block_size=self.block_size
-            ):
+            job = self.specification, self.names._replace(family=family), self.unknown_xa_schemas
+            subjects, sources, owners = state_of_thread(job, lambda: _state(*job))
+            assigner, maker = Assigner(owners), PlanMaker(owners.names)
+            for block in self.blocks(file, wanted, subjects, sources):
                 maker.add(block, assigner.assign(block.segment, file.read))
-        maker.finish(state.sources, family).save(target)
+        maker.finish(sources, family).save(target)
 
 
-@dataclass(frozen=True)
-class _ThreadState:
-    """The subjects (tables and statements), GTID sources and owners that this thread has seen.
-
-    All ranges that the thread reads share the state, so each filter is asked about a table only once in the thread.
-    """
-
-    subjects: Subjects
-    sources: SourceNumbers
-    owners: Owners
-
-
-class _Kept(threading.local):
-    key: tuple[Specification, NameRules, tuple[str, ...]] | None = None
-    state: _ThreadState | None = None
-
-
-_kept = _Kept()
-
-
-def _thread_state(
+def _state(
     specification: Specification, names: NameRules, unknown_xa_schemas: tuple[str, ...]
-) -> _ThreadState:
-    # A thread works on one range at a time, so the ranges can share one state without a lock.
-    key = (specification, names, unknown_xa_schemas)
-    state = _kept.state
-    if state is None or _kept.key != key:
-        subjects = Subjects()
-        owners = specification.owners(subjects, names, unknown_xa_schemas)
-        state = _ThreadState(subjects, SourceNumbers(), owners)
-        _kept.key, _kept.state = key, state
-    return state
+) -> tuple[Subjects, SourceNumbers, Owners]:
+    subjects = Subjects()
+    return subjects, SourceNumbers(), specification.owners(subjects, names, unknown_xa_schemas)
 
 
 @dataclass(frozen=True)

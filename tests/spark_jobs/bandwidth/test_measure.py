@@ -18,7 +18,7 @@ from dumpfilter.workload.generate import generate
 def test_transactions_alone_compress_worse_than_blocks(tmp_path: Path) -> None:
     made = generate(tmp_path, 1 << 19)
     index = index_file(0, str(made.files[0]), last=True, range_size=1 << 30)
-    measured = MeasureRanges("job", (index,), (), 1)(ranges_of([index]))[0]
+    measured = MeasureRanges(job="job", files=(index,), filters=(), bucket_seconds=1)(ranges_of([index]))[0]
     raw, compressed = measured.transactions
     assert 0.9 * CHUNK < raw <= CHUNK
     compressor = zstandard.ZstdCompressor(level=LEVEL)
