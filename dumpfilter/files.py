@@ -124,6 +124,39 @@ def replace(path: Path, data: bytes, *, synced: bool = True, mode: int = 0o640) 
         write(path.with_name(f"{path.name}.new"), file.fileno(), data)
 
 
+def replace_directory(new: Path, target: Path, aside: Path) -> None:
+    """Rename a directory to ``target``. An older directory there gets the name ``aside``, which the caller removes.
+
+    After an error the older directory is in its place again. Raises OSError.
+    """
+    is_there = target.exists()
+    if is_there:
+        os.rename(target, aside)
+    try:
+        os.rename(new, target)
+    except BaseException:
+        if is_there:
+            os.rename(aside, target)
+        raise
+    sync_path(target.parent)
+
+
+def lock(path: Path, busy: str) -> int:
+    """Lock a file or directory that exists. Return the descriptor, which holds the lock until somebody closes it.
+
+    The operating system gives up the lock when the process ends. Raises OutputError with the text ``busy`` if another
+    process holds the lock.
+    """
+    with writing(path):
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise OutputError(busy) from None
+    return handle
+
+
 class DirectoryLock:
     """A lock on a directory (``flock`` on the file ``path`` in it), so that two processes never share the directory.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import uuid
 from collections.abc import Collection, Iterator
@@ -10,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dumpfilter.errors import OutputError
-from dumpfilter.files import sync_path, writing
+from dumpfilter.files import replace_directory, sync_path, writing
 from dumpfilter.printable import printable
 
 RESULTS = "results.json"
@@ -67,13 +66,8 @@ def written_together(directory: Path) -> Iterator[Path]:
             for path in beside.iterdir():
                 sync_path(path)
             sync_path(beside)
-            if directory.exists():
-                os.rename(directory, old)
-            os.rename(beside, directory)
-            sync_path(directory.parent)
+            replace_directory(beside, directory, old)
         except BaseException:
-            if old.exists() and not directory.exists():
-                os.rename(old, directory)
             shutil.rmtree(beside, ignore_errors=True)
             raise
     shutil.rmtree(old, ignore_errors=True)

@@ -9,7 +9,6 @@ the working directory's part ``out`` the output directory.
 from __future__ import annotations
 
 import errno
-import fcntl
 import glob
 import os
 import shutil
@@ -20,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from dumpfilter.errors import OutputError
-from dumpfilter.files import sync_path
+from dumpfilter.files import lock, replace_directory
 from dumpfilter.spark_jobs.split.tasks import Staging
 from dumpfilter.split_set.manifest import MANIFEST, Manifest
 
@@ -128,15 +127,14 @@ class OutputDirectory:
             raise
 
     def _locked(self, path: Path) -> int:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not os.path.samestat(os.fstat(handle), os.stat(path)):
-                raise OSError(errno.EAGAIN, "another process removed the directory")
-        except OSError:
-            os.close(handle)
-            raise OutputError(f"{self.directory}: another split is writing to it") from None
-        return handle
+        busy = f"{self.directory}: another split is writing to it"
+        handle = lock(path, busy)
+        # Another process may have removed the directory, and perhaps made it anew.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                return handle
+        os.close(handle)
+        raise OutputError(busy)
 
     def _discard(self, path: Path) -> None:
         # The directory is renamed before its files are removed, so that no job continues in half a directory.
@@ -159,25 +157,16 @@ class OutputDirectory:
         An older output directory is removed after the rename. Raises OutputError when the rename fails; then the
         output directory is unchanged.
         """
-        old: Path | None = None
+        old = self.directory.parent / f"{self._base}old-{uuid.uuid4().hex[:8]}"
         try:
-            if self.directory.exists() and any(self.directory.iterdir()):
-                old = self.directory.parent / f"{self._base}old-{uuid.uuid4().hex[:8]}"
-                os.rename(self.directory, old)
-            try:
-                os.rename(self._work / "out", self.directory)
-            except OSError:
-                if old is not None:
-                    os.rename(old, self.directory)
-                raise
-            sync_path(self.directory.parent)
+            replace_directory(self._work / "out", self.directory, old)
         except OSError as error:
             if error.errno in (errno.EBUSY, errno.EXDEV):
                 raise OutputError(
                     f"{self.directory}: is a mount point, which cannot appear by a rename; name a directory in it"
                 ) from None
             raise OutputError(f"{self.directory}: cannot be replaced: {error.strerror}") from None
-        if old is not None:
+        if old.exists():
             self._discard(old)
 
     def __exit__(

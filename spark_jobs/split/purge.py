@@ -8,7 +8,6 @@ purge deletes such files.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Iterator
@@ -17,8 +16,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dumpfilter.errors import OptionError, OutputError
-from dumpfilter.files import sync_path, writing
+from dumpfilter.errors import OptionError
+from dumpfilter.files import lock, sync_path, writing
 from dumpfilter.index.index_file import take_out
 from dumpfilter.split_set.manifest import MANIFEST, BinlogPart, Manifest, NamedBinlog, Place, now
 
@@ -172,13 +171,8 @@ def _locked(directory: Path, *, dry_run: bool) -> Iterator[None]:
     if dry_run or not directory.is_dir():
         yield
         return
-    with writing(directory):
-        handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    handle = lock(directory, f"{directory}: another purge is at work in it")
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise OutputError(f"{directory}: another purge is at work in it") from None
         yield
     finally:
         os.close(handle)
