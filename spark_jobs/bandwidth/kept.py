@@ -21,16 +21,17 @@ from pydantic import TypeAdapter, ValidationError
 from dumpfilter import __version__
 from dumpfilter.dump.stand_ins import Stretches
 from dumpfilter.index.subjects import Subject
-from dumpfilter.spark_jobs.bandwidth.measure import Measured, Sizes
+from dumpfilter.spark_jobs.bandwidth.measure import Measured
 from dumpfilter.spark_jobs.bandwidth.measured_set import MeasuredFile, MeasuredSet
 from dumpfilter.spark_jobs.ranges.file_versions import FileVersion
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
+from dumpfilter.spark_jobs.samples import Samples
 from dumpfilter.traffic.facts import COLUMNS, Conditions, Facts, Origin, with_shared_numbers
 
 MEASUREMENTS = "measurements.parquet"
 """The name of the file in the output directory."""
 
-FORMAT = 3
+FORMAT = 4
 """The version of the file's format. It grows when a release changes what is measured or how it is written."""
 
 _CONDITIONS = {"kind": np.uint8, "required": np.int32, "start": np.int64, "member": np.int32}
@@ -48,8 +49,7 @@ class _File:
     given_only: bool
     stretches: Stretches
     schema_bytes: dict[str, int]
-    samples: dict[str, Sizes]
-    transactions: Sizes
+    samples: Samples
 
 
 @dataclass
@@ -96,7 +96,6 @@ def write_measurements(measured: MeasuredSet, path: Path) -> None:
                 facts.stretches,
                 one.measured.schema_bytes,
                 one.measured.samples,
-                one.measured.transactions,
             )
             for one, facts in zip(measured.files, found, strict=True)
         ),
@@ -141,7 +140,7 @@ def read_measurements(path: Path) -> MeasuredSet | None:
             **{name: column[first : first + one.units] for name, column in units.items()},
         )
         first += one.units
-        measured = Measured(facts, one.schema_bytes, one.samples, one.transactions)
+        measured = Measured(facts, one.schema_bytes, one.samples)
         files.append(MeasuredFile(one.version, one.index, measured))
     return MeasuredSet(tuple(files), head.options, head.unknown_xa, head.verdicts, head.measured_at)
 

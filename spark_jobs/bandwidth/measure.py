@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import zstandard
 
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import render
@@ -19,6 +19,7 @@ from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.spark_jobs.ranges.ranges import Block, Range
 from dumpfilter.spark_jobs.ranges.tasks import ReadRanges, state_of_thread
+from dumpfilter.spark_jobs.samples import CHUNK, MOST, WHOLE, Samples, compressed_size
 from dumpfilter.spark_jobs.split.assign import RUN_SIZE, Assigner, Share, share_as_chunk
 from dumpfilter.spark_jobs.split.ownership import Owners, SchemaOwners
 from dumpfilter.traffic.facts import Facts, SubjectFlags, side_by_side
@@ -26,30 +27,13 @@ from dumpfilter.traffic.tally import Tally
 
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
 
-LEVEL = 3
-"""The compression level of zstd, MySQL's default of zstd_compression_level."""
-CHUNK = 256 << 10
-"""The number of bytes compressed together in a sample. It equals the size of a chunk, which the dump compresses."""
-_SAMPLES = 1 << 20
-"""The most bytes of one range (a part of a binlog file) to compress as samples, because compression is slow."""
 _PAYLOAD_OVERHEAD = 100
 """About the bytes of a compressed transaction's Gtid event, and of the head of its Transaction_payload event."""
-_WHOLE = ""
-"""The dictionary key of samples of the whole binlog stream. Other keys are names of schemas."""
+_ALONE = "/"
+"""The name of samples of transactions that are compressed each alone. No schema has the name, since the names of
+schemas are those of files."""
 MOST_UNITS = 4_000_000
 """The most units (entries of the tally) of all tasks together that the driver holds. A unit takes 72 bytes."""
-
-Sizes = tuple[int, int]
-"""The bytes of samples before and after compression."""
-
-
-@dataclass
-class _Samples:
-    """The measurements of a task but for its tally."""
-
-    schema_bytes: dict[str, int] = field(default_factory=dict)
-    samples: dict[str, Sizes] = field(default_factory=dict)
-    transactions: Sizes = (0, 0)
 
 
 @dataclass
@@ -59,19 +43,21 @@ class Measured:
     tallied: Facts
     schema_bytes: dict[str, int] = field(default_factory=dict)
     """The bytes of events that a split by schema would write for each schema, by the schema's encoded name."""
-    samples: dict[str, Sizes] = field(default_factory=dict)
-    """For each schema (by encoded name), the bytes of its samples before and after compression. The empty name stands
-    for the unsplit stream."""
-    transactions: Sizes = (0, 0)
-    """The bytes of sampled transactions before and after compression, each transaction alone."""
+    samples: Samples = field(default_factory=Samples)
 
-    def ratio(self, schema: str = _WHOLE) -> float:
+    def ratio(self, schema: str = WHOLE) -> float:
         """Return the compressed size divided by the original size, as measured in samples of a schema's events.
 
         If the schema has no samples, return the ratio of the unsplit stream.
         """
-        raw, compressed = self.samples.get(schema) or self.samples.get(_WHOLE) or (0, 0)
+        sizes = self.samples.sizes
+        raw, compressed = sizes.get(schema) or sizes.get(WHOLE) or (0, 0)
         return min(compressed / raw, 1.0) if raw else 1.0
+
+    @property
+    def transactions(self) -> tuple[int, int]:
+        """The bytes of sampled transactions before and after compression, each transaction alone."""
+        return self.samples.sizes.get(_ALONE, (0, 0))
 
     @property
     def transaction_factor(self) -> float:
@@ -83,17 +69,12 @@ class Measured:
 def merged(parts: Sequence[Measured]) -> Measured:
     """Add up the measurements of all parts of the binlogs."""
     found = Measured(side_by_side([part.tallied for part in parts]))
+    schema_bytes: Counter[str] = Counter()
     for part in parts:
-        for name, nbytes in part.schema_bytes.items():
-            found.schema_bytes[name] = found.schema_bytes.get(name, 0) + nbytes
-        for name, (raw, compressed) in part.samples.items():
-            found.samples[name] = _plus(found.samples.get(name, (0, 0)), raw, compressed)
-        found.transactions = _plus(found.transactions, *part.transactions)
+        schema_bytes.update(part.schema_bytes)
+        found.samples.add(part.samples)
+    found.schema_bytes = dict(schema_bytes)
     return found
-
-
-def _plus(sizes: Sizes, raw: int, compressed: int) -> Sizes:
-    return sizes[0] + raw, sizes[1] + compressed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,13 +103,11 @@ class MeasureRanges(ReadRanges):
         nbytes = sum(one.end - one.start for one in ranges)
         by_file: dict[int, Measured] = {}
         for number, some in itertools.groupby(ranges, lambda one: one.file):
-            samples = _Samples()
+            samples, schema_bytes = Samples(), Counter[str]()
             with self.open(number) as file:
                 for wanted in some:
-                    self._measure(file, wanted, state, samples)
-            by_file[number] = Measured(
-                state.tally.take(), samples.schema_bytes, samples.samples, samples.transactions
-            )
+                    self._measure(file, wanted, state, schema_bytes, samples)
+            by_file[number] = Measured(state.tally.take(), dict(schema_bytes), samples)
         units = sum(len(found.tallied.condition) for found in by_file.values())
         if units * max(self.nbytes, nbytes) > self.most_units * nbytes:
             for found in by_file.values():
@@ -147,16 +126,22 @@ class MeasureRanges(ReadRanges):
         tally = Tally(subjects, sources, filters=given, bucket_seconds=self.bucket_seconds, any_origin=True)
         return _ThreadState(subjects, sources, tally, given, SchemaOwners(subjects, self.unknown_xa_schemas))
 
-    def _measure(self, file: BinlogFile, wanted: Range, state: _ThreadState, found: _Samples) -> None:
+    def _measure(
+        self,
+        file: BinlogFile,
+        wanted: Range,
+        state: _ThreadState,
+        schema_bytes: Counter[str],
+        samples: Samples,
+    ) -> None:
         assigner = Assigner(state.owners)
         for number, block in enumerate(self.blocks(file, wanted, state.subjects, state.sources)):
             state.tally.add(block.segment, file.read)
             shares = assigner.assign(block.segment, file.read)
             for share in shares:
-                name = state.owners.names[share.output]
-                found.schema_bytes[name] = found.schema_bytes.get(name, 0) + share.size
+                schema_bytes[state.owners.names[share.output]] += share.size
             if not number:
-                _compress(file, block, shares, state.owners, wanted.number, found)
+                _compress(file, block, shares, state.owners, wanted.number, samples)
 
 
 @dataclass(frozen=True)
@@ -182,31 +167,23 @@ class _ThreadState:
 
 
 def _compress(
-    file: BinlogFile, block: Block, shares: Sequence[Share], owners: Owners, turn: int, found: _Samples
+    file: BinlogFile, block: Block, shares: Sequence[Share], owners: Owners, turn: int, samples: Samples
 ) -> None:
     """Compress samples of a block of events, for each schema separately, to estimate compression ratios.
 
     A schema's samples are taken from the events that a split by schema would write for this schema. Each range begins
     with another schema, so that every schema has samples.
     """
-    compressor = zstandard.ZstdCompressor(level=LEVEL)
-
-    def sample(name: str, data: bytes) -> None:
-        if data:
-            before = found.samples.get(name, (0, 0))
-            found.samples[name] = _plus(before, len(data), len(compressor.compress(data)))
-
     segment = block.segment
     whole = block.data[: min(CHUNK, segment.end - segment.start)].tobytes()
-    sample(_WHOLE, whole)
+    samples.take(WHOLE, whole)
     ends = np.append(segment.offset[segment.txn_event[1:-1]], segment.end) - segment.start
     begin = 0
     for end in ends[ends <= len(whole)].tolist() or [len(whole)]:
         one = block.data[begin:end].tobytes()
-        packed = min(len(one), len(compressor.compress(one)) + _PAYLOAD_OVERHEAD)
-        found.transactions = _plus(found.transactions, len(one), packed)
+        samples.count(_ALONE, len(one), min(len(one), compressed_size(one) + _PAYLOAD_OVERHEAD))
         begin = end
-    left = _SAMPLES
+    left = MOST
     # The numbers of the outputs depend on what this thread has read before, but the samples must not.
     shares = sorted(shares, key=lambda share: owners.names[share.output])
     start = turn % max(len(shares), 1)
@@ -214,7 +191,7 @@ def _compress(
         if left <= 0:
             return
         data = _beginning(share, block, file)
-        sample(owners.names[share.output], data)
+        samples.take(owners.names[share.output], data)
         left -= len(data)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -87,12 +86,10 @@ class _Job(Generic[T, R]):
         self._function = function
         self._tasks = tasks
         self._work = Work()
-        self._lock = threading.Lock()
-        self._next = 0
-        self._end = len(tasks)
-        """The number of the first task that need not begin. The first error lowers it to the number of its task."""
+        self._numbers = iter(range(len(tasks)))
+        """The numbers of the tasks. The threads share the iterator, which gives each number to one of them."""
         self._done: dict[int, R] = {}
-        self._failed: tuple[int, Exception] | None = None
+        self._failed: dict[int, Exception] = {}
 
     def reached(self) -> Reached:
         """Return how far the job has come."""
@@ -100,43 +97,32 @@ class _Job(Generic[T, R]):
 
     def stop(self) -> None:
         """Let no further task begin, and end the running tasks at their next step."""
-        with self._lock:
-            self._end = 0
         self._work.stop()
 
     def work_off(self) -> None:
-        """Take one task after the other until no task is left."""
+        """Take one task after the other until no task is left.
+
+        After an error no later task begins. Earlier tasks are done, since the error of the first task is the one to
+        report.
+        """
         with steps_of(self._work):
-            while (number := self._take()) is not None:
+            for number in self._numbers:
+                if self._work.is_stopped or any(failed < number for failed in list(self._failed)):
+                    return
                 try:
                     self._done[number] = translated(self._function, self._tasks[number])
                 except Stopped:
                     return
                 except MemoryError:
-                    short = MemoryShort(
+                    self._failed[number] = MemoryShort(
                         "this process cannot get enough memory for its tasks: give a smaller --range-size, or let it "
                         "run on fewer processors (taskset)"
                     )
-                    self._fail(number, short)
                 except Exception as error:
-                    self._fail(number, error)
+                    self._failed[number] = error
 
     def results(self) -> list[R]:
         """Return the results in the order of the tasks. Raises the error of the first task that failed."""
-        if self._failed is not None:
-            raise self._failed[1]
+        if self._failed:
+            raise self._failed[min(self._failed)]
         return [self._done[number] for number in range(len(self._tasks))]
-
-    def _take(self) -> int | None:
-        with self._lock:
-            if self._next >= self._end:
-                return None
-            self._next += 1
-            return self._next - 1
-
-    def _fail(self, number: int, error: Exception) -> None:
-        # Tasks before this one go on, since the error of an earlier task is the one to report.
-        with self._lock:
-            self._end = min(self._end, number)
-            if self._failed is None or number < self._failed[0]:
-                self._failed = (number, error)

@@ -10,7 +10,8 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.ranges.ranges import Range
 from dumpfilter.spark_jobs.ranges.tasks import ReadRanges, state_of_thread
-from dumpfilter.spark_jobs.simulation.samples import Samples
+from dumpfilter.spark_jobs.samples import Samples
+from dumpfilter.spark_jobs.simulation.samples import take_samples
 from dumpfilter.spark_jobs.split.ownership import encoded_schemas
 from dumpfilter.traffic.transactions import (
     GivenFilter,
@@ -56,7 +57,7 @@ class CountRanges(ReadRanges):
                 for number, block in enumerate(self.blocks(file, wanted, subjects, sources)):
                     tally.add(block.segment, block.data, block.segment.start, file.read)
                     if self.compressed and not number:
-                        samples.take(block, subjects, encoded_schemas, wanted.number)
+                        take_samples(samples, block, subjects, encoded_schemas, wanted.number)
             parts.append(tally.take(wanted.file))
         return Counted(
             join(parts or [tally.take()]),

@@ -29,8 +29,9 @@ from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
 from dumpfilter.spark_jobs.engines.runner import Runner
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
 from dumpfilter.spark_jobs.ranges.ranges import amount_of, grouped
+from dumpfilter.spark_jobs.samples import Samples
 from dumpfilter.spark_jobs.simulation.measure import Counted, CountRanges
-from dumpfilter.spark_jobs.simulation.samples import Samples
+from dumpfilter.spark_jobs.simulation.samples import measured_ratios
 from dumpfilter.spark_jobs.split.names import REST
 from dumpfilter.traffic.facts import Ints
 from dumpfilter.traffic.transactions import MILLION, Pattern, Sums, TransactionTraffic, join, ratios_of
@@ -100,7 +101,7 @@ def set_traffic(
     samples = Samples()
     for one in counted:
         samples.add(one.samples)
-    by_schema, whole = samples.ratios()
+    by_schema, whole = measured_ratios(samples)
     ratio = ratios_of(traffic, by_schema, whole) if options.compressed else None
     time, clock = times_of(traffic)
     split: Sequence[Sent | None] = ()

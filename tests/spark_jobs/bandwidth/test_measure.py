@@ -10,8 +10,9 @@ import zstandard
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.bandwidth.measure import CHUNK, LEVEL, MeasureRanges
+from dumpfilter.spark_jobs.bandwidth.measure import MeasureRanges
 from dumpfilter.spark_jobs.ranges.range_index import index_file, ranges_of
+from dumpfilter.spark_jobs.samples import CHUNK, LEVEL
 from dumpfilter.workload.generate import generate
 
 
