@@ -198,7 +198,7 @@ def _compress(
 def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
     sizes: npt.NDArray[np.int64] = np.cumsum(share.runs[:, RUN_SIZE])
     n = int(np.searchsorted(sizes, CHUNK)) + 1
-    part = Share(share.output, share.runs[:n], 0, share.transactions, share.ends, share.replaced)
+    part = share_as_chunk(file.name, share.runs[:n], share.replaced)
     fd = block.segment.format_description
-    data = render(share_as_chunk(file.name, part), block.data, block.segment.start, file.read, fd)
+    data = render(part, block.data, block.segment.start, file.read, fd)
     return data[: 2 * CHUNK]

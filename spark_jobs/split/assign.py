@@ -13,6 +13,7 @@ output may own an event in a later block.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import OF_FILES
 from dumpfilter.dump import cut as K
 from dumpfilter.dump.atoms import Columns
-from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, holds, render
+from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
 from dumpfilter.dump.payload import close_payload, open_payload
 from dumpfilter.filter.boundary import OnUndecided
@@ -63,13 +64,10 @@ class Share:
     pieces may lie before the block. They are the head or the table maps of a transaction that began in an earlier
     block, and of which the output receives the first rows only now.
     """
-    events: int
-    transactions: Ints
-    """The transactions that end in the block and of which the output receives an event, as indexes into the block's
-    transactions."""
-    ends: Ints
-    """Running totals: row i has the number of bytes and of events that the output receives from the block's beginning
-    to the end of transaction i of ``transactions``; shape (n, 2)."""
+    columns: Columns
+    """The events of the block, with those that were carried for the output from earlier blocks."""
+    is_open: bool
+    """Whether the block ends inside its last transaction."""
     replaced: dict[int, bytes] = field(default_factory=dict)
     """The new bytes of each compressed transaction of which the output receives only some events, by the
     transaction's offset in the source file."""
@@ -78,6 +76,49 @@ class Share:
     def size(self) -> int:
         """The number of bytes that the output receives from the block."""
         return int(self.runs[:, RUN_SIZE].sum())
+
+    @property
+    def events(self) -> int:
+        """The number of events that the output receives from the block."""
+        first, stop = self._bounds
+        return int((stop - first).sum())
+
+    @cached_property
+    def _bounds(self) -> tuple[Ints, Ints]:
+        """For each run, the number of its first event, and the number after its last event."""
+        # A block has many more events than an output has runs, so that the runs are looked up among the events.
+        begin, size = self.runs[:, RUN_OFFSET], self.runs[:, RUN_SOURCE_SIZE]
+        return np.searchsorted(self.columns.offset, begin), np.searchsorted(self.columns.offset, begin + size)
+
+    @cached_property
+    def transactions(self) -> Ints:
+        """The transactions that end in the block and of which the output receives an event, as indexes into the
+        block's transactions."""
+        first, stop = self._bounds
+        count = len(self.columns.txn_event)
+        begun, ended = (
+            np.searchsorted(self.columns.txn_event, event, "right") - 1 for event in (first, stop - 1)
+        )
+        has_any = np.cumsum(np.bincount(begun, minlength=count) - np.bincount(ended + 1, minlength=count)) > 0
+        has_any[0] |= self.columns.is_kept
+        return np.flatnonzero(has_any[: count - 1 - self.is_open])
+
+    @cached_property
+    def ends(self) -> Ints:
+        """Running totals: row i has the number of bytes and of events that the output receives from the block's
+        beginning to the end of transaction i of ``transactions``; shape (n, 2)."""
+        first, stop = self._bounds
+        counts = np.stack([self.runs[:, RUN_SIZE], stop - first], axis=1)
+        event = self.columns.txn_event[self.transactions + 1]
+        begun = np.searchsorted(first, event)
+        found: Ints = np.concatenate([np.zeros((1, 2), np.int64), np.cumsum(counts, axis=0)])[begun]
+        # A run may begin before the end of a transaction and end after it.
+        (within,) = np.nonzero((begun > 0) & (stop[begun - 1] > event))
+        last = begun[within] - 1
+        source_end = self.runs[last, RUN_OFFSET] + self.runs[last, RUN_SOURCE_SIZE]
+        found[within, 0] -= source_end - self.columns.offset[event[within]]
+        found[within, 1] -= stop[last] - event[within]
+        return found
 
 
 _NOBODY = 0
@@ -180,11 +221,12 @@ class Assigner:
                 assert one.carry is not None
                 if output in begun or one.carry.is_kept or len(one.carry.events) > len(of_nobody.events):
                     self._open[output] = one.carry
-        shares = [
-            _share(output, decided[output].plans[0].ranges, asked[output], block, segment)
-            for output in sorted(decided)
+        ranges = {output: decided[output].plans[0].ranges for output in sorted(decided)}
+        return [
+            _share(output, found, asked[output], block, segment)
+            for output, found in ranges.items()
+            if len(found)
         ]
-        return [share for share in shares if len(share.runs)]
 
     def _decide(
         self, segment: Segment, columns: Columns, rows: list[_OutputFlags], outputs: list[int]
@@ -278,7 +320,13 @@ class Assigner:
             if not source:
                 source = read(int(segment.offset[event]), int(segment.size[event]))
                 data = open_payload(source, fd)
-            kept = render(share_as_chunk(segment.file, share), data, 0, read, inner.format_description)
+            kept = render(
+                share_as_chunk(segment.file, share.runs, share.replaced),
+                data,
+                0,
+                read,
+                inner.format_description,
+            )
             closed = close_payload(kept, source, fd)
             if closed is not None:
                 parts.setdefault(share.output, {})[event] = closed
@@ -301,19 +349,8 @@ def _share(output: int, ranges: Ints, columns: Columns, block: _Block, segment: 
     runs = ranges[:, [K.RANGE_OFFSET, K.RANGE_SIZE, K.RANGE_SIZE, K.RANGE_PATCH]]
     cut = runs[:, RUN_KIND] == REPLACED
     runs[cut, RUN_SOURCE_SIZE] = segment.size[np.searchsorted(segment.offset, runs[cut, RUN_OFFSET])]
-    sent = holds(ranges, columns.offset)
-    has_any = np.logical_or.reduceat(sent, columns.txn_event[:-1])
-    has_any[0] |= columns.is_kept
-    (transactions,) = np.nonzero(has_any[: len(has_any) - segment.open])
-    totals = np.cumsum((np.where(sent, columns.size, 0), sent), axis=1).T
-    return Share(
-        output,
-        runs,
-        int(sent.sum()),
-        transactions,
-        totals[columns.txn_event[transactions + 1] - 1],
-        {int(segment.offset[event]): data for event, data in block.parts.get(output, {}).items()},
-    )
+    replaced = {int(segment.offset[event]): data for event, data in block.parts.get(output, {}).items()}
+    return Share(output, runs, columns, segment.open, replaced)
 
 
 def _any_owned(block: _Block, begun: dict[int, Carry]) -> bool:
@@ -331,11 +368,11 @@ def _any_owned(block: _Block, begun: dict[int, Carry]) -> bool:
 _NO_RUNS: Ints = np.empty((0, 3), np.int64)
 
 
-def share_as_chunk(file: str, share: Share) -> ChunkPlan:
-    """Return the part of a block that an output receives as a chunk plan, from which the dump thread makes bytes.
+def share_as_chunk(file: str, runs: Ints, replaced: dict[int, bytes]) -> ChunkPlan:
+    """Return runs that an output receives as a chunk plan, from which the dump thread makes bytes.
 
     :func:`~dumpfilter.dump.chunk.render` makes the output's bytes from the chunk plan. ``file`` is the name of the
-    source file.
+    source file. The other parameters are those of a :class:`Share`.
     """
-    ranges = share.runs[:, [RUN_OFFSET, RUN_SIZE, RUN_KIND]]
-    return ChunkPlan(file, ranges, 0, 0, 0, _NO_RUNS, replaced=share.replaced)
+    ranges = runs[:, [RUN_OFFSET, RUN_SIZE, RUN_KIND]]
+    return ChunkPlan(file, ranges, 0, 0, 0, _NO_RUNS, replaced=replaced)
