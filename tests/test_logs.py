@@ -274,6 +274,9 @@ def test_the_page_lists_events_that_exist() -> None:
     names |= {
         "malformed request",
         "call refused",
+        # The service has one function for its warnings about peers.
+        "registration refused",
+        "status refused",
         logs.UNEXPECTED,
         "ended by an error",
         "message of a library",
