@@ -58,7 +58,10 @@ _CONTROL_SECONDS = 60.0
 _HEARTBEATS = (EventType.HEARTBEAT, EventType.HEARTBEAT_V2)
 
 _MOST_IN_A_TURN = 64 << 10
-"""The bytes from the source after which a turn of an event loop ends, and the receiving thread takes the rest."""
+"""The bytes from the source after which a turn of an event loop reads no more."""
+
+_MOST_TURNS = 16
+"""The full turns in a row after which the receiving thread takes the rest. Fewer are a burst, or follow a delay."""
 
 
 @dataclass
@@ -189,8 +192,10 @@ class Reception:
 
     def _wait_in(self, turns: Turns, stream: socket.socket, deframer: Deframer, silence: float) -> None:
         """Let an event loop receive, until much arrives or something that the receiving thread must take."""
+        full = 0
 
         def turn() -> bool:
+            nonlocal full
             try:
                 got = deframer.fill_at_once(_MOST_IN_A_TURN)
             except OSError as error:
@@ -204,7 +209,8 @@ class Reception:
                 else:
                     self._left = item
                     return False
-            return got < _MOST_IN_A_TURN
+            full = full + got // _MOST_IN_A_TURN if got >= _MOST_IN_A_TURN else 0
+            return full < _MOST_TURNS
 
         def tick() -> None:
             if time.monotonic() - self._received_at > silence:
