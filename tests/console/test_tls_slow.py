@@ -227,7 +227,7 @@ def test_pymysql(console: Served, version: ssl.TLSVersion) -> None:
         )
         assert answer(client, "SELECT @@have_ssl") == (("YES",),)
         # a statement, and a row, of several TLS records; many rows
-        assert answer(client, f"SELECT '{'é' * 100_000}'") == (("é" * 100_000,),)
+        assert answer(client, f"SELECT '{'é' * 16_000}'") == (("é" * 16_000,),)
         digits = " CROSS JOIN ".join(
             f"(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3) d{i}" for i in range(8)
         )
