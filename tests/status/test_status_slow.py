@@ -163,6 +163,8 @@ def test_a_slave(running: Running, tmp_path: Path) -> None:
     assert channel["executed_gtids"].endswith(":1-74")
     assert channel["counters"]["connections"] == 1
     assert channel["hits"]["replicate-do-db"] > 0
+    # The applier writes its position when it has had nothing to apply for a quarter of a second.
+    wait_until(lambda: told(GOOD, "--relay-dir", tmp_path / "s")["channels"][0]["applied_position"] == 198)
     offline = told(GOOD, "--relay-dir", tmp_path / "s")
     assert offline["running"]
     assert offline["process"] > 1
