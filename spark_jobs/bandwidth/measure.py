@@ -107,7 +107,9 @@ class MeasureRanges(ReadRanges):
             with self.open(number) as file:
                 for wanted in some:
                     self._measure(file, wanted, state, schema_bytes, samples)
-            by_file[number] = Measured(state.tally.take(), dict(schema_bytes), samples)
+            # The driver adds up equal units, of which the part of a file has few.
+            tallied = state.tally.take(add_up=False)
+            by_file[number] = Measured(tallied, dict(schema_bytes), samples)
         units = sum(len(found.tallied.condition) for found in by_file.values())
         if units * max(self.nbytes, nbytes) > self.most_units * nbytes:
             for found in by_file.values():
