@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +14,23 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 from cryptography.x509.oid import NameOID
 
+from dumpfilter.security.client_tls import CA_OPTION, ClientTls
+
 _NOW = datetime.datetime.now(datetime.UTC)
 _DAY = datetime.timedelta(days=1)
 
 
 YESTERDAY = _NOW - _DAY
+
+
+def client_context(ca: Path) -> ssl.SSLContext:
+    """Return the TLS context of a client that accepts servers' certificates signed by the CA in the file ``ca``.
+
+    The file may also be the server's own certificate. The certificate must name the server's host. Raises OptionError.
+    """
+    context = ClientTls(ca=ca, ca_option=CA_OPTION).context()
+    assert context is not None
+    return context
 
 
 @dataclass(frozen=True)

@@ -90,16 +90,6 @@ class ClientTls:
         return context
 
 
-def client_context(ca: Path) -> ssl.SSLContext:
-    """Return the TLS context of a client that accepts servers' certificates signed by the CA in the file ``ca``.
-
-    The file may also be the server's own certificate. The certificate must name the server's host. Raises OptionError.
-    """
-    context = ClientTls(ca=ca, ca_option=CA_OPTION).context()
-    assert context is not None
-    return context
-
-
 def trust(context: ssl.SSLContext, ca: Path, option: str) -> bytes:
     """Let a context accept certificates of the CAs in a file, and return the file's bytes. Raises TlsFileError."""
     # Only OpenSSL parses the CA file, because bundles of CAs hold certificates that stricter parsers warn about.

@@ -28,11 +28,10 @@ from dumpfilter.console import port as console_port
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.tls_channel import TlsChannel, TlsFailed
 from dumpfilter.console.wire import PacketStream
-from dumpfilter.security.client_tls import client_context
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.reloading import ReloadingTls
 from dumpfilter.security.tls import ServerTls, TlsFiles, load_tls, make_key_pair
-from tests.certificates import Authority
+from tests.certificates import Authority, client_context
 from tests.console.programs import dumpfilter_sql
 from tests.console.scrambles import native_scramble
 from tests.console.small_executor import SmallExecutor

@@ -18,11 +18,10 @@ import grpc
 import pymysql
 import pytest
 
-from dumpfilter.security.client_tls import client_context
 from dumpfilter.security.passwords import Sha2Crypt, native_hash
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
-from tests.certificates import Authority
+from tests.certificates import Authority, client_context
 from tests.mariadb import MariaDb
 from tests.master.test_console import MYSQL, UUID, serving
 

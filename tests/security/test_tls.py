@@ -13,9 +13,8 @@ import pytest
 from cryptography import x509
 
 from dumpfilter.errors import OptionError
-from dumpfilter.security.client_tls import client_context
 from dumpfilter.security.tls import TlsFiles, load_tls, make_key_pair, temporary_tls
-from tests.certificates import Authority
+from tests.certificates import Authority, client_context
 
 NOW = datetime.datetime.now(datetime.UTC)
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from dumpfilter.security.client_tls import client_context
-from tests.certificates import Authority, Issued
+from tests.certificates import Authority, Issued, client_context
 from tests.slave.driven import wait_until
 from tests.slave.growing import GrowingCopy
 from tests.slave.processes import Launcher

@@ -80,13 +80,6 @@ class GtidSet(ABC):
     def __len__(self) -> int:
         return self.count()
 
-    def interval_count(self) -> int:
-        """Return the number of intervals in the set.
-
-        An interval is a run of consecutive numbers and takes 16 bytes of memory.
-        """
-        return sum(len(one) for one in self._sets.values())
-
     def __iter__(self) -> Iterator[tuple[Key, int, int]]:
         for key in sorted(self._sets):
             one = self._sets[key]
