@@ -3,15 +3,26 @@
 Every figure is a growth: the time for an input twice (or ten times) as large, divided by the time for the input. For an
 input twice as large, 2 is linear and 4 is quadratic. The floors are a CRC32 of the same bytes, and tables decided by
 one rule.
+
+SELECTs run in the process of a console, beside a thread that wakes every 5 ms as a master does for a commit. Their
+figure is the time that this thread waits beyond its 5 ms.
 """
 
 from __future__ import annotations
 
+import gc
+import threading
+import time
 import zlib
 from collections.abc import Callable
+from itertools import pairwise
+from statistics import quantiles
 
 from bench._common import Options, Report, interleaved, timed
 from dumpfilter.filter import Filter
+from dumpfilter.sql.result import Column, ColumnType, Table
+from dumpfilter.sql.select import Environment, select
+from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.statement import StatementText, read_text
 
 LENGTH = 16 << 20
@@ -37,6 +48,45 @@ PATTERNS = {
     "%x7%.%": lambda n: f"%x{n}%.%",
     "db.t7 (no wildcard)": lambda n: f"db{n % 100}.t{n}",
 }
+
+_NUMBERS = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x WHERE n < 3000000) "
+SELECTS = {
+    "an endless recursion": _NUMBERS.replace("WHERE n < 3000000", "") + "SELECT COUNT(*) FROM x",
+    "long patterns": "SELECT REPEAT('a', 60000) LIKE CONCAT('%', REPEAT('a', 120), 'b') FROM "
+    + ", ".join(f"t AS t{number}" for number in range(12)),
+    "a sort of long texts": _NUMBERS + "SELECT n, REPEAT('é', 60000) AS r FROM x ORDER BY LOWER(r) DESC",
+    "a search in long texts": _NUMBERS + "SELECT MAX(LOCATE(REPEAT('a', 30000), REPEAT('é', 60000))) FROM x",
+    "long texts replaced": _NUMBERS + "SELECT COUNT(DISTINCT REPLACE(REPEAT('ab', 30000), 'b', 'cc')) FROM x",
+    "many signs": "SELECT 1" + " + 1" * 490,
+    "many parentheses": "SELECT " + "(" * 490 + "1" + ")" * 490,
+    "many long columns": "SELECT " + ", ".join("REPEAT('x', 60000)" for _ in range(140)),
+}
+_INTERVAL_SECONDS = 0.005
+_LONGEST_DELAY_SECONDS = 0.02
+
+
+def _delay(text: str) -> float:
+    """Return how long a thread that wakes every 5 ms waits beside a SELECT, seconds: the 98th percentile."""
+    table = Table([Column("n", ColumnType.INTEGER), Column("t")], [(1, "a"), (2, None)])
+    environment = Environment(lambda schema, name: table if name == "t" else None, ["s"], "s")
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            try:
+                select(text, environment, stop=stop, seconds=2)
+            except SqlError:
+                continue
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    woken = [time.monotonic()]
+    while len(woken) < 300:
+        time.sleep(_INTERVAL_SECONDS)
+        woken.append(time.monotonic())
+    stop.set()
+    asker.join()
+    return quantiles([after - before - _INTERVAL_SECONDS for before, after in pairwise(woken)], n=50)[-1]
 
 
 def _decide(rule_filter: Filter, tables: int) -> None:
@@ -82,6 +132,15 @@ def run(options: Options) -> bool:
         ratio = m[f"{TABLES} tables, {RULES} of {name}"] / m[f"{TABLES} tables, {RULES // 10} of {name}"]
         report.target(f"100,000 tables: 10,000 rules like {name} / 1,000", ratio, 3.0, at_most=True)
     report.target("60 % / 30 %", m["a pattern of 60 %"] / m["a pattern of 30 %"], 4.0, at_most=True)
+    # A console freezes the objects of the started program, too, so that the collector is quick.
+    gc.freeze()
+    for name, text in SELECTS.items():
+        report.target(
+            f"a thread's wait beside a SELECT of {name}, s",
+            _delay(text),
+            _LONGEST_DELAY_SECONDS,
+            at_most=True,
+        )
     return report.print()
 
 
