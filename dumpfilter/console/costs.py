@@ -14,6 +14,8 @@ SHARE = 0.25
 """The part of one processor that the commands of a user may take in the long run."""
 BURST_SECONDS = 1.0
 """The processor time that a user may take at once, before the user's commands wait."""
+MOST_OWED_SECONDS = 5.0
+"""The largest debt. A user waits at most 16 s after one long SELECT."""
 _SECONDS_PER_BYTE = 2e-8
 """The processor time that receiving a command takes, seconds a byte. It counts before the command arrives."""
 _REFUSAL_SECONDS = 0.02
@@ -33,7 +35,8 @@ class _Account:
         """Add processor time to the debt, and return the debt."""
         with self._lock:
             now = time.monotonic()
-            self._owed = max(0.0, self._owed - SHARE * (now - self._at)) + seconds
+            left = max(0.0, self._owed - SHARE * (now - self._at))
+            self._owed = min(left + seconds, MOST_OWED_SECONDS)
             self._at = now
             return self._owed
 

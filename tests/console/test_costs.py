@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from dumpfilter.console import costs
-from dumpfilter.console.costs import BURST_SECONDS, SHARE, Costs
+from dumpfilter.console.costs import BURST_SECONDS, MOST_OWED_SECONDS, SHARE, Costs
 
 
 class _Yield:
@@ -48,6 +48,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setattr(costs, "time", made)
     monkeypatch.setattr(costs.asyncio, "sleep", made.sleep)
     return made
+
+
+def test_a_long_command_is_not_paid_for_in_minutes(clock: Clock) -> None:
+    counted = Costs()
+    begun = clock.now
+    counted.counted("analyst", clock.work(60.0))()
+    asyncio.run(counted.admit("analyst", 100))
+    assert clock.now == pytest.approx(begun + (MOST_OWED_SECONDS - BURST_SECONDS) / SHARE, abs=0.01)
 
 
 def test_a_user_who_owes_much_waits_and_others_do_not(clock: Clock) -> None:
