@@ -43,7 +43,6 @@ from dumpfilter.simulation.hop import MICROSECOND, Hop, cross, looks
 from dumpfilter.statement import statement_shape
 from dumpfilter.stream.event_proof import EventProof
 from dumpfilter.stream.gaps import gaps_from_proto, gaps_to_proto
-from dumpfilter.traffic.facts import merge
 from dumpfilter.traffic.tally import Tally
 from dumpfilter.traffic.transactions import TransactionTally, TransactionTraffic
 from dumpfilter.workload.generate import GeneratedSet, generate
@@ -96,7 +95,7 @@ def warm_up(directory: Path) -> None:
             segment.subject,
             segment.format_description,
         )
-    tallied = merge([tally.take(), tally.take()])
+    tallied = tally.take().summed()
     tallied.sent(tallied.flags(flags), number=0)
     _simulate(by_transaction.take())
     subjects.grow()

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from dumpfilter.dump.stand_ins import StandIns, Stretches, at_most
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
@@ -223,6 +222,9 @@ class Conditions(_Narrow):
         ``alike`` has the subject that replaces each subject in conditions about several subjects. The members of the
         result ascend.
         """
+        # Arrow starts a thread when it is imported, and a process that forks workers must have one thread.
+        import pyarrow as pa
+
         row, member = np.repeat(np.arange(len(self)), self.lengths), self.member.copy()
         is_any = (self.kind == ANY)[row]
         member[is_any] = alike[member[is_any]]

@@ -31,20 +31,20 @@ role = "all"
 user = "adopted"
 password = "replica-secret"
 adopt = true
-connect = {{ user = "reader", password_file = "{file}", tls = "disabled" }}
+connect = {{ user = "reader", password_file = "{file}", tls = "{tls}" }}
 
 [[replica]]
 user = "warned"
 password = "replica-secret"
 rules = ["replicate-do-db=shop"]
-connect = {{ user = "reader", password_file = "{file}", tls = "disabled" }}
+connect = {{ user = "reader", password_file = "{file}", tls = "{tls}" }}
 
 [[replica]]
 user = "refused"
 password = "replica-secret"
 rules = ["replicate-do-db=shop"]
 on_drift = "refuse"
-connect = {{ user = "reader", password_file = "{file}", tls = "disabled" }}
+connect = {{ user = "reader", password_file = "{file}", tls = "{tls}" }}
 
 [[replica]]
 user = "plain"
@@ -88,7 +88,9 @@ class Chain:
         file.write_text(BACK)
         config = self.directory / "dumpfilter" / "master.toml"
         config.touch(mode=0o600)
-        config.write_text(CONFIG.format(file=file, plain=plain))
+        # Without TLS the master gives MySQL's default plugin no password.
+        tls = "required" if self.replica.family == "mysql" else "disabled"
+        config.write_text(CONFIG.format(file=file, plain=plain, tls=tls))
 
     def start(self) -> None:
         note = self.directory / "console-port"
