@@ -5,8 +5,10 @@ made for the one statement. The tables that the statement names are copied into 
 statement there. Texts compare without case and accents.
 
 A SELECT ends when it is interrupted or has run too long. The memory of all SELECTs of the process and the size of a
-result are limited. SQLite runs without the interpreter's lock, and each function that needs the lock is short, so that
-a SELECT does not delay the process's other threads. SQLite never receives any other kind of statement from a client.
+result are limited. SQLite never receives any other kind of statement from a client.
+
+SQLite runs without the interpreter's lock. Each function that needs the lock is short, and lets other threads run from
+time to time, so that a SELECT does not delay them.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from dumpfilter.sql import server_errors
 from dumpfilter.sql.functions import FUNCTIONS, GroupConcat, called, fold
@@ -49,6 +51,10 @@ _MAX_COLUMNS = 256
 _MAX_LIKE_PATTERN = 128
 """The limit of the length of a LIKE pattern, bytes. The time of LIKE grows with the product of text and pattern."""
 _INSTRUCTIONS_BETWEEN_CHECKS = 100
+_TURN_SECONDS = 0.002
+"""The time after which a SELECT that calls functions lets other threads run, seconds."""
+_PAUSE_SECONDS = 50e-6
+"""The time for which it lets them run, seconds. A thread that waits for the interpreter's lock gets it meanwhile."""
 _INT64 = 1 << 63
 _TIME_COLLATION = "MYSQL_TIME"
 _TIMESTAMP = "MYSQL_TIMESTAMP_TEXT"
@@ -58,6 +64,8 @@ _DECLARED = {
     ColumnType.DOUBLE: "REAL",
     ColumnType.TIMESTAMP: f"{_TIMESTAMP} COLLATE {_TIME_COLLATION}",
 }
+
+T = TypeVar("T")
 
 
 def select(
@@ -86,6 +94,8 @@ class _Run:
         self._environment = environment
         self._stop = stop
         self._deadline = time.monotonic() + min(seconds, MOST_SECONDS)
+        self._turn_end = 0.0
+        """The time at which other threads are to run, seconds of the monotonic clock."""
         self._refused: SqlError | None = None
         """The error of a function that waited. SQLite reports it without its number and text."""
 
@@ -120,11 +130,13 @@ class _Run:
         return server_errors.ER_QUERY_TIMEOUT() if self._is_over() else None
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        connection.create_collation(TEXT_COLLATION, lambda left, right: _compare(fold(left), fold(right)))
-        connection.create_collation(_TIME_COLLATION, lambda left, right: _compare(_full(left), _full(right)))
+        for name, folded in ((TEXT_COLLATION, fold), (_TIME_COLLATION, _full)):
+            connection.create_collation(name, self._fairly(functools.partial(_compare, folded)))
         connection.create_aggregate(f"{FUNCTION_PREFIX}group_concat", -1, GroupConcat)  # type: ignore[arg-type]
         for name in FUNCTIONS:
-            connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(called, name))
+            connection.create_function(
+                FUNCTION_PREFIX + name, -1, self._fairly(functools.partial(called, name))
+            )
         connection.create_function(f"{FUNCTION_PREFIX}sleep", -1, self._sleep)
         for name, wait in self._environment.waits.items():
             connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(self._wait, wait))
@@ -134,6 +146,21 @@ class _Run:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _MAX_LIKE_PATTERN)
         connection.execute(f"PRAGMA hard_heap_limit = {MAX_HEAP}")
         connection.execute("PRAGMA temp_store = MEMORY")
+
+    def _fairly(self, function: Callable[..., T]) -> Callable[..., T]:
+        """Return a function that lets other threads run before it calls ``function``, after each 2 ms of the SELECT.
+
+        SQLite takes the interpreter's lock for each call. Between two calls the lock is free for so short a time that a
+        waiting thread hardly ever gets it.
+        """
+
+        def call(*arguments: Any) -> T:
+            if time.monotonic() >= self._turn_end:
+                time.sleep(_PAUSE_SECONDS)
+                self._turn_end = time.monotonic() + _TURN_SECONDS
+            return function(*arguments)
+
+        return call
 
     def _sleep(self, seconds: Any) -> int:
         if seconds is None or float(seconds) < 0:
@@ -152,8 +179,9 @@ class _Run:
             self._deadline += time.monotonic() - begun
 
 
-def _compare(left: str, right: str) -> int:
-    return (left > right) - (left < right)
+def _compare(folded: Callable[[str], str], left: str, right: str) -> int:
+    one, other = folded(left), folded(right)
+    return (one > other) - (one < other)
 
 
 def _full(text: str) -> str:
