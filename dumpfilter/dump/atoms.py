@@ -120,8 +120,11 @@ T_BUSY, T_WHOLE, T_PART, T_HITS = range(4)
 TRANSACTION_WORDS = 4
 
 UNMAPPED_SENT, ROWS_KEPT = range(2)
-"""The columns of the words of a call: the filters that send rows without a table map, and those that were sent rows of
-the statement that goes on after the segment."""
+"""The columns of the words of a call.
+
+The filters of the first column send rows without a table map. Those of the second were sent rows of the statement that
+continues after the segment.
+"""
 CALL_WORDS = 2
 
 ATOM_SENT, ATOM_ENDS = range(2)

@@ -105,8 +105,10 @@ class Share:
 
     @cached_property
     def ends(self) -> Ints:
-        """Running totals: row i has the number of bytes and of events that the output receives from the block's
-        beginning to the end of transaction i of ``transactions``; shape (n, 2)."""
+        """Running totals of shape (n, 2).
+
+        Row i has the bytes and events that the output receives up to the end of transaction i of ``transactions``.
+        """
         first, stop = self._bounds
         counts = np.stack([self.runs[:, RUN_SIZE], stop - first], axis=1)
         event = self.columns.txn_event[self.transactions + 1]
