@@ -1,8 +1,9 @@
 """Commits that this process has just received: cut into events, and decided by their shape.
 
 The shape of a transaction is all that a scan and a filter ask about it. It has the types and flags of the transaction's
-events, and the tables that its rows events name. Row data, lengths and GTIDs are no part of a shape. The dump thread decides the first
-transaction of each shape for a filter. Its decision holds for all later transactions of the same shape.
+events, and the tables that its rows events name. Row data, lengths and GTIDs are no part of a shape. The dump thread
+decides the first transaction of each shape for a filter. Its decision holds for all later transactions of the same
+shape.
 
 Only transactions of plain row changes have a shape here. All others are decided by the dump thread one by one: DDL and
 other statements, XA transactions, and compressed transactions.
