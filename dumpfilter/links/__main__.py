@@ -16,15 +16,13 @@ import sys
 from typing import Any
 
 from dumpfilter.errors import LinkError
+from dumpfilter.links.client import LENGTH_SIZE
 from dumpfilter.links.proxy import Link
 from dumpfilter.links.records import Counters, History
 from dumpfilter.links.shape import LinkShape
 
 PARENT_INTERVAL = 1.0
 """The time between two looks at the parent process, seconds. A fork of it may keep the standard input open."""
-
-_LENGTH = 4
-"""The size of the length before each request and answer, bytes."""
 
 
 class Links:
@@ -72,15 +70,15 @@ async def serve() -> None:
     watch = loop.create_task(_follow_parent(os.getppid()))
     links = Links()
     gc.freeze()
-    while length := await reader.read(_LENGTH):
-        length += await reader.readexactly(_LENGTH - len(length))
+    while length := await reader.read(LENGTH_SIZE):
+        length += await reader.readexactly(LENGTH_SIZE - len(length))
         request = pickle.loads(await reader.readexactly(int.from_bytes(length)))
         try:
             answer = links.answer(*request)
         except LinkError as error:
             answer = error
         data = pickle.dumps(answer)
-        sys.stdout.buffer.write(len(data).to_bytes(_LENGTH) + data)
+        sys.stdout.buffer.write(len(data).to_bytes(LENGTH_SIZE) + data)
         sys.stdout.buffer.flush()
     watch.cancel()
     links.close()

@@ -23,7 +23,7 @@ ANSWER_TIMEOUT = 60.0
 END_TIMEOUT = 10.0
 """The longest time that the process may take to end by itself, seconds."""
 
-_LENGTH = 4
+LENGTH_SIZE = 4
 """The size of the length before each request and answer, bytes."""
 
 
@@ -140,11 +140,11 @@ class LinkProcess:
             if stdin is None or stdin.closed:
                 raise LinkError("the process of the links was closed")
             try:
-                stdin.write(len(request).to_bytes(_LENGTH) + request)
+                stdin.write(len(request).to_bytes(LENGTH_SIZE) + request)
             except OSError as error:
                 raise self._ended() from error
             deadline = time.monotonic() + ANSWER_TIMEOUT
-            size = int.from_bytes(self._read(_LENGTH, deadline))
+            size = int.from_bytes(self._read(LENGTH_SIZE, deadline))
             answer = pickle.loads(self._read(size, deadline))
         if isinstance(answer, LinkError):
             raise answer
