@@ -82,6 +82,7 @@ def bandwidth_command(
     from dumpfilter.commands.measuring import measured_results
     from dumpfilter.errors import OptionError
     from dumpfilter.report.output import REPORT
+    from dumpfilter.report.terminal import print_json
     from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
     from dumpfilter.spark_jobs.bandwidth.output import write_results
     from dumpfilter.spark_jobs.bandwidth.terminal import print_results, print_warnings
@@ -109,7 +110,7 @@ def bandwidth_command(
         )
     write_results(results, output, measured)
     if json:
-        typer.echo(results.model_dump_json(indent=1))
+        print_json(results)
     else:
         console = Console()
         print_results(results, console, top)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from typing import Annotated, Literal
 
 import typer
@@ -64,6 +63,7 @@ def explain_command(
     from dumpfilter.filter.rules import make_rules
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.lint.output import print_briefly
+    from dumpfilter.report.terminal import print_json
 
     if bool(binlogs.binlogs) == bool(statement.strip()):
         raise OptionError("name a binlog set or a statement (--statement), one of the two")
@@ -88,7 +88,7 @@ def explain_command(
         filters = Filters.of(options, NameRules(server, name_collation_of(server, server_version)))
         explained = explain_statement(statement, filters, current_database=use or None)
         if json:
-            _print_json(output.statement_as_dict(explained, filters))
+            print_json(output.statement_as_dict(explained, filters))
         else:
             output.print_statement(explained, filters, console)
         return
@@ -99,7 +99,7 @@ def explain_command(
     if not events:
         whole = explain_set(source, filters, verify=verify_checksum)
         if json:
-            _print_json(output.set_as_dict(whole, filters))
+            print_json(output.set_as_dict(whole, filters))
         else:
             output.print_set(whole, filters, console, top=top)
             print_briefly(whole.warnings, Console(stderr=True))
@@ -107,10 +107,6 @@ def explain_command(
     found = explain_events(source, filters, verify=verify_checksum)
     if json:
         for event in found:
-            typer.echo(json_module.dumps(output.event_as_dict(event, filters)))
+            print_json(output.event_as_dict(event, filters), indent=None)
     else:
         output.print_events(found, filters, console)
-
-
-def _print_json(value: object) -> None:
-    typer.echo(json_module.dumps(value, indent=1))

@@ -66,12 +66,11 @@ def export_command(
         dumpfilter export binlog.index --output orders --table shop.orders
     """
     from rich.console import Console
-    from rich.text import Text
 
     from dumpfilter.commands.interruption import telling_interruption
     from dumpfilter.endings import ending_at_signals
     from dumpfilter.errors import OptionError
-    from dumpfilter.printable import visible
+    from dumpfilter.report.terminal import warn
     from dumpfilter.spark_jobs.engines.threads import ThreadRunner
     from dumpfilter.spark_jobs.ranges.indexing import skipped_part
     from dumpfilter.spark_jobs.source.export import export_events
@@ -107,6 +106,4 @@ def export_command(
     typer.echo(f"{rows:,} rows in {files} of {size:,} bytes in {output}")
     skipped = [f"{one.file}: skipped {skipped_part(one)}: {one.reason}" for one in damages]
     for text in (*skipped, *warnings):
-        progress.print(
-            Text.assemble(("warning:", "yellow"), " ", visible(text)), soft_wrap=True, highlight=False
-        )
+        warn(progress, text)

@@ -46,8 +46,6 @@ def inspect_command(
 
         dumpfilter inspect 'mysql://repl@db1:3306/?from=newest'
     """
-    import json as json_module
-
     from rich.console import Console
 
     from dumpfilter.errors import OptionError
@@ -55,6 +53,7 @@ def inspect_command(
     from dumpfilter.inspection.inspection import inspect_set
     from dumpfilter.inspection.over_time import OverTimeOptions
     from dumpfilter.inspection.text import render_inspection
+    from dumpfilter.report.terminal import print_json
 
     if period is not None and over_time is None:
         raise OptionError("--period needs --over-time: write --over-time schema, or --over-time table")
@@ -66,6 +65,6 @@ def inspect_command(
         over_time=None if over_time is None else OverTimeOptions(over_time, period),
     )
     if json:
-        typer.echo(json_module.dumps(found.as_dict(), indent=1))
+        print_json(found.as_dict())
     else:
         render_inspection(found, Console(), top=top)

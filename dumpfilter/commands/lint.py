@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from typing import Annotated
 
 import typer
@@ -46,6 +45,7 @@ def lint_command(
     from dumpfilter.lint.output import print_warnings, warning_as_dict
     from dumpfilter.lint.progress import gather_with_bar
     from dumpfilter.printable import visible
+    from dumpfilter.report.terminal import print_json
 
     definitions = slaves.definitions()
     if bool(definitions) == bool(rules.values):
@@ -78,7 +78,7 @@ def lint_command(
             }
             for name, warnings in found.items()
         ]
-        typer.echo(json_module.dumps({"filters": listed, "is_whole": knowledge.is_whole}, indent=1))
+        print_json({"filters": listed, "is_whole": knowledge.is_whole})
     else:
         console = Console(highlight=False)
         named: dict[tuple[FilterWarning, ...], list[str]] = {}

@@ -24,10 +24,9 @@ def manifest_command(
 
         dumpfilter manifest parts --binlog shop
     """
-    import json as json_module
-
     from rich.console import Console
 
+    from dumpfilter.report.terminal import print_json
     from dumpfilter.split_set.manifest import Manifest
     from dumpfilter.split_set.manifest_tables import render_manifest
 
@@ -37,6 +36,6 @@ def manifest_command(
         found = manifest.model_dump(mode="json") | {
             "binlogs": [each.model_dump(mode="json") for each in binlogs]
         }
-        typer.echo(json_module.dumps(found, indent=1))
+        print_json(found)
     else:
         render_manifest(manifest, binlogs, Console())

@@ -37,13 +37,12 @@ def purge_command(
         dumpfilter purge parts --binlog shop --before 2026-01-31T12:00:00+01:00
         dumpfilter purge parts --binlog shop --before shop-bin.000003 --dry-run
     """
-    import json as json_module
-
+    from dumpfilter.report.terminal import print_json
     from dumpfilter.spark_jobs.split.purge import purge_split
 
     purged = purge_split(directory, binlog, before, dry_run=dry_run)
     if json:
-        typer.echo(json_module.dumps(purged.as_dict(), indent=1))
+        print_json(purged.as_dict())
         return
     if purged.finished:
         typer.echo(f"finished an earlier purge: {', '.join(purged.finished)}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
 from rich.console import Console
 
 from dumpfilter.report.output import REPORT
+from dumpfilter.report.terminal import print_json, warn
 from dumpfilter.simulation.output import write_results
 from dumpfilter.simulation.results import Results
 from dumpfilter.simulation.terminal import print_results
@@ -20,11 +20,11 @@ def show_results(results: Results, output: Path, progress: Console, *, page: boo
     """
     write_results(results, output, page=page)
     if json:
-        typer.echo(results.model_dump_json(indent=1))
+        print_json(results)
     else:
         console = Console()
         print_results(results, console)
         where = f"report: {output / REPORT}" if page else f"results: {output}"
         console.print(where, soft_wrap=True, highlight=False)
     for warning in results.warnings:
-        progress.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)
+        warn(progress, warning)

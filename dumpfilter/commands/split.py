@@ -61,9 +61,10 @@ def split_command(
 
     from dumpfilter.commands.interruption import telling_interruption
     from dumpfilter.options.sizes import parse_size
+    from dumpfilter.report.terminal import print_json, warn
     from dumpfilter.spark_jobs.split.job import SplitOptions, split
     from dumpfilter.spark_jobs.split.specification import BY_SCHEMA, load_specification
-    from dumpfilter.split_set.manifest_tables import render_split, shown
+    from dumpfilter.split_set.manifest_tables import render_split
 
     options = SplitOptions(
         specification=BY_SCHEMA if specification is None else load_specification(specification),
@@ -78,8 +79,8 @@ def split_command(
     with telling_interruption(progress, output), engine.runner(progress, default="spark") as runner:
         result = split(binlogs.source(), output, runner, options)
     if json:
-        typer.echo(result.manifest.model_dump_json(indent=1))
+        print_json(result.manifest)
         return
     render_split(result.manifest, output, Console(), already=result.already)
     for warning in result.manifest.warnings:
-        progress.print(f"[yellow]warning:[/] {shown(warning)}", soft_wrap=True)
+        warn(progress, warning)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ import typer
 from dumpfilter.commands.option_groups.status import AskedOptions
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.printable import for_terminal
+from dumpfilter.report.terminal import print_json
 from dumpfilter.slave.options import TlsOptions
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _question(asked: AskedOptions, source_tls: TlsOptions) -> Callable[[], Recor
 
 def _show(status: Record, *, as_json: bool, again: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(status, indent=None if again else 1))
+        print_json(status, indent=None if again else 1)
         return
     from rich.console import Console
 
@@ -113,6 +113,6 @@ def _show(status: Record, *, as_json: bool, again: bool) -> None:
 
 def _show_error(error: DumpfilterError, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"error": str(error), "exit_code": error.exit_code}))
+        print_json({"error": str(error), "exit_code": error.exit_code}, indent=None)
     else:
         typer.echo(for_terminal(f"dumpfilter: {error}"), err=True)

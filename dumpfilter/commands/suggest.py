@@ -57,6 +57,7 @@ def suggest_command(
 
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.lint.progress import gather_with_bar
+    from dumpfilter.report.terminal import print_json, warn
     from dumpfilter.spark_jobs.engines.threads import ThreadRunner
     from dumpfilter.suggest.job import SuggestOptions, suggest
     from dumpfilter.suggest.terminal import print_suggestions
@@ -79,13 +80,10 @@ def suggest_command(
         else None,
     )
     if json:
-        typer.echo(found.model_dump_json(indent=1))
+        print_json(found)
     else:
         print_suggestions(found, Console(), top=top)
     if lint and not can_lint:
-        progress.print(
-            "[yellow]warning:[/] the suggested rules were not checked: dumpfilter lint needs undamaged files",
-            soft_wrap=True,
-        )
+        warn(progress, "the suggested rules were not checked: dumpfilter lint needs undamaged files")
     for warning in found.warnings:
-        progress.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)
+        warn(progress, warning)

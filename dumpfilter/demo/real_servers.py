@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from dumpfilter.errors import DumpfilterError
+from dumpfilter.report.terminal import table
 from dumpfilter.servers import Program
 from dumpfilter.servers.data import read_data
 from dumpfilter.testbed.bed import Testbed
@@ -157,21 +156,18 @@ def check(found: list[ReplicaResult], expected: dict[str, str]) -> None:
 def print_replicas(console: Console, found: list[ReplicaResult]) -> None:
     """Print what the replicas received, and what they have."""
     title = f"What two real replicas with --{' --'.join(_RULES)} received"
-    shown = Table(title=title, title_justify="left", title_style="bold")
-    shown.add_column("replica of", overflow="fold")
-    for name in ("its relay logs", "saved"):
-        shown.add_column(name, justify="right", overflow="fold")
-    shown.add_column("gtid_slave_pos", overflow="fold")
-    shown.add_column("CHECKSUM TABLE", overflow="fold")
-    for one in found:
-        shown.add_row(
+    rows = [
+        (
             one.reads_from,
             f"{one.received:,}",
             f"{100 * (1 - one.received / found[0].received):.1f} %",
             one.gtids,
-            "\n".join(f"{escape(name)}\n{checksum}" for name, checksum in one.checksums.items()),
+            "\n".join(f"{name}\n{checksum}" for name, checksum in one.checksums.items()),
         )
-    console.print(shown)
+        for one in found
+    ]
+    heads = ("replica of", "its relay logs", "saved", "gtid_slave_pos", "CHECKSUM TABLE")
+    console.print(table(heads, rows, title=title, numbers=heads[1:3]))
 
 
 def _print_counts(console: Console, bed: Testbed) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from dumpfilter.errors import DumpfilterError
+from dumpfilter.report.terminal import table
 from dumpfilter.testbed.bed import Testbed
 from dumpfilter.testbed.law import differences
 from dumpfilter.testbed.own_nodes import Slave
@@ -79,23 +80,20 @@ def print_results(console: Console, found: list[SlaveResult]) -> None:
     for name, rules in SLAVES.items():
         shown = " ".join(f"--{rule}" for rule in rules)
         console.print(f"  {name}: {shown or '(none: receives everything)'}", soft_wrap=True)
-    table = Table(title="What the master's filter saved", title_justify="left", title_style="bold")
-    table.add_column("slave", no_wrap=True)
-    for title in ("read", "sent", "saved"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("position", no_wrap=True)
-    table.add_column("law", no_wrap=True)
+    heads, rows = ("slave", "read", "sent", "saved", "position", "law"), []
     for one in found:
         read = one.sent + one.dropped
-        table.add_row(
-            one.name,
-            f"{read:,}",
-            f"{one.sent:,}",
-            f"{100 * one.dropped / max(read, 1):.1f} %",
-            one.position,
-            "[red]broken[/]" if one.differences else "[green]holds[/]",
+        rows.append(
+            (
+                one.name,
+                f"{read:,}",
+                f"{one.sent:,}",
+                f"{100 * one.dropped / max(read, 1):.1f} %",
+                one.position,
+                Text("broken", "red") if one.differences else Text("holds", "green"),
+            )
         )
-    console.print(table)
+    console.print(table(heads, rows, title="What the master's filter saved", numbers=heads[1:4]))
     gtids = {one.gtids for one in found}
     console.print(f"GTID set of every slave: {' / '.join(sorted(gtids)) or 'none'}", soft_wrap=True)
     console.print(

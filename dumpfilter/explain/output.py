@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from dumpfilter.explain.explanation import ExplainedEvent, ExplainedSet, ExplainedStatement, Filters
 from dumpfilter.filter import Decision, Step, Verdict
 from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.lint.output import warning_as_dict
+from dumpfilter.report.terminal import table
 from dumpfilter.statement import Statement, TableName
 
 _MOST_TABLES = 3
@@ -307,9 +307,4 @@ def _print_table(console: Console, title: str, names: list[str], rows: list[list
             # The library rich would replace tabs by spaces, so the lines are written without it.
             print("\t".join(cell.plain for cell in cells), file=console.file)
         return
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for cells in rows:
-        table.add_row(*cells)
-    console.print(table)
+    console.print(table(names, rows, title=title))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from dumpfilter.inspection.by_heading import Volume
 from dumpfilter.inspection.inspection import TOP, Inspection, LargeObject
 from dumpfilter.inspection.over_time import OverTime
 from dumpfilter.inspection.rates import main_span
 from dumpfilter.printable import printable, visible
-from dumpfilter.report.text import human_bytes, shorten
+from dumpfilter.report.terminal import Cell, table
+from dumpfilter.report.text import human_bytes, shorten, utc
 
 _BARS = " ▁▂▃▄▅▆▇█"
 """The characters of a line that shows rates, by height."""
@@ -111,55 +111,46 @@ def _print_compression(found: Inspection, console: Console, total: int) -> None:
         console.print(f"compressed transactions that are too large to open, or damaged: {one.not_opened:,}")
 
 
-def _print_types(console: Console, title: str, rows: dict[str, tuple[int, int]], total: int) -> None:
-    table = _new_table(title, "type")
-    for name in ("events", "bytes", "share"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for kind, (n, size) in rows.items():
-        table.add_row(kind, f"{n:,}", f"{size:,}", _percent(size, total))
-    console.print(table)
+def _print_types(console: Console, title: str, types: dict[str, tuple[int, int]], total: int) -> None:
+    figures = ("events", "bytes", "share")
+    rows = [(kind, f"{n:,}", f"{size:,}", _percent(size, total)) for kind, (n, size) in types.items()]
+    console.print(table(("type", *figures), rows, title=title, numbers=figures))
 
 
 def _print_volumes(
     console: Console,
     title: str,
     names: list[str],
-    rows: list[tuple[list[str], Volume]],
+    volumes: list[tuple[list[str], Volume]],
     total: int,
     *,
     compressed: bool,
 ) -> None:
-    table = _new_table(title, *names)
-    for name in ("events", "bytes", "share", *(["uncompressed"] if compressed else [])):
-        table.add_column(name, justify="right", no_wrap=True)
-    for keys, (n, size, uncompressed) in rows:
-        figures = [f"{n:,}", f"{size:,}", _percent(size, total)]
-        if compressed:
-            figures.append(f"{uncompressed:,}")
-        table.add_row(*(escape(visible(key)) for key in keys), *figures)
-    console.print(table)
+    figures = ("events", "bytes", "share", *(["uncompressed"] if compressed else []))
+    rows = [
+        (*keys, f"{n:,}", f"{size:,}", _percent(size, total), *([f"{uncompressed:,}"] if compressed else []))
+        for keys, (n, size, uncompressed) in volumes
+    ]
+    console.print(table((*names, *figures), rows, title=title, numbers=figures))
 
 
-def _print_large(console: Console, title: str, rows: list[LargeObject], *, compressed: bool) -> None:
-    if not rows:
+def _print_large(console: Console, title: str, objects: list[LargeObject], *, compressed: bool) -> None:
+    if not objects:
         return
-    # A GTID of MySQL takes 40 columns, so that the headings of the other columns are short.
-    table = _new_table(f"{title}, by size without compression" if compressed else title)
-    for name in ("place", "changes"):
-        table.add_column(name, overflow="fold")
-    table.add_column("size" if compressed else "bytes", justify="right", no_wrap=True)
-    if compressed:
-        table.add_column("in file", justify="right", no_wrap=True)
-    for one in rows:
-        names = [escape(visible(name)) for name in one.tables[:_TABLES_SHOWN]]
+    rows: list[tuple[Cell, ...]] = []
+    for one in objects:
+        names = list(map(visible, one.tables[:_TABLES_SHOWN]))
         if len(one.tables) > _TABLES_SHOWN:
             names.append(f"and {len(one.tables) - _TABLES_SHOWN:,} more")
-        where = escape("\n".join(filter(None, (f"{one.file}:{one.position}", one.gtid))))
+        where = Text("\n".join(filter(None, (f"{one.file}:{one.position}", one.gtid))))
         if one.text:
-            where += f"\n[dim]{escape(printable(' '.join(one.text.split()), _TEXT_SHOWN))}[/]"
-        sizes = [f"{one.uncompressed:,}", *([f"{one.bytes:,}"] if compressed else [])]
-        table.add_row(where, "\n".join([", ".join(one.kinds), *names]).strip(), *sizes)
-    console.print(table)
+            where.append("\n" + printable(" ".join(one.text.split()), _TEXT_SHOWN), "dim")
+        changes = "\n".join([", ".join(one.kinds), *names]).strip()
+        rows.append((where, changes, f"{one.uncompressed:,}", *([f"{one.bytes:,}"] if compressed else [])))
+    # A GTID of MySQL takes 40 columns, so that the headings of the other columns are short.
+    figures = ("size", "in file") if compressed else ("bytes",)
+    title += ", by size without compression" if compressed else ""
+    console.print(table(("place", "changes", *figures), rows, title=title, numbers=figures))
 
 
 def _print_over_time(console: Console, found: OverTime, top: int) -> None:
@@ -174,28 +165,17 @@ def _print_over_time(console: Console, found: OverTime, top: int) -> None:
             break
         shown.append(name)
     others = len(found.names) - len(shown)
-    table = Table(
-        title=f"Bytes by {found.by.value} over time, {_span(found.seconds)} a row",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        padding=(0, 2, 0, 0),
-    )
-    table.add_column("from, UTC", no_wrap=True)
-    heads = [
-        "all",
-        *(shorten(visible(name), _NAME_SHOWN) for name in shown),
-        *([f"{others:,} more"] if others else []),
-    ]
-    for head in heads:
-        table.add_column(escape(head), justify="right", no_wrap=True)
+    heads = ["all", *(shorten(visible(name), _NAME_SHOWN) for name in shown)]
+    heads += [f"{others:,} more"] if others else []
+    rows = []
     for start, nbytes in found.periods.items():
         own = [nbytes.get(name, 0) for name in shown]
         total = sum(nbytes.values())
         cells = [total, *own, *([total - sum(own)] if others else [])]
-        time = _time(start).removesuffix(" UTC") if start else "no timestamp"
-        table.add_row(time, *(human_bytes(cell) if cell else "–" for cell in cells))
-    console.print(table)
+        time = utc(start) if start else "no timestamp"
+        rows.append((time, *(human_bytes(cell) if cell else "–" for cell in cells)))
+    title = f"Bytes by {found.by.value} over time, {_span(found.seconds)} a row"
+    console.print(table(("from, UTC", *heads), rows, title=title, numbers=heads, framed=False))
 
 
 def _print_rates(console: Console, found: Inspection) -> None:
@@ -242,13 +222,6 @@ def _line(sums: npt.NDArray[Any]) -> str:
     return "".join(_BARS[height] for height in heights)
 
 
-def _new_table(title: str, *names: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for name in names:
-        table.add_column(name, overflow="fold")
-    return table
-
-
 def _percent(size: int, total: int) -> str:
     return f"{100 * size / max(total, 1):.1f} %"
 
@@ -268,7 +241,7 @@ def _span(seconds: int) -> str:
 
 
 def _time(seconds: int) -> str:
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{utc(seconds)} UTC"
 
 
 def _short(gtids: str) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.text import Text
 
 from dumpfilter.filter.rules import Rule
 from dumpfilter.lint.findings import Evidence, FilterWarning, Level
 from dumpfilter.printable import visible
+from dumpfilter.report.terminal import warn
 
 _STYLES = {Level.WARNING: "bold yellow", Level.NOTE: "bold cyan"}
 
@@ -57,11 +57,7 @@ def print_briefly(warnings: Sequence[FilterWarning], console: Console) -> None:
     """Print one line for each warning, for commands whose output is about something else. Notes are left out."""
     for warning in warnings:
         if warning.level is Level.WARNING:
-            console.print(
-                f"[yellow]warning:[/] {escape(visible(warning_line(warning)))}",
-                soft_wrap=True,
-                highlight=False,
-            )
+            warn(console, warning_line(warning))
 
 
 def warning_line(warning: FilterWarning) -> str:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from dumpfilter.printable import visible
+from dumpfilter.report.terminal import table
 from dumpfilter.report.text import NOTHING, human_bytes, human_rate_of_bits, human_seconds
 from dumpfilter.simulation.results import Found, Method, Results, Run, Setting
 
 MOST_ROWS = 40
 """The largest number of rows of a table. Nodes with the greatest lag come first."""
-_NAME_WIDTH = 8
 _MINUTE = 60_000_000
 _HOUR = 60 * _MINUTE
 
@@ -81,12 +79,9 @@ def title_of(setting: Setting, method: Method = Method.SIMULATED) -> str:
 def _print_run(run: Run, limit: int, most: int, console: Console) -> int:
     """Print a run's nodes with the greatest lag. Return the number of nodes that are left out."""
     repetition = f", run {run.repetition}" if run.repetition > 1 else ""
-    table = Table(box=None, padding=(0, 1, 0, 0))
-    table.add_column("node", overflow="fold", min_width=_NAME_WIDTH)
     has_outages = any(link.outages for link in run.links)
-    names = ["bytes", "p50", "p95", "p99", "worst", f"> {short_time(limit)}", *(["catch-up"] * has_outages)]
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
+    figures = ["bytes", "p50", "p95", "p99", "worst", f"> {short_time(limit)}"]
+    figures += ["catch-up"] * has_outages
     catch_ups: dict[str, list[str]] = {}
     for link in run.links:
         for outage in link.outages:
@@ -94,37 +89,39 @@ def _print_run(run: Run, limit: int, most: int, console: Console) -> int:
             catch_ups.setdefault(link.target, []).append(text)
     nodes = [node for node in run.nodes if node.channel is None]
     nodes.sort(key=lambda node: (-node.lag.p99, -node.lag.worst, node.name))
+    rows = []
     for node in nodes[:most]:
-        name = visible(node.name) + (f" and {node.count - 1:,} alike" if node.count > 1 else "")
+        alike = f" and {node.count - 1:,} alike" if node.count > 1 else ""
         missing = f" ({node.missing:,} missing)" if node.missing else ""
-        table.add_row(
-            escape(name + missing),
-            human_bytes(node.bytes),
-            *(short_time(each) for each in (node.lag.p50, node.lag.p95, node.lag.p99, node.lag.worst)),
-            short_time(node.lag.above),
-            *([", ".join(catch_ups.get(node.name, []))] if has_outages else []),
+        rows.append(
+            (
+                node.name + alike + missing,
+                human_bytes(node.bytes),
+                *(short_time(each) for each in (node.lag.p50, node.lag.p95, node.lag.p99, node.lag.worst)),
+                short_time(node.lag.above),
+                *([", ".join(catch_ups.get(node.name, []))] if has_outages else []),
+            )
         )
     console.print(Text(title_of(run.setting, run.method) + repetition, "bold"))
-    console.print(table)
+    console.print(table(("node", *figures), rows, numbers=figures, framed=False))
     console.print()
     return max(len(nodes) - most, 0)
 
 
 def _found_table(found: Sequence[Found], limit: int) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0))
-    table.add_column(Text(f"lag at most {microseconds(limit)}", "bold"), overflow="fold")
-    for name in ("variant", "load", "link", "found", "worst lag"):
-        table.add_column(name)
-    for one in found[:MOST_ROWS]:
-        table.add_row(
-            visible(one.node) + (f" and {one.count - 1:,} alike" if one.count > 1 else ""),
+    rows = [
+        (
+            one.node + (f" and {one.count - 1:,} alike" if one.count > 1 else ""),
             one.variant.value,
             f"× {one.load:g}",
             one.link or "all",
             value_of(one),
             microseconds(one.worst),
         )
-    return table
+        for one in found[:MOST_ROWS]
+    ]
+    heads = (f"lag at most {microseconds(limit)}", "variant", "load", "link", "found", "worst lag")
+    return table(heads, rows, framed=False)
 
 
 def value_of(found: Found) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from dumpfilter.printable import visible
+from dumpfilter.report.terminal import table, text
+from dumpfilter.report.text import utc
 from dumpfilter.split_set.manifest import BinlogPart, Manifest, NamedBinlog, Place
 
 
@@ -18,68 +18,57 @@ def render_manifest(manifest: Manifest, binlogs: Iterable[NamedBinlog], console:
     """Print the binlog set that was split, and for each of ``binlogs`` a table of its files. Times are UTC."""
     source = manifest.source
     console.print(
-        f"split {_time(manifest.made)} from {shown(source[0].name)} to {shown(source[-1].name)} "
-        f"({len(source):,} files, {sum(one.size for one in source):,} bytes)",
-        highlight=False,
+        text(
+            f"split {_time(manifest.made)} from {source[0].name} to {source[-1].name} "
+            f"({len(source):,} files, {sum(one.size for one in source):,} bytes)"
+        )
     )
     for one in binlogs:
         present = one.present
-        table = Table(
-            title=f"{shown(one.name)}: {len(present):,} of {len(one.parts):,} files there, "
-            f"{sum(part.size for part in present):,} bytes{_about(one)}",
-            title_justify="left",
-            title_style="bold",
-        )
-        table.add_column("file", no_wrap=True, overflow="ignore")
-        table.add_column("bytes", justify="right", no_wrap=True)
-        table.add_column("transactions", justify="right", no_wrap=True)
         purged = len(present) < len(one.parts)
-        for name in ("written", "of the source", *(["purged"] if purged else [])):
-            table.add_column(name, overflow="fold")
+        heads = ["file", "bytes", "transactions", "written", "of the source", *(["purged"] if purged else [])]
+        rows = []
         for part in one.parts:
             row = [*_row(part), *([_time(part.purged)] if purged else [])]
-            table.add_row(*row, style="dim" if part.purged is not None else None)
-        console.print(table)
+            rows.append([Text(visible(cell), "" if part.purged is None else "dim") for cell in row])
+        title = (
+            f"{one.name}: {len(present):,} of {len(one.parts):,} files there, "
+            f"{sum(part.size for part in present):,} bytes{_about(one)}"
+        )
+        console.print(table(heads, rows, title=title, numbers=("bytes", "transactions")))
 
 
 def render_split(manifest: Manifest, output: Path, console: Console, *, already: bool = False) -> None:
     """Print a table of the binlogs of a new split, or of a split that was there ``already``."""
     nbytes = sum(each.size for each in manifest.source)
     done = "had been split" if already else "split"
-    table = Table(
-        title=f"{len(manifest.source):,} files, {nbytes:,} bytes, {done} into {output}",
-        title_justify="left",
-        title_style="bold",
-    )
     is_by_schema = not any(each.rules for each in manifest.binlogs)
-    if is_by_schema:
-        table.add_column("schema", overflow="fold")
-    table.add_column("binlog set", overflow="fold")
-    for name in ("files", "bytes", "events", "transactions"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for each in manifest.binlogs:
-        table.add_row(
-            *([shown(each.schema_name or "(none)")] if is_by_schema else []),
-            shown(each.index),
+    figures = ("files", "bytes", "events", "transactions")
+    rows = [
+        (
+            *([each.schema_name or "(none)"] if is_by_schema else []),
+            each.index,
             f"{len(each.parts):,}",
-            f"{sum(part.size for part in each.parts):,}",
-            f"{sum(part.events for part in each.parts):,}",
-            f"{sum(part.transactions for part in each.parts):,}",
+            *(f"{sum(getattr(part, name) for part in each.parts):,}" for name in ("size", *figures[2:])),
         )
-    console.print(table)
+        for each in manifest.binlogs
+    ]
+    heads = (*(["schema"] if is_by_schema else []), "binlog set", *figures)
+    title = f"{len(manifest.source):,} files, {nbytes:,} bytes, {done} into {output}"
+    console.print(table(heads, rows, title=title, numbers=figures))
 
 
 def _about(one: NamedBinlog) -> str:
     if one.rest:
         return "; the rest"
     if one.rules:
-        return shown("; " + " ".join(one.rules))
-    return "" if one.schema_name in (None, one.name) else shown(f"; schema {one.schema_name}")
+        return "; " + " ".join(one.rules)
+    return "" if one.schema_name in (None, one.name) else f"; schema {one.schema_name}"
 
 
 def _row(part: BinlogPart) -> tuple[str, ...]:
     return (
-        shown(part.name),
+        part.name,
         f"{part.size:,}",
         f"{part.transactions:,}",
         "" if part.first_time is None else f"{_time(part.first_time)} to {_time(part.last_time)}",
@@ -88,13 +77,8 @@ def _row(part: BinlogPart) -> tuple[str, ...]:
 
 
 def _place(place: Place) -> str:
-    return shown(f"{place.file}:{place.position}")
-
-
-def shown(text: str) -> str:
-    """Return a text for a table. Schemas can have control characters in their names, which could command a terminal."""
-    return escape(visible(text))
+    return f"{place.file}:{place.position}"
 
 
 def _time(seconds: int | None) -> str:
-    return "" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+    return "" if seconds is None else utc(seconds)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from dumpfilter.printable import visible
+from dumpfilter.report.terminal import Cell, table
 from dumpfilter.report.text import human_bytes, human_percent, share, shorten
 from dumpfilter.suggest.results import Plan, Suggestions
 
@@ -49,23 +49,22 @@ def print_suggestions(found: Suggestions, console: Console, *, top: int) -> None
 
 def _print_tables(found: Suggestions, console: Console, top: int) -> None:
     slaves = sum(len(plan.slaves) for plan in found.plans)
-    table = Table(title="Heaviest tables", title_justify="left", title_style="bold")
-    table.add_column("table", overflow="fold")
-    table.add_column("bytes", justify="right", no_wrap=True)
-    if found.estimates:
-        table.add_column("~ with shares", justify="right", no_wrap=True)
-    table.add_column("share", justify="right", no_wrap=True)
-    if slaves:
-        table.add_column("applied by", justify="right", no_wrap=True)
+    figures = [
+        "bytes",
+        *(["~ with shares"] if found.estimates else []),
+        "share",
+        *(["applied by"] if slaves else []),
+    ]
+    rows = []
     for one in found.tables[:top]:
-        row = [escape(visible(one.name)), human_bytes(one.bytes)]
+        row: list[Cell] = [one.name, human_bytes(one.bytes)]
         if found.estimates:
             row.append("~ " + human_bytes(one.bytes_with_parts))
         row.append(human_percent(one.share))
         if slaves:
-            row.append(f"{one.slaves:,} of {slaves:,}" if one.slaves else "[yellow]no slave[/]")
-        table.add_row(*row)
-    console.print(table)
+            row.append(f"{one.slaves:,} of {slaves:,}" if one.slaves else Text("no slave", "yellow"))
+        rows.append(row)
+    console.print(table(("table", *figures), rows, title="Heaviest tables", numbers=figures))
     if len(found.tables) > top:
         console.print(f"… and {len(found.tables) - top:,} more (--top {len(found.tables)} shows all)")
     if found.estimates:
@@ -83,16 +82,19 @@ def _about(found: Suggestions) -> str:
 
 
 def _print_schemas(found: Suggestions, console: Console) -> None:
-    table = Table(title="A replica that needs one schema only", title_justify="left", title_style="bold")
-    table.add_column("rule", overflow="fold")
-    table.add_column("bytes", justify="right", no_wrap=True)
-    table.add_column("saved", justify="right", no_wrap=True)
-    for one in found.only_schemas:
-        saved = human_percent(share(found.bytes - one.bytes, found.bytes))
-        if not one.fault:
-            lines = "\n".join(escape(visible(line)) for line in one.option_lines)
-            table.add_row(lines, human_bytes(one.bytes), saved)
-    console.print(table)
+    rows = [
+        (
+            "\n".join(one.option_lines),
+            human_bytes(one.bytes),
+            human_percent(share(found.bytes - one.bytes, found.bytes)),
+        )
+        for one in found.only_schemas
+        if not one.fault
+    ]
+    figures = ("bytes", "saved")
+    console.print(
+        table(("rule", *figures), rows, title="A replica that needs one schema only", numbers=figures)
+    )
     for one in found.only_schemas:
         if one.fault:
             lines = escape(visible(" ".join(one.option_lines)))

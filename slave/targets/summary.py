@@ -19,13 +19,12 @@ from io import StringIO
 from typing import Any
 
 from rich.console import Console, Group
-from rich.markup import escape
-from rich.table import Column, Table
 
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.row_image import ColumnPlan, row_images
 from dumpfilter.binlog.rows import RowsHeader, TableMap
 from dumpfilter.printable import escape_invalid_utf8
+from dumpfilter.report.terminal import table
 
 DIGEST_BYTES = 16
 _START = bytes(DIGEST_BYTES).hex()
@@ -226,12 +225,16 @@ def _tables_of(state: dict[str, dict[str, Summary]]) -> Group:
     tables = []
     for kind, summaries in state.items():
         counts = [name for name in _NEW[kind] if name != "digest"]
-        table = Table(kind.removesuffix("s"), *(Column(name, justify="right") for name in counts), "digest")
-        for name, summary in sorted(summaries.items()):
-            numbers = (f"{summary[count]:,}" for count in counts)
-            table.add_row(escape(name) or "(none)", *numbers, summary["digest"][:_DIGEST_SHOWN])
-        if summaries:
-            tables.append(table)
+        rows = [
+            (
+                name or "(none)",
+                *(f"{summary[count]:,}" for count in counts),
+                summary["digest"][:_DIGEST_SHOWN],
+            )
+            for name, summary in sorted(summaries.items())
+        ]
+        if rows:
+            tables.append(table((kind.removesuffix("s"), *counts, "digest"), rows, numbers=counts))
     return Group(*tables)
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from dumpfilter.printable import visible
 from dumpfilter.report.audience import Audience
 from dumpfilter.report.month import MONTH_HOURS
+from dumpfilter.report.terminal import warn
 from dumpfilter.report.text import human_bytes, human_gigabytes, human_percent, human_price, share
 from dumpfilter.spark_jobs.bandwidth.report.groups import Group, by_saving, groups_of
 from dumpfilter.spark_jobs.bandwidth.results import Month, Results, Totals, Ways
@@ -66,8 +67,7 @@ def print_warnings(results: Results, console: Console) -> None:
     skipped = [f"{one.file}: skipped {skipped_part(one)}: {one.reason}" for one in results.skipped]
     shown = list(dict.fromkeys(results.warnings))
     for warning in (*skipped, *shown[:_MOST_WARNINGS]):
-        text = Text.assemble(("warning:", "yellow"), " ", visible(warning))
-        console.print(text, soft_wrap=not console.is_terminal, highlight=False)
+        warn(console, warning)
     if len(shown) > _MOST_WARNINGS:
         more = Text(
             f"… and {len(shown) - _MOST_WARNINGS:,} more in the results (dumpfilter lint shows warnings about filters "

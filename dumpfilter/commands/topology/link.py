@@ -49,9 +49,8 @@ def link_command(
 
         dumpfilter topology link m:web --heal --plain
     """
-    import json as json_module
-
     from dumpfilter.options.sizes import parse_size
+    from dumpfilter.report.terminal import print_json
     from dumpfilter.testbed.control import Control
     from dumpfilter.topology.units import parse_time
 
@@ -73,7 +72,7 @@ def link_command(
         seconds=parse_time(duration) if duration else None,
     )
     if json:
-        typer.echo(json_module.dumps(status))
+        print_json(status, indent=None)
         return
     from rich.console import Console
 

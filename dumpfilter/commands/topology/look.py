@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from typing import Annotated
 
 import typer
@@ -36,6 +35,7 @@ def status_command(
 
     from dumpfilter.commands.topology.live import watch_status
     from dumpfilter.commands.topology.tables import status_view
+    from dumpfilter.report.terminal import print_json
     from dumpfilter.testbed.control import Control
 
     control = Control(directory)
@@ -44,7 +44,7 @@ def status_command(
         return
     status = control.ask("status")
     if json:
-        typer.echo(json_module.dumps(status, indent=1))
+        print_json(status)
     else:
         Console(highlight=False).print(status_view(status))
     if status["problems"]:
@@ -63,10 +63,11 @@ def report_command(directory: Directory = DIRECTORY, json: Json = False) -> None
     from rich.console import Console
 
     from dumpfilter.commands.topology.report_table import report_view
+    from dumpfilter.report.terminal import print_json
     from dumpfilter.testbed.control import Control
 
     report = Control(directory).ask("report")
     if json:
-        typer.echo(json_module.dumps(report, indent=1))
+        print_json(report)
     else:
         Console(highlight=False).print(report_view(report))

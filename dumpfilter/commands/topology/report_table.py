@@ -7,21 +7,25 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from dumpfilter.commands.topology.tables import bytes_or_nothing, links_table, problem_lines, table_of
+from dumpfilter.commands.topology.tables import bytes_or_nothing, links_table, problem_lines
+from dumpfilter.report.terminal import table
 from dumpfilter.report.text import human_seconds
 
 
 def report_view(report: dict[str, Any]) -> RenderableType:
     """Return the tables of a report: the nodes with their lag over the run, the links, and the problems."""
-    nodes = table_of(("node", "received", "saved", "lag p50", "p95", "worst"))
-    for name, node in report["nodes"].items():
-        lag = node["lag"]
-        nodes.add_row(
+    lags = {"lag p50": "p50", "p95": "p95", "worst": "worst"}
+    rows = [
+        (
             name,
             bytes_or_nothing(node["bytes_received"]),
             bytes_or_nothing(node["bytes_saved"]),
-            *(human_seconds(lag[key]) for key in ("p50", "p95", "worst")),
+            *(human_seconds(node["lag"][key]) for key in lags.values()),
         )
+        for name, node in report["nodes"].items()
+    ]
+    figures = ("received", "saved", *lags)
+    nodes = table(("node", *figures), rows, numbers=figures, framed=False)
     head = Text(f"{report['name']}, {human_seconds(report['seconds'])}", style="bold")
     parts: list[RenderableType] = [head, Text(), nodes]
     if report["links"]:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dumpfilter.printable import printable
+from dumpfilter.report.terminal import Cell, table
 from dumpfilter.report.text import NOTHING, human_bytes, human_rate, human_seconds
 from dumpfilter.topology.units import format_rate, format_time
 
@@ -18,16 +19,12 @@ _LONGEST = 500
 """The most characters of a problem that are shown. A node's error may quote a statement."""
 
 _HEADS = ("node", "kind", "position", "lag", "behind", "rate", "saved")
-_NUMBERS = frozenset(
-    ("lag", "behind", "rate", "saved", "sent", "back", "now", "received", "lag p50", "p95", "worst")
-)
+_NUMBERS = ("lag", "behind", "rate", "saved")
 
 
 def status_view(status: dict[str, Any]) -> RenderableType:
     """Return the tables of a status: its nodes, its links, and the problems."""
-    nodes = table_of(_HEADS)
-    for node in status["nodes"].values():
-        nodes.add_row(*_node_cells(node))
+    nodes = table(_HEADS, map(_node_cells, status["nodes"].values()), numbers=_NUMBERS, framed=False)
     parts: list[RenderableType] = [nodes]
     if status["links"]:
         parts += [Text(), links_table(status["links"].values())]
@@ -36,23 +33,28 @@ def status_view(status: dict[str, Any]) -> RenderableType:
 
 def links_table(links: Iterable[dict[str, Any]]) -> Table:
     """Return the table of some links: state, shape, and bytes each way."""
-    table = table_of(("link", "state", "shape", "sent", "back", "now"))
-    for link in links:
-        state = link["state"]
-        table.add_row(
+    rows = [
+        (
             link["name"],
-            Text(state, style="" if state == "up" else _BAD),
+            Text(link["state"], style="" if link["state"] == "up" else _BAD),
             _shape(link),
             human_bytes(link["bytes_to_target"]),
             human_bytes(link["bytes_to_source"]),
             human_rate(link["throughput"]),
         )
-    return table
+        for link in links
+    ]
+    return table(
+        ("link", "state", "shape", "sent", "back", "now"),
+        rows,
+        numbers=("sent", "back", "now"),
+        framed=False,
+    )
 
 
-def _node_cells(node: dict[str, Any]) -> list[str | Text]:
+def _node_cells(node: dict[str, Any]) -> list[Cell]:
     runs = node["state"] == "running"
-    cells: list[str | Text] = [
+    cells: list[Cell] = [
         node["name"],
         Text(node["kind"]) if runs else Text(node["state"], style=_BAD),
         _place(_applied(node)),
@@ -83,16 +85,6 @@ def _shape(link: dict[str, Any]) -> str:
     if link["jitter"]:
         parts.append(f"±{format_time(link['jitter'])}")
     return " ".join(parts) or NOTHING
-
-
-def table_of(heads: Iterable[str]) -> Table:
-    """Return an empty table with these heads. Numbers stand to the right, and are never broken."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for head in heads:
-        table.add_column(
-            head, justify="right" if head in _NUMBERS else "left", no_wrap=head in _NUMBERS, overflow="fold"
-        )
-    return table
 
 
 def _applied(node: dict[str, Any]) -> dict[str, Any]:
