@@ -22,7 +22,6 @@ NAMES = (
     "bandwidth",
     "suggest",
     "simulate",
-    "package-environment",
     "inspect",
     "generate",
     "binlog",

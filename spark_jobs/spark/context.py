@@ -224,9 +224,7 @@ def _archive(environment: str, master: str) -> str:
         return environment
     path = Path(environment).resolve()
     if not path.is_file():
-        raise OptionError(
-            f"--environment {environment}: no such file; dumpfilter package-environment makes one"
-        )
+        raise OptionError(f"--environment {environment}: no such file; docs/cluster.md shows how to pack one")
     return str(path)
 
 

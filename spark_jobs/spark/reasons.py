@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_CURE = "package the environment for the workers (dumpfilter package-environment, docs/cluster.md)"
+_CURE = "package the environment for the workers (docs/cluster.md)"
 
 
 def reason(error: BaseException) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context
-from dumpfilter.spark_jobs.spark.environment import package_environment
 from tests.mariadb import MariaDb
+from tests.spark_jobs.spark.environment import pack
 
 SHARED = ("spark", "mariadb", "environment")
 
@@ -43,5 +43,5 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Package the environment."""
-    return package_environment(tmp_path_factory.mktemp("environment") / "environment.tar.gz").path
+    """Pack the environment as docs/cluster.md says."""
+    return pack(tmp_path_factory.mktemp("environment"))

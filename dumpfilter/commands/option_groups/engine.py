@@ -48,7 +48,7 @@ class EngineOptions(Settings, panel=PANEL):
     executor_memory: str = setting("1g", metavar="SIZE")
     """Memory of each worker's Java process, on a cluster."""
     environment: str | None = setting(None, metavar="FILE")
-    """The archive that the workers of a cluster run. dumpfilter package-environment makes it."""
+    """The archive of the Python that the workers of a cluster run. docs/cluster.md shows how to pack it."""
     conf: list[str] | None = setting(None, metavar="NAME=VALUE", show_default=False)
     """A setting of Spark, such as spark.executorEnv.NAME=VALUE, a worker's variable. Repeatable."""
 

@@ -90,7 +90,7 @@ def test_a_cluster_finds_the_driver_where_the_driver_found_it(listener: socket.s
 def test_the_packaged_environment(listener: socket.socket, tmp_path: Path) -> None:
     master = f"spark://127.0.0.1:{listener.getsockname()[1]}"
     archive = tmp_path / "environment.tar.gz"
-    with pytest.raises(OptionError, match="no such file; dumpfilter package-environment makes one"):
+    with pytest.raises(OptionError, match=r"no such file; docs/cluster\.md shows how to pack one"):
         context_settings(SparkSettings(master, environment=str(archive)))
     archive.touch()
     assert (

@@ -20,7 +20,7 @@ Driver stacktrace:
 Caused by: java.io.IOException: error=2, No such file or directory
 	... 20 more
 """
-CURE = "package the environment for the workers (dumpfilter package-environment, docs/cluster.md)"
+CURE = "package the environment for the workers (docs/cluster.md)"
 
 
 @pytest.mark.parametrize(
