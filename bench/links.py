@@ -102,7 +102,7 @@ def run(options: Options) -> bool:
     """Measure rates and delays of links, beside the bare loopback in the same run."""
     report = Report("links", "links pass bytes at the rate and with the delay that they are given")
     peer = _Peer()
-    with LinkProcess.start() as links:
+    with LinkProcess() as links:
         plain = links.open("plain", peer.port, PLAIN)
         for rate in RATES:
             port = links.open(f"rate {rate}", peer.port, LinkShape(rate))

@@ -221,7 +221,7 @@ def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | 
     """Start a topology. A server that is not installed fails the test, or skips the test if the run says so."""
     from dumpfilter.errors import ServerMissing
     from dumpfilter.testbed import up
-    from dumpfilter.testbed.temporary import kept_directory
+    from dumpfilter.testbed.leftovers import kept_directory
 
     settings = request.config.stash[_settings]
     directory = kept_directory() if settings.keeps else None

@@ -1,8 +1,8 @@
-"""``python -m dumpfilter.links``: carry links, as requests on standard input say.
+"""``python -m dumpfilter.links SOCKET``: carry links, as requests on the socket with this number say.
 
-A request is a pickle of a method's name, the link's name and the method's arguments, after its length in 4 bytes. So is
-its answer on standard output: the method's result, or a LinkError. The process ends when its standard input ends, or
-when the process that started it has ended.
+A request is a pickled tuple of a method's name, the link's name and the method's arguments. The answer is the method's
+result, or a LinkError. The process ends when the socket's other end closes, or when the process that started it has
+ended.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import pickle
 import signal
 import sys
+from multiprocessing.connection import Connection
 from typing import Any
 
 from dumpfilter.errors import LinkError
-from dumpfilter.links.client import LENGTH_SIZE
 from dumpfilter.links.proxy import Link
 from dumpfilter.links.records import Counters, History
 from dumpfilter.links.shape import LinkShape
 
 PARENT_INTERVAL = 1.0
-"""The time between two looks at the parent process, seconds. A fork of it may keep the standard input open."""
+"""The time between two looks at the parent process, seconds. A fork of it may keep the socket open."""
 
 
 class Links:
@@ -62,24 +61,28 @@ class Links:
             link.close()
 
 
-async def serve() -> None:
-    """Answer requests until standard input ends."""
+async def serve(caller: Connection) -> None:
+    """Answer the requests of a caller until it closes the connection."""
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    watch = loop.create_task(_follow_parent(os.getppid()))
-    links = Links()
-    gc.freeze()
-    while length := await reader.read(LENGTH_SIZE):
-        length += await reader.readexactly(LENGTH_SIZE - len(length))
-        request = pickle.loads(await reader.readexactly(int.from_bytes(length)))
+    links, ended = Links(), asyncio.Event()
+
+    def answer() -> None:
         try:
-            answer = links.answer(*request)
+            request = caller.recv()
+        except (EOFError, OSError):
+            loop.remove_reader(caller.fileno())
+            ended.set()
+            return
+        try:
+            found = links.answer(*request)
         except LinkError as error:
-            answer = error
-        data = pickle.dumps(answer)
-        sys.stdout.buffer.write(len(data).to_bytes(LENGTH_SIZE) + data)
-        sys.stdout.buffer.flush()
+            found = error
+        caller.send(found)
+
+    watch = loop.create_task(_follow_parent(os.getppid()))
+    gc.freeze()
+    loop.add_reader(caller.fileno(), answer)
+    await ended.wait()
     watch.cancel()
     links.close()
 
@@ -91,9 +94,10 @@ async def _follow_parent(parent: int) -> None:
 
 
 def main() -> None:
-    """Run the process. An interrupt from the keyboard is for its caller, which closes the standard input then."""
+    """Run the process. An interrupt from the keyboard is for its caller, which closes the connection then."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    asyncio.run(serve())
+    with Connection(int(sys.argv[1])) as caller:
+        asyncio.run(serve(caller))
 
 
 if __name__ == "__main__":

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import pickle
-import selectors
 import subprocess
 import sys
 import threading
-import time
+from multiprocessing.connection import Pipe
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,9 +21,6 @@ ANSWER_TIMEOUT = 60.0
 END_TIMEOUT = 10.0
 """The longest time that the process may take to end by itself, seconds."""
 
-LENGTH_SIZE = 4
-"""The size of the length before each request and answer, bytes."""
-
 
 class LinkProcess:
     """A process that carries the links of one topology. It ends with its caller, however the caller ends.
@@ -34,20 +29,19 @@ class LinkProcess:
     ended, or when it refuses a request.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path | None) -> None:
-        self._process = process
+    def __init__(self, log: Path | None = None) -> None:
+        """Start the process. ``log`` is the file for its complaints."""
         self._log = log
         self._lock = threading.Lock()
-
-    @classmethod
-    def start(cls, log: Path | None = None) -> LinkProcess:
-        """Start the process. ``log`` is the file for its complaints."""
-        command = [sys.executable, "-m", "dumpfilter.links"]
-        with open(log if log is not None else os.devnull, "ab") as errors:
-            process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0
+        self._connection, theirs = Pipe()
+        with theirs, open(log if log is not None else os.devnull, "ab") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "dumpfilter.links", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
             )
-        return cls(process, log)
 
     @property
     def pid(self) -> int:
@@ -114,15 +108,12 @@ class LinkProcess:
     def close(self) -> None:
         """End the process and all links. Calling the method again does nothing."""
         with self._lock:
-            if self._process.stdin is not None:
-                self._process.stdin.close()
+            self._connection.close()
             try:
                 self._process.wait(END_TIMEOUT)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-            if self._process.stdout is not None:
-                self._process.stdout.close()
 
     def __enter__(self) -> LinkProcess:
         return self
@@ -134,40 +125,21 @@ class LinkProcess:
 
     def _ask(self, name: str | None, method: str, *arguments: Any) -> Any:
         """Call a method of a link in the process, or with None a method of all links."""
-        request = pickle.dumps((method, name, arguments))
         with self._lock:
-            stdin = self._process.stdin
-            if stdin is None or stdin.closed:
+            if self._connection.closed:
                 raise LinkError("the process of the links was closed")
             try:
-                stdin.write(len(request).to_bytes(LENGTH_SIZE) + request)
-            except OSError as error:
-                raise self._ended() from error
-            deadline = time.monotonic() + ANSWER_TIMEOUT
-            size = int.from_bytes(self._read(LENGTH_SIZE, deadline))
-            answer = pickle.loads(self._read(size, deadline))
-        if isinstance(answer, LinkError):
-            raise answer
-        return answer
-
-    def _read(self, size: int, deadline: float) -> bytes:
-        """Return the next bytes of the process."""
-        stdout = self._process.stdout
-        assert stdout is not None
-        data = bytearray()
-        with selectors.DefaultSelector() as selector:
-            selector.register(stdout, selectors.EVENT_READ)
-            while len(data) < size:
-                left = deadline - time.monotonic()
-                if left <= 0 or not selector.select(left):
+                self._connection.send((method, name, arguments))
+                if not self._connection.poll(ANSWER_TIMEOUT):
                     # A late answer would be taken for the answer to the next request.
                     self._process.kill()
                     raise LinkError(f"the process of the links gave no answer in {ANSWER_TIMEOUT:.0f} s")
-                piece = os.read(stdout.fileno(), size - len(data))
-                if not piece:
-                    raise self._ended()
-                data += piece
-        return bytes(data)
+                answer = self._connection.recv()
+            except (OSError, EOFError) as error:
+                raise self._ended() from error
+        if isinstance(answer, LinkError):
+            raise answer
+        return answer
 
     def _ended(self) -> LinkError:
         """Return the error for a process that has ended."""

@@ -71,8 +71,6 @@ class Testbed(AbstractContextManager["Testbed"]):
             topology,
             self.directory,
             keeper,
-            links,
-            state,
             holds_files=hold,
             start_timeout=timeout,
             wait_timeout=wait_timeout,

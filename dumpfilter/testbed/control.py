@@ -1,6 +1,6 @@
 """The control socket of a running topology, through which other commands reach it.
 
-A request is one line of JSON, such as ``{"do": "wait", "node": "web", "timeout": 30}``. The answer is one line:
+A request is a verb with its arguments as JSON, such as ``["wait", {"node": "web", "timeout": 30}]``. The answer is
 ``{"value": …}``, or ``{"error": "…", "exit_code": 4}``. The socket is in the topology's directory, and only its owner
 may use it.
 """
@@ -16,9 +16,10 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.testbed.errors import NodesAreDown, NotUp, TestbedError
@@ -34,8 +35,6 @@ _MOST_REQUEST = 1 << 20
 _BACKLOG = 16
 _LONGEST_END = 10
 """The longest time that a topology that is starting may take to end, seconds."""
-
-Request = dict[str, Any]
 
 
 class ControlFailed(TestbedError):
@@ -91,29 +90,29 @@ class ControlServer:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._serve, args=(connection,), name="control", daemon=True).start()
+            caller = Connection(connection.detach())
+            threading.Thread(target=self._serve, args=(caller,), name="control", daemon=True).start()
 
-    def _serve(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rwb") as stream, contextlib.suppress(OSError):
-            while line := stream.readline(_MOST_REQUEST):
-                stream.write(json.dumps(self._answer(line)).encode() + b"\n")
-                stream.flush()
+    def _serve(self, caller: Connection) -> None:
+        with caller, contextlib.suppress(OSError, EOFError):
+            request = caller.recv_bytes(_MOST_REQUEST)
+            caller.send_bytes(json.dumps(self._answer(request)).encode())
 
-    def _answer(self, line: bytes) -> dict[str, Any]:
+    def _answer(self, request: bytes) -> dict[str, Any]:
         try:
-            request = json.loads(line)
-            if request["do"] == "down":
+            verb, arguments = json.loads(request)
+            if verb == "down":
                 self._down.set()
                 self._gone.wait()
                 return {"value": None}
-            return {"value": _VERBS[request["do"]](self._bed, request)}
+            return {"value": _VERBS[verb](self._bed, **arguments)}
         except NodesAreDown as error:
             return {"error": error.for_command, "exit_code": error.exit_code}
         except DumpfilterError as error:
             return {"error": str(error), "exit_code": error.exit_code}
         except Exception as error:
             # Without an answer the other command would take the topology for ended.
-            return {"error": f"{line[:200].decode(errors='replace').strip()}: {error!r}", "exit_code": 1}
+            return {"error": f"{request[:200].decode(errors='replace')}: {error!r}", "exit_code": 1}
 
 
 class Control:
@@ -171,27 +170,24 @@ class Control:
             "the process"
         )
 
-    def ask(self, do: str, **arguments: Any) -> Any:
+    def ask(self, verb: str, **arguments: Any) -> Any:
         """Send a request, and return the value of the answer.
 
         Raises NotUp if no topology runs in the directory, and ControlFailed for an error of the topology.
         """
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connecting:
             try:
                 with _short(self.directory / SOCKET) as path:
-                    connection.connect(path)
+                    connecting.connect(path)
             except OSError:
                 raise self._without_socket() from None
-            with connection.makefile("rwb") as stream:
-                try:
-                    stream.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
-                    stream.flush()
-                    line = stream.readline()
-                except OSError:
-                    line = b""
-        if not line:
-            raise NotUp(f"{self.directory}: the topology has ended")
-        answer = json.loads(line)
+            connection = Connection(connecting.detach())
+        with connection:
+            try:
+                connection.send_bytes(json.dumps([verb, arguments]).encode())
+                answer = json.loads(connection.recv_bytes())
+            except (OSError, EOFError):
+                raise NotUp(f"{self.directory}: the topology has ended") from None
         if "error" in answer:
             raise ControlFailed(answer["error"], answer["exit_code"])
         return answer["value"]
@@ -213,74 +209,38 @@ def _signal(process: int, number: signal.Signals) -> None:
         signal.pidfd_send_signal(process, number)
 
 
-def _pid(_: Testbed, __: Request) -> int:
-    return os.getpid()
-
-
-def _status(bed: Testbed, _: Request) -> Any:
-    return bed.status().as_dict()
-
-
-def _wait(bed: Testbed, request: Request) -> None:
-    if request.get("node"):
-        bed[request["node"]].wait_caught_up(request["timeout"])
+def _wait(bed: Testbed, *, node: str, timeout: float, running_only: bool) -> None:
+    if node:
+        bed[node].wait_caught_up(timeout)
     else:
-        bed.wait_caught_up(request["timeout"], running_only=request.get("running_only", False))
+        bed.wait_caught_up(timeout, running_only=running_only)
 
 
-def _wait_done(bed: Testbed, request: Request) -> None:
-    bed.wait_done(request["timeout"])
+def _act(bed: Testbed, *, node: str, action: Literal["kill", "stop", "start", "restart"]) -> Any:
+    getattr(bed[node], action)()
+    return bed[node].status().as_dict()
 
 
-def _check(bed: Testbed, request: Request) -> None:
-    bed.check(request["timeout"], running_only=request.get("running_only", False))
+def _link(
+    bed: Testbed, *, link: str, shape: dict[str, Any], fault: str | None, arguments: list[float | None]
+) -> Any:
+    found = bed.link(link)
+    if shape:
+        found.set(**shape)
+    if fault is not None:
+        getattr(found, fault)(*arguments)
+    return found.status().as_dict()
 
 
-def _report(bed: Testbed, _: Request) -> Any:
-    return bed.report()
-
-
-def _logs(bed: Testbed, request: Request) -> str:
-    return bed[request["node"]].logs[request.get("begin", 0) :]
-
-
-def _node(bed: Testbed, request: Request) -> Any:
-    node = bed[request["node"]]
-    {"kill": node.kill, "stop": node.stop, "start": node.start, "restart": node.restart}[request["action"]]()
-    return node.status().as_dict()
-
-
-def _hold_behind(bed: Testbed, request: Request) -> Any:
-    bed[request["node"]].hold_behind(request["seconds"])
-    return bed[request["node"]].status().as_dict()
-
-
-def _link(bed: Testbed, request: Request) -> Any:
-    link = bed.link(request["link"])
-    seconds = request.get("seconds")
-    if request.get("shape"):
-        link.set(**request["shape"])
-    match request.get("fault"):
-        case "cut":
-            link.cut(seconds)
-        case "silence":
-            link.silence(seconds)
-        case "cut-after":
-            link.cut_after(request["size"], seconds)
-        case "heal":
-            link.heal()
-    return link.status().as_dict()
-
-
-_VERBS: dict[str, Callable[[Testbed, Request], Any]] = {
-    "pid": _pid,
-    "status": _status,
+_VERBS: dict[str, Callable[..., Any]] = {
+    "pid": lambda _: os.getpid(),
+    "status": lambda bed: bed.status().as_dict(),
     "wait": _wait,
-    "wait done": _wait_done,
-    "check": _check,
-    "report": _report,
-    "logs": _logs,
-    "node": _node,
-    "hold behind": _hold_behind,
+    "wait done": lambda bed, timeout: bed.wait_done(timeout),
+    "check": lambda bed, **limits: bed.check(**limits),
+    "report": lambda bed: bed.report(),
+    "logs": lambda bed, node, begin: bed[node].logs[begin:],
+    "act": _act,
+    "hold behind": lambda bed, node, seconds: bed[node].hold_behind(seconds),
     "link": _link,
 }

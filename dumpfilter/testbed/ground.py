@@ -8,9 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dumpfilter.links.client import LinkProcess
 from dumpfilter.testbed.keeping import Child, Keeper
-from dumpfilter.testbed.leftovers import State
 from dumpfilter.topology.model import Topology
 
 HOST = "127.0.0.1"
@@ -32,8 +30,6 @@ class Ground:
         topology: Topology,
         directory: Path,
         keeper: Keeper,
-        links: LinkProcess,
-        state: State,
         *,
         holds_files: bool = False,
         start_timeout: float = 60.0,
@@ -42,8 +38,7 @@ class Ground:
         self.topology = topology
         self.directory = directory
         self.keeper = keeper
-        self.links = links
-        self.state = state
+        self._children: list[Child] = []
         self.is_ending = threading.Event()
         """Set when the topology ends."""
         self.holds_files = holds_files
@@ -64,18 +59,18 @@ class Ground:
         """Return the server id of a node."""
         return self._server_ids[name]
 
-    def fork(
-        self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    def start(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        *,
+        is_executed: bool = False,
     ) -> Child:
-        """Start ``dumpfilter`` with these arguments. Raises StartFailed."""
-        return self._added(self.keeper.fork(name, arguments, log, environment=environment))
-
-    def spawn(self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Child:
-        """Start another program. Raises StartFailed."""
-        return self._added(self.keeper.spawn(name, command, log, environment=environment))
-
-    def _added(self, child: Child) -> Child:
-        self.state.add(child)
+        """Start ``dumpfilter`` with these arguments, or execute another program. Raises StartFailed."""
+        child = self.keeper.start(name, arguments, log, environment=environment, is_executed=is_executed)
+        self._children.append(child)
         if self.is_ending.is_set():
             child.kill()
         return child
@@ -84,7 +79,7 @@ class Ground:
         """Kill all processes that still run. A node that is just being started fails."""
         self.is_ending.set()
         self.keeper.end_if_importing()
-        for child in self.state.children:
+        for child in tuple(self._children):
             if child.poll() is None:
                 child.kill()
                 child.wait(_END_TIMEOUT)

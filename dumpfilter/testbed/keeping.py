@@ -5,23 +5,22 @@ from __future__ import annotations
 import atexit
 import contextlib
 import itertools
-import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any
 
 from dumpfilter.compiler.notice import told_once
 from dumpfilter.testbed.errors import StartFailed, TestbedError
-from dumpfilter.testbed.temporary import temporary_directory
+from dumpfilter.testbed.leftovers import temporary_directory
+from dumpfilter.testbed.processes import Program
 
-_RECEIVED = 1 << 16
 _END_TIMEOUT = 10.0
 _ANSWER_TIMEOUT = 1200.0
 """The longest time for an answer, seconds. After an installation the keeper compiles all kernels, once."""
@@ -30,11 +29,9 @@ _ANSWER_TIMEOUT = 1200.0
 class Child:
     """A process that the keeper started. Its methods are those of :class:`subprocess.Popen`."""
 
-    def __init__(self, keeper: Keeper, name: str, pid: int, started: int) -> None:
+    def __init__(self, keeper: Keeper, name: str, pid: int) -> None:
         self.name = name
         self.pid = pid
-        self.started = started
-        """The process's start time, which together with the number names the process for good."""
         self.returncode: int | None = None
         self._keeper = keeper
         self._ended = threading.Event()
@@ -76,7 +73,7 @@ class Keeper:
     """
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
+        self._connection, theirs = Pipe()
         self._scratch = temporary_directory()
         with theirs:
             self._process = subprocess.Popen(
@@ -87,14 +84,12 @@ class Keeper:
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
                 start_new_session=True,
             )
-        self._socket = ours
         self._numbers = itertools.count(1)
         self._sending = threading.Lock()
         self._changed = threading.Condition()
-        self._answers: dict[int, dict[str, Any]] = {}
+        self._answers: dict[int, tuple[Child | None, str]] = {}
+        """For each request, the child that was started, and the reason why its program could not be executed."""
         self._children: dict[int, Child] = {}
-        self._early: dict[int, int] = {}
-        """Exit codes of processes whose start nobody has noticed yet."""
         self._gone = False
         self._has_answered = False
         self._owner = os.getpid()
@@ -111,45 +106,42 @@ class Keeper:
         """Whether the keeper runs, and this process is the one that started it."""
         return self._owner == os.getpid() and not self._gone
 
-    def fork(
+    def start(
         self,
         name: str,
         arguments: Sequence[str],
         log: Path,
         *,
         environment: Mapping[str, str] | None = None,
+        is_executed: bool = False,
     ) -> Child:
-        """Start ``dumpfilter`` with these arguments in a fork of the keeper. Raises StartFailed."""
-        return self._start(name, arguments, log, environment, program=False)
+        """Start ``dumpfilter`` with these arguments in a fork of the keeper. Raises StartFailed.
 
-    def spawn(
-        self,
-        name: str,
-        command: Sequence[str],
-        log: Path,
-        *,
-        environment: Mapping[str, str] | None = None,
-        directory: Path | None = None,
-    ) -> Child:
-        """Start a program, such as a real server. Raises StartFailed."""
-        return self._start(name, command, log, environment, program=True, directory=directory)
+        With ``is_executed`` the arguments are the command line of another program, such as a real server.
+        """
+        program = Program(name, list(arguments), log, dict(environment or {}), is_executed)
+        child, failure = self._ask("start", program)
+        if failure:
+            raise StartFailed(f"{name}: {arguments[0]} cannot be started: {failure}")
+        assert child is not None
+        return child
 
     def signal(self, pid: int, number: int) -> None:
         """Send a signal to a child."""
-        self._send({"do": "signal", "pid": pid, "signal": int(number)})
+        self._send("signal", pid, int(number))
 
     def remove_at_end(self, directory: Path) -> None:
         """Let the keeper remove a directory when this process is gone."""
-        self._send({"do": "remove at end", "directory": str(directory)})
+        self._send("remove_at_end", directory)
 
     def keep(self, directory: Path) -> None:
         """Undo :meth:`remove_at_end`. A keeper that was killed removes nothing."""
         with contextlib.suppress(TestbedError):
-            self._send({"do": "keep", "directory": str(directory)})
+            self._send("keep", directory)
 
     def ready(self) -> None:
         """Wait until the keeper has imported everything. Raises TestbedError."""
-        self._ask({"do": "ping"})
+        self._ask("ping")
 
     def end_if_importing(self) -> None:
         """End a keeper that still imports or compiles, for which callers of other methods may wait."""
@@ -158,8 +150,8 @@ class Keeper:
 
     def close(self) -> None:
         """End the keeper, which kills the children that still run."""
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(TestbedError):
+            self._send("end")
         try:
             self._process.wait(_END_TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -168,44 +160,11 @@ class Keeper:
         # A keeper that is killed while it imports does not remove its directory.
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._thread.join()
-        self._socket.close()
+        self._connection.close()
 
-    def _start(
-        self,
-        name: str,
-        arguments: Sequence[str],
-        log: Path,
-        environment: Mapping[str, str] | None,
-        *,
-        program: bool,
-        directory: Path | None = None,
-    ) -> Child:
-        answer = self._ask(
-            {
-                "do": "start",
-                "name": name,
-                "arguments": list(arguments),
-                "program": program,
-                "log": str(log),
-                "directory": "" if directory is None else str(directory),
-                "environment": dict(environment or {}),
-            }
-        )
-        if answer["failure"]:
-            raise StartFailed(f"{name}: {arguments[0]} cannot be started: {answer['failure']}")
-        pid = answer["pid"]
-        child = Child(self, name, pid, answer["started"] or 0)
-        with self._changed:
-            code = self._early.pop(pid, None)
-            if code is None and not self._gone:
-                self._children[pid] = child
-            else:
-                child.ended(-signal.SIGKILL if code is None else code)
-        return child
-
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, verb: str, *arguments: object) -> tuple[Child | None, str]:
         number = next(self._numbers)
-        self._send({**request, "id": number})
+        self._send(verb, number, *arguments)
         with self._changed:
             if not self._changed.wait_for(lambda: number in self._answers or self._gone, _ANSWER_TIMEOUT):
                 raise TestbedError(f"the keeper (process {self.pid}) does not answer")
@@ -213,10 +172,10 @@ class Keeper:
                 raise self._is_gone()
             return self._answers.pop(number)
 
-    def _send(self, request: dict[str, Any]) -> None:
+    def _send(self, *request: object) -> None:
         try:
             with self._sending:
-                self._socket.sendall(json.dumps(request).encode() + b"\n")
+                self._connection.send(request)
         except OSError:
             raise self._is_gone() from None
 
@@ -226,23 +185,17 @@ class Keeper:
         )
 
     def _receive(self) -> None:
-        received = b""
         while True:
             try:
-                data = self._socket.recv(_RECEIVED)
-            except OSError:
-                data = b""
-            if not data:
+                what, *values = self._connection.recv()
+            except (EOFError, OSError):
                 break
-            *lines, received = (received + data).split(b"\n")
-            answers = [json.loads(line) for line in lines]
-            if any("compiles" in answer for answer in answers):
+            if what == "compiles":
                 # The notice may take its time, and nobody shall wait for the lock meanwhile.
                 told_once()
+                continue
             with self._changed:
-                for answer in answers:
-                    if "compiles" not in answer:
-                        self._take(answer)
+                self._take(what, *values)
                 self._changed.notify_all()
         with self._changed:
             self._gone = True
@@ -251,16 +204,16 @@ class Keeper:
             self._children.clear()
             self._changed.notify_all()
 
-    def _take(self, answer: dict[str, Any]) -> None:
+    def _take(self, what: str, number: int, *values: Any) -> None:
         self._has_answered = True
-        if "exited" not in answer:
-            self._answers[answer["id"]] = answer
-            return
-        child = self._children.pop(answer["exited"], None)
-        if child is None:
-            self._early[answer["exited"]] = answer["code"]
+        if what == "exited":
+            self._children.pop(number).ended(*values)
+        elif what == "started":
+            name, pid, failure = values
+            child = self._children[pid] = Child(self, name, pid)
+            self._answers[number] = child, failure
         else:
-            child.ended(answer["code"])
+            self._answers[number] = None, ""
 
 
 _shared: Keeper | None = None

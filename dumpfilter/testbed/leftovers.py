@@ -1,31 +1,43 @@
-"""The state file of a running topology, and what it is for: the next ``up`` or ``down`` cleans after kill -9.
+"""The directories of topologies, and their removal by the next ``up`` or ``down`` after kill -9.
 
-The file names the process that runs the topology, and all processes that it started, each with its start time. A
-lock on another file says whether the topology still runs.
+A directory's state file names the process that runs the topology. A lock on another file says whether the topology
+still runs. The names of temporary directories tell whose they are, so that the next topology can clean.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
 import shutil
 import tempfile
-import threading
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dumpfilter.testbed.errors import TestbedError, TopologyBusy
-from dumpfilter.testbed.keeping import Child
-from dumpfilter.testbed.processes import is_alive, kill_group, start_time
-from dumpfilter.testbed.temporary import TEMPORARY, temporary_directory
+from dumpfilter.testbed.processes import is_alive, start_time
 
 STATE = "state.json"
 """The name of the state file."""
 LOCK = "lock"
 KEPT = ("logs", "report.json")
 """The files of a directory that outlive the topology, if a user named the directory."""
+
+_TEMPORARY = "dumpfilter-topology-"
+"""The begin of the names of temporary directories. The number and the start time of their process follow."""
+
+_KEPT = "dumpfilter-kept-"
+"""The begin of the names of directories that stay, so that no later topology removes them."""
+
+
+def kept_directory() -> Path:
+    """Make a directory among the temporary ones that stays."""
+    return Path(tempfile.mkdtemp(prefix=_KEPT))
+
+
+def temporary_directory() -> Path:
+    """Make a temporary directory of this process."""
+    return Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{os.getpid()}-{start_time(os.getpid())}-"))
 
 
 class State:
@@ -35,39 +47,14 @@ class State:
         self.directory = directory
         self.is_temporary = is_temporary
         self._lock_file = _locked(directory)
-        self._lock = threading.Lock()
-        self._content: dict[str, Any] = {
-            "pid": os.getpid(),
-            "started": start_time(os.getpid()),
-            "is_temporary": is_temporary,
-            "is_command": is_command,
-            "processes": [],
-        }
-        self._children: list[Child] = []
-        self._write()
-
-    def add(self, child: Child) -> None:
-        """Note a process, and forget those that have ended."""
-        with self._lock:
-            self._children = [one for one in self._children if one.poll() is None]
-            self._children.append(child)
-            self._content["processes"] = [[one.pid, one.started] for one in self._children]
-            self._write()
-
-    @property
-    def children(self) -> list[Child]:
-        """The processes that were noted and may still run."""
-        with self._lock:
-            return list(self._children)
+        content = {"pid": os.getpid(), "started": start_time(os.getpid()), "is_command": is_command}
+        new = directory / f"{STATE}.new"
+        new.write_text(json.dumps(content))
+        new.rename(directory / STATE)
 
     def close(self) -> None:
         """Give the directory free."""
         os.close(self._lock_file)
-
-    def _write(self) -> None:
-        new = self.directory / f"{STATE}.new"
-        new.write_text(json.dumps(self._content))
-        new.rename(self.directory / STATE)
 
 
 def take(directory: Path | None, *, is_command: bool = False) -> State:
@@ -109,7 +96,7 @@ def owner_of(directory: Path) -> Owner | None:
 
 
 def clean(directory: Path) -> bool:
-    """End what an earlier topology has left running in a directory, and remove its files.
+    """Remove the files that an earlier topology has left in a directory. Its processes end with their caller.
 
     Return whether there was anything. Raises TopologyBusy if the topology still runs.
     """
@@ -117,11 +104,6 @@ def clean(directory: Path) -> bool:
         return False
     lock = _locked(directory)
     try:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            content = json.loads((directory / STATE).read_text())
-            for pid, started in content["processes"]:
-                if started:
-                    kill_group(pid, started)
         remove_files(directory)
     finally:
         os.close(lock)
@@ -129,10 +111,10 @@ def clean(directory: Path) -> bool:
 
 
 def clean_temporary() -> None:
-    """Remove the temporary directories of topologies whose processes were killed, and end what runs there."""
-    for directory in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
+    """Remove the temporary directories of topologies whose processes were killed."""
+    for directory in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*"):
         try:
-            pid, started, *_ = directory.name.removeprefix(TEMPORARY).split("-")
+            pid, started, *_ = directory.name.removeprefix(_TEMPORARY).split("-")
             if directory.stat().st_uid != os.getuid() or is_alive(int(pid), int(started)):
                 continue
             clean(directory)

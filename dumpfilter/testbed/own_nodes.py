@@ -138,7 +138,7 @@ class OwnNode(TestbedNode):
             for option, file in files.items():
                 file.unlink(missing_ok=True)
                 arguments += [option, str(self._ports[option]), f"{option}-file", str(file)]
-            self._child = self._ground.fork(self.name, arguments, self.log, self._environment())
+            self._child = self._ground.start(self.name, arguments, self.log, self._environment())
             try:
                 self._wait_for_ports(files)
                 return

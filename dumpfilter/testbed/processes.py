@@ -1,12 +1,13 @@
-"""Facts about processes that Linux tells: whether a process is the same one as before, and a guard for children."""
+"""Processes: the programs of children, whether a process is the same one as before, and a guard for children."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 _START_TIME = 19
 """The index of ``starttime`` in ``/proc/PID/stat``, counted from the field after the name."""
@@ -16,6 +17,21 @@ _PR_SET_NAME = 15
 _LONGEST_NAME = 15
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Program(NamedTuple):
+    """The program of a child of the keeper."""
+
+    name: str
+    """The child's name in ``ps`` and in errors."""
+    arguments: list[str]
+    """The arguments of ``dumpfilter``, or the whole command line of a program that is executed."""
+    log: Path
+    """The file for its output and its errors."""
+    environment: Mapping[str, str]
+    """The changes of the environment."""
+    is_executed: bool
+    """Whether a program is executed, such as a real server. Otherwise the fork runs ``dumpfilter``."""
 
 
 def start_time(pid: int) -> int | None:
@@ -33,17 +49,6 @@ def start_time(pid: int) -> int | None:
 def is_alive(pid: int, started: int) -> bool:
     """Tell whether the process with this number and start time still runs."""
     return start_time(pid) == started
-
-
-def kill_group(pid: int, started: int) -> bool:
-    """Kill a process that leads a group, with its group, if the process still runs. Return whether it ran."""
-    if not is_alive(pid, started):
-        return False
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGKILL)
-    return True
 
 
 def end_with_parent(parent: int) -> None:

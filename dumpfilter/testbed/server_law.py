@@ -57,7 +57,7 @@ class ServerLaw:
 
     def _spawn(self, command: Sequence[str], environment: Mapping[str, str]) -> Child:
         log = self._directory / "start.log"
-        return self._ground.spawn("reference", command, log, environment)
+        return self._ground.start("reference", command, log, environment, is_executed=True)
 
     def _source(self, origin: TestbedNode) -> SourceAddress:
         """Return the address at which a reference reads everything of an origin."""
@@ -81,7 +81,7 @@ class ServerLaw:
         )
         arguments = ["master", str(origin.watched.source), "--port", "0", "--config", str(config)]
         arguments += ["--replica-port", "0", "--replica-port-file", str(note)]
-        child = self._ground.fork(f"reference of {origin.name}", arguments, log)
+        child = self._ground.start(f"reference of {origin.name}", arguments, log)
         return child, SourceAddress(HOST, _port(child, note, log), _USER, password)
 
 

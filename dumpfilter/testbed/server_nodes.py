@@ -195,7 +195,7 @@ class StartedServer(SqlNode):
         )
 
     def _spawn(self, command: Sequence[str], environment: Mapping[str, str]) -> Child:
-        return self._ground.spawn(self.name, command, self.log, environment)
+        return self._ground.start(self.name, command, self.log, environment, is_executed=True)
 
     def _follow_all(self) -> None:
         for feed in self.feeds:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from dumpfilter.compiler.notice import TEXT, on_compilation_by_default
 from dumpfilter.links.client import LinkProcess
 from dumpfilter.testbed.keeping import shared_keeper
-from dumpfilter.testbed.leftovers import remove_files, take
-from dumpfilter.testbed.temporary import kept_directory
+from dumpfilter.testbed.leftovers import kept_directory, remove_files, take
 
 if TYPE_CHECKING:
     from dumpfilter.testbed.bed import Testbed
@@ -66,7 +65,7 @@ def up(
             started.callback(shutil.rmtree, state.directory, ignore_errors=True)
         else:
             started.callback(remove_files, state.directory)
-        links = LinkProcess.start(state.directory / "links.log")
+        links = LinkProcess(state.directory / "links.log")
         started.callback(links.close)
 
         # These imports take about as long as those of the keeper, which run at the same time.

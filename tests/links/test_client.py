@@ -26,7 +26,7 @@ PATIENCE = 240.0
 
 @pytest.fixture(scope="module")
 def links() -> Iterator[LinkProcess]:
-    with LinkProcess.start() as process:
+    with LinkProcess() as process:
         yield process
 
 
@@ -321,7 +321,7 @@ def test_many_threads_may_ask_at_once(links: LinkProcess, source: Source) -> Non
 
 
 def test_the_process_ends_when_it_is_closed() -> None:
-    links = LinkProcess.start()
+    links = LinkProcess()
     assert links.is_running
     links.close()
     links.close()
@@ -331,7 +331,7 @@ def test_the_process_ends_when_it_is_closed() -> None:
 
 
 def test_a_killed_process_is_told(tmp_path: Path) -> None:
-    with LinkProcess.start(tmp_path / "log") as links:
+    with LinkProcess(tmp_path / "log") as links:
         links.counters()
         os.kill(links.pid, signal.SIGKILL)
         with pytest.raises(LinkError, match="the process of the links ended"):
@@ -342,7 +342,7 @@ def test_the_process_ends_with_a_caller_that_is_killed() -> None:
     code = (
         "import sys\n"
         "from dumpfilter.links.client import LinkProcess\n"
-        "links = LinkProcess.start()\n"
+        "links = LinkProcess()\n"
         "links.counters()\n"
         "print(links.pid, flush=True)\n"
         "sys.stdin.read()\n"

@@ -54,20 +54,20 @@ def test_a_keeper_that_compiles_tells_it_and_can_be_ended(
 
 def test_a_fork_runs_dumpfilter(keeper: Keeper, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    child = keeper.fork("version", ["--version"], log)
+    child = keeper.start("version", ["--version"], log)
     assert child.wait(WAIT) == 0
     assert log.read_text().startswith("dumpfilter ")
 
 
 def test_a_fork_ends_with_the_exit_code_of_the_command(keeper: Keeper, tmp_path: Path) -> None:
-    child = keeper.fork("bad", ["master", str(tmp_path / "none.index")], tmp_path / "log")
+    child = keeper.start("bad", ["master", str(tmp_path / "none.index")], tmp_path / "log")
     assert child.wait(WAIT) == 1
     assert "none.index" in (tmp_path / "log").read_text()
 
 
 def test_a_program_that_does_not_exist_is_an_error(keeper: Keeper, tmp_path: Path) -> None:
     with pytest.raises(StartFailed, match=r"x: .*no-such-program cannot be started: No such file"):
-        keeper.spawn("x", [str(tmp_path / "no-such-program")], tmp_path / "log")
+        keeper.start("x", [str(tmp_path / "no-such-program")], tmp_path / "log", is_executed=True)
 
 
 def test_signals_reach_children_and_grandchildren(keeper: Keeper, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_signals_reach_children_and_grandchildren(keeper: Keeper, tmp_path: Path
         f"import subprocess, time; p = subprocess.Popen({list(SLEEP)!r}); "
         f"print(p.pid, file=open({str(note)!r}, 'w'), flush=True); time.sleep(1000)"
     )
-    child = keeper.spawn("parent", [sys.executable, "-c", parent], tmp_path / "log")
+    child = keeper.start("parent", [sys.executable, "-c", parent], tmp_path / "log", is_executed=True)
     while not note.exists() or not note.read_text().strip():
         assert child.poll() is None
         time.sleep(0.01)
@@ -91,13 +91,16 @@ def test_signals_reach_children_and_grandchildren(keeper: Keeper, tmp_path: Path
 def test_children_end_with_the_keeper(tmp_path: Path) -> None:
     keeper = Keeper()
     keeper.ready()
-    children = [keeper.spawn(f"sleep {number}", SLEEP, tmp_path / "log") for number in range(2)]
+    log = tmp_path / "log"
+    children = [keeper.start(f"sleep {number}", SLEEP, log, is_executed=True) for number in range(2)]
+    running = [(child.pid, start_time(child.pid)) for child in children]
     os.kill(keeper.pid, signal.SIGKILL)
-    for child in children:
-        wait_for_end(child.pid, child.started)
+    for child, (pid, started) in zip(children, running, strict=True):
+        assert started is not None
+        wait_for_end(pid, started)
         assert child.wait(WAIT) == -signal.SIGKILL
     with pytest.raises(TestbedError, match="start it again"):
-        keeper.spawn("late", SLEEP, tmp_path / "log")
+        keeper.start("late", SLEEP, log, is_executed=True)
     keeper.close()
 
 
@@ -109,7 +112,7 @@ def test_children_and_directories_end_with_a_killed_caller(tmp_path: Path) -> No
         "import sys, time; from pathlib import Path; from dumpfilter.testbed.keeping import Keeper\n"
         "keeper = Keeper(); log = Path(sys.argv[1])\n"
         "sleep = [sys.executable, '-c', 'import time; time.sleep(1000)']\n"
-        "children = [keeper.spawn('sleep', sleep, log) for _ in 'ab']\n"
+        "children = [keeper.start('sleep', sleep, log, is_executed=True) for _ in 'ab']\n"
         "keeper.remove_at_end(Path(sys.argv[2])); keeper.ready()\n"
         "print(keeper.pid, *(one.pid for one in children), flush=True); time.sleep(1000)\n"
     )
@@ -128,5 +131,6 @@ def test_children_and_directories_end_with_a_killed_caller(tmp_path: Path) -> No
 
 
 def test_an_exit_that_comes_before_the_answer_is_not_lost(keeper: Keeper, tmp_path: Path) -> None:
-    children: list[Child] = [keeper.spawn("true", ["/bin/true"], tmp_path / "log") for _ in range(20)]
+    log = tmp_path / "log"
+    children: list[Child] = [keeper.start("true", ["/bin/true"], log, is_executed=True) for _ in range(20)]
     assert [child.wait(WAIT) for child in children] == [0] * 20

@@ -6,17 +6,22 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
-from typing import BinaryIO
 
 import typer
 
-from dumpfilter.commands.topology.foreground import COMPILES, READY, remove_directory
+from dumpfilter.commands.topology.foreground import remove_directory
 from dumpfilter.compiler import notice
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.testbed.control import Control
 from dumpfilter.testbed.errors import NotUp
 from dumpfilter.testbed.leftovers import clean, owner_of
+
+_MOST_ERRORS = 1 << 20
+"""The most bytes of the errors of a background process that are shown."""
+
+_POLL_SECONDS = 0.02
 
 
 class _Failed(DumpfilterError):
@@ -32,41 +37,36 @@ def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) 
     command = [sys.executable, "-m", "dumpfilter", "topology", "up", topology]
     command += ["--directory", str(directory), "--timeout", timeout, *(["--keep"] if keep else [])]
     with tempfile.TemporaryFile() as errors:
-        reader, writer = os.pipe()
-        with open(reader, "rb") as ready:
-            process = subprocess.Popen(
-                [*command, f"--ready-fd={writer}"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                pass_fds=(writer,),
-                start_new_session=True,
-            )
-            os.close(writer)
-            try:
-                is_ready = _told(ready)
-            except KeyboardInterrupt:
-                process.terminate()
-                process.wait()
-                raise
-        if not is_ready:
-            code = process.wait()
-            errors.seek(0)
-            text = errors.read().decode(errors="replace").strip()
-            raise _Failed(
-                text.removeprefix("dumpfilter: ") or f"the start ended with code {code}", abs(code) or 1
-            )
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
+        try:
+            while not _is_up(directory, process.pid):
+                code = process.poll()
+                text = os.pread(errors.fileno(), _MOST_ERRORS, 0).decode(errors="replace").strip()
+                if code is not None:
+                    told = text.removeprefix("dumpfilter: ") or f"the start ended with code {code}"
+                    raise _Failed(told, abs(code) or 1)
+                if notice.TEXT in text:
+                    notice.told_once()
+                time.sleep(_POLL_SECONDS)
+        except KeyboardInterrupt:
+            process.terminate()
+            process.wait()
+            raise
     typer.echo(f"up in {directory}; dumpfilter topology down ends it")
 
 
-def _told(ready: BinaryIO) -> bool:
-    """Read what the background process tells, and return whether everything runs."""
-    for line in ready:
-        if line == COMPILES:
-            notice.told_once()
-        elif line == READY:
-            return True
-    return False
+def _is_up(directory: Path, pid: int) -> bool:
+    """Tell whether a process runs the topology of a directory, and takes commands."""
+    try:
+        return bool(Control(directory).ask("pid") == pid)
+    except NotUp:
+        return False
 
 
 def end_topology(directory: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,40 +12,28 @@ from rich.console import Console
 from dumpfilter.commands.topology.live import REFRESH_SECONDS, watch_status
 from dumpfilter.commands.topology.report_table import report_view
 from dumpfilter.commands.topology.tables import status_view
-from dumpfilter.compiler import notice
 from dumpfilter.endings import endings_interrupt, ignore_endings
 from dumpfilter.testbed import Testbed, up
 from dumpfilter.testbed.control import ControlServer
 from dumpfilter.testbed.leftovers import STATE, remove_files
 from dumpfilter.topology.model import Topology
 
-READY = b"ready\n"
-"""The bytes that tell the parent of a detached topology that everything runs."""
-
-COMPILES = b"compiles\n"
-"""The bytes that tell the parent of a detached topology that the kernels are compiled first."""
-
 _HINT = "Ctrl-C ends. Other terminals: dumpfilter topology status, link, sql, kill, check …"
 
 
 def run_in_foreground(
-    topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool, ready_fd: int | None
+    topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool
 ) -> None:
     """Start a topology, run it until somebody ends it, and print the report."""
     # The directory of a topology that was killed has a state file.
     is_ours = not directory.exists() or (directory / STATE).exists()
-    if ready_fd is not None:
-        notice.on_compilation(lambda: os.write(ready_fd, COMPILES))
     with endings_interrupt():
         try:
-            report = _run_until_end(
-                topology, directory, timeout=timeout, keep=keep, table=table, ready_fd=ready_fd
-            )
+            report = _run_until_end(topology, directory, timeout=timeout, keep=keep, table=table)
         finally:
             if is_ours and not keep:
                 remove_directory(directory)
-    if ready_fd is None:
-        Console(highlight=False).print(report_view(report))
+    Console(highlight=False).print(report_view(report))
 
 
 def remove_directory(directory: Path) -> None:
@@ -57,7 +44,7 @@ def remove_directory(directory: Path) -> None:
 
 
 def _run_until_end(
-    topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool, ready_fd: int | None
+    topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool
 ) -> dict[str, Any]:
     """Return the report of the run."""
     with up(topology, directory, keep=keep, timeout=timeout, is_command=True) as bed:
@@ -65,7 +52,7 @@ def _run_until_end(
         try:
             # Ctrl-C is how people end a topology, so it is no failure.
             with contextlib.suppress(KeyboardInterrupt):
-                _run(bed, control, table=table, ready_fd=ready_fd)
+                _run(bed, control, table=table)
             ignore_endings()
             report = bed.report()
             bed.down()
@@ -74,14 +61,10 @@ def _run_until_end(
     return report
 
 
-def _run(bed: Testbed, control: ControlServer, *, table: bool, ready_fd: int | None) -> None:
-    if ready_fd is not None:
-        os.write(ready_fd, READY)
-        os.close(ready_fd)
-    elif table and Console().is_terminal:
+def _run(bed: Testbed, control: ControlServer, *, table: bool) -> None:
+    if table and Console().is_terminal:
         watch_status(lambda: bed.status().as_dict(), REFRESH_SECONDS, pause=control.wait_for_down, hint=_HINT)
         return
-    else:
-        Console(highlight=False).print(status_view(bed.status().as_dict()))
-        typer.echo(f"{bed.topology.name} is up in {bed.directory}")
+    Console(highlight=False).print(status_view(bed.status().as_dict()))
+    typer.echo(f"{bed.topology.name} is up in {bed.directory}")
     control.wait_for_down()

@@ -63,14 +63,11 @@ def link_command(
     if plain and (rate or delay or jitter):
         raise OptionError("--plain stands beside --rate, --delay or --jitter; give one of them")
     shape = _shape(rate, delay, jitter, plain=plain)
-    status = Control(directory).ask(
-        "link",
-        link=link,
-        shape=shape,
-        fault=given[0].removeprefix("--") if given else None,
-        size=parse_size(cut_after, option="--cut-after") if cut_after else None,
-        seconds=parse_time(duration) if duration else None,
-    )
+    arguments: list[float | None] = [] if heal else [parse_time(duration) if duration else None]
+    if cut_after:
+        arguments.insert(0, parse_size(cut_after, option="--cut-after"))
+    fault = given[0].removeprefix("--").replace("-", "_") if given else None
+    status = Control(directory).ask("link", link=link, shape=shape, fault=fault, arguments=arguments)
     if json:
         print_json(status, indent=None)
         return

@@ -72,5 +72,5 @@ def hold_command(
 def _act(action: str, node: str, directory: Directory) -> None:
     from dumpfilter.testbed.control import Control
 
-    status = Control(directory).ask("node", node=node, action=action)
+    status = Control(directory).ask("act", node=node, action=action)
     typer.echo(f"{node}: {status['state']}")

@@ -24,7 +24,6 @@ def up_command(
     ] = "60s",
     keep: Keep = False,
     table: Annotated[bool, typer.Option(help="Show a live table on a terminal.")] = True,
-    ready_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     r"""Start a topology: its servers, masters, slaves and links.
 
@@ -52,14 +51,13 @@ def up_command(
     if detach:
         start_detached(topology, directory, timeout=timeout, keep=keep)
     else:
-        run_in_foreground(read, directory, timeout=seconds, keep=keep, table=table, ready_fd=ready_fd)
+        run_in_foreground(read, directory, timeout=seconds, keep=keep, table=table)
 
 
 def down_command(directory: Directory = DIRECTORY) -> None:
     """End a topology that runs in the background or in another terminal.
 
-    After kill -9 of the topology's process, down ends what is left, and
-    removes its files.
+    After kill -9 of the topology's process, down removes its files.
 
     Example:
 
