@@ -164,3 +164,21 @@ def weight(text: str, names: NameCollation = NameCollation.GENERAL_CI) -> str:
     ('É', 'ß')
     """
     return text.translate(_translation(names))
+
+
+@functools.cache
+def _alike(names: NameCollation) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for character, weight_ in _weights(names).items():
+        found.setdefault(weight_, []).append(character)
+    return found
+
+
+def characters_alike(character: str, names: NameRules) -> list[str]:
+    """Return other characters that MariaDB takes for the same character in names of tables.
+
+    >>> characters_alike("e", NameRules("mariadb"))[:3]
+    ['E', 'È', 'É']
+    """
+    key = weight(character, names.collation)
+    return [other for other in (key, *_alike(names.collation).get(key, ())) if other != character]

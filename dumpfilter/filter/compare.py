@@ -1,42 +1,37 @@
 """The comparison of two classic filters: whether one of them passes something that the other one drops.
 
-:func:`passes_beyond` walks over all names of databases and tables at once. A name is a word, and each rule is a small
-automaton. The walk keeps the states of all automata of both filters together and visits every combination that some
-name reaches. A combination in which the first filter passes and the second one drops is a difference, and the word
-that leads to it is an example. Without such a combination there is no difference, for any name.
-
-Statements are compared by the same combinations. The server walks a statement's tables up to the first that matches a
-rule. So the pairs of answers that single tables can have decide which pairs a list of tables can have.
+:func:`passes_beyond` makes names of databases and tables from the rules of both filters, and asks both filters about
+events with these names. A name in a rule stands for itself. A pattern gives names whose wildcards are filled with a
+letter that no rule has. Where no two patterns match a common name, these names stand for all names without dots. So the
+answers are complete. Otherwise only the rules themselves can show that there is no difference.
 """
 
 from __future__ import annotations
 
 import enum
 import functools
-from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+import string
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from itertools import chain, combinations, islice, product
 
-from dumpfilter.binlog.format import NameCollation, NameRules
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import collation_of
-from dumpfilter.filter.decision import Decision
+from dumpfilter.filter.collation import characters_alike, collation_of
+from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.filter import Filter
-from dumpfilter.filter.rules import Rule, RuleKind
+from dumpfilter.filter.rules import Rule, RuleKind, ValueForm
+from dumpfilter.filter.wild import ANY, MANY, wild_tokens
 from dumpfilter.statement import Statement, StatementKind, TableLists, TableName
 
-MOST_STATES = 10_000
-"""The most combinations of states that a comparison visits, which take about a second."""
-_MOST_PATTERN_BITS = 20_000
+MOST_EVENTS = 10_000
+"""The most events about which a comparison asks both filters, which take about a second."""
+_MOST_PATTERNS = 200
+"""The most patterns of which a comparison looks for a common name of each two."""
 _MOST_REMEMBERED = 256
 """The most results of comparisons that are remembered."""
-
-S = TypeVar("S", bound=Hashable)
-
-_DOT = "."
-_LARGEST_CHARACTER = 0x10000
-_LETTERS = range(ord("a"), ord("z") + 1)
+_MOST_ALIKE = 3
+"""The most spellings of a name that MariaDB takes for the same table."""
 
 
 class Beyond(enum.Enum):
@@ -46,7 +41,7 @@ class Beyond(enum.Enum):
     """The filter passes nothing that the other one drops."""
     SOMETHING = "something"
     UNKNOWN = "unknown"
-    """The filters cannot be compared: they have different semantics or too many rules."""
+    """The filters cannot be compared: other semantics, too many rules, or patterns that match the same names."""
 
 
 @dataclass(frozen=True)
@@ -77,300 +72,65 @@ def passes_beyond(one: ReplicationFilter, other: ReplicationFilter) -> Differenc
         return _NOTHING
     if not isinstance(one, Filter) or not isinstance(other, Filter) or one.names != other.names:
         return _UNKNOWN
-    if _ordered(one) == _ordered(other):
-        return _NOTHING
     return _compared(one.rules, other.rules, one.names)
-
-
-def _ordered(side: Filter) -> tuple[frozenset[Rule], tuple[Rule, ...]]:
-    """Return the rules so that equal filters have equal ones. Only the order of rewrite rules counts."""
-    return frozenset(side.rules), tuple(rule for rule in side.rules if rule.kind is RuleKind.REWRITE_DB)
 
 
 @functools.lru_cache(_MOST_REMEMBERED)
 def _compared(one: tuple[Rule, ...], other: tuple[Rule, ...], names: NameRules) -> Difference:
     # A master compares the same two filters again and again, each time that it looks at a replica.
-    try:
-        return _Comparison(Filter(one, names=names), Filter(other, names=names)).result()
-    except _TooManyError:
-        return _UNKNOWN
+    first, second = Filter(one, names=names), Filter(other, names=names)
+    if _is_narrower(first, second):
+        return _NOTHING
+    witnesses = _Witnesses(first, second)
+    events = witnesses.events()
+    for event in islice(events, MOST_EVENTS):
+        decision = event.decide(second)
+        if not decision.verdict.passes and event.decide(first).verdict.passes:
+            return Difference(Beyond.SOMETHING, event.text, decision.rule)
+    is_complete = next(events, None) is None and witnesses.are_complete
+    return _NOTHING if is_complete else _UNKNOWN
 
 
-class _TooManyError(Exception):
-    """Raised when a comparison would take too long."""
+def _is_narrower(one: Filter, other: Filter) -> bool:
+    """Tell whether the lists of rules show that ``one`` passes nothing that ``other`` drops.
 
-
-class _Alphabet:
-    """The characters that rules tell apart. All other characters of names are like one of these."""
-
-    def __init__(self, names: NameRules, rules: Iterable[Rule]) -> None:
-        self.names = names
-        self._collation = collation_of(names)
-        self.is_bytes = names.family == "mysql" and not names.lower_case_table_names
-        self._lengths_count = names.family == "mariadb" and names.collation is NameCollation.GENERAL_CI
-        texts = [text for rule in rules for text in (rule.pair if rule.kind.is_rewrite else (rule.value,))]
-        used = {character for text in texts for character in self.units(text)} | {_DOT}
-        if names.family == "mariadb" and not all(map(str.isascii, used)):
-            # Names that compare as equal may have other lengths in bytes, on which some of MariaDB's rules depend.
-            raise _TooManyError
-        self._used = used | {self.rule_key(c) for c in used}
-        self._weights = {self._collation.unit(c) for c in self._used}
-        self.symbols = self._representatives()
-
-    def units(self, text: str) -> str:
-        """Return a name with one character for each unit that the wildcard ``_`` matches."""
-        return self._collation.units(text)
-
-    def unit(self, character: str) -> str:
-        return self._collation.unit(character)
-
-    def symbol(self, character: str) -> Hashable:
-        """Return what the rules can tell about a character."""
-        weight, key = self._collation.unit(character), self.key(character)
-        return (
-            weight if weight in self._weights else None,
-            key if key in self._used else None,
-            self.is_plain(character),
-        )
-
-    def is_plain(self, character: str) -> bool:
-        """Tell whether a character matches an equal one of an ASCII rule for a table in MariaDB before 11.5."""
-        return not self._lengths_count or character.isascii()
-
-    def key(self, character: str) -> str:
-        """Return the key of a name's character for database rules."""
-        return _single(self._collation.database(character), character)
-
-    def rule_key(self, character: str) -> str:
-        """Return the key of a character in a database rule."""
-        return _single(self._collation.database_rule(character), character)
-
-    def _representatives(self) -> tuple[str, ...]:
-        """Return one character for each set of characters that the rules cannot tell apart."""
-        if self.is_bytes:
-            others = (chr(number) for number in (*_LETTERS, *range(1, 256)))
-            unlike = next((character for character in others if character not in self._used), "")
-            return tuple(sorted({unlike, *self._used} - {""}, key=_letters_first))
-        found: dict[Hashable, str] = {}
-        like = _characters_like(self.names)
-        alike = {other for key in (*self._used, *self._weights) for other in like.get(key, ())}
-        outside = map(chr, (*_LETTERS, *range(0x100, 0x250)))
-        for character in (*sorted(self._used), *sorted(alike), *outside):
-            found.setdefault(self.symbol(character), character)
-        return tuple(sorted(found.values(), key=_letters_first))
-
-
-def _letters_first(character: str) -> tuple[bool, bool, str]:
-    return not character.isalnum(), not character.isascii(), character
-
-
-def _single(key: Hashable, character: str) -> str:
-    """Return a character's key if the key is one character, else the character."""
-    return key if isinstance(key, str) and len(key) == 1 else character
-
-
-@functools.cache
-def _characters_like(names: NameRules) -> dict[str, list[str]]:
-    """Return the characters of names by their weight, and by their key in database rules."""
-    collation = collation_of(names)
-    like: dict[str, list[str]] = {}
-    for number in (*range(1, 0xD800), *range(0xE000, _LARGEST_CHARACTER)):
-        character = chr(number)
-        weight, key = collation.unit(character), collation.database(character)
-        if weight != character:
-            like.setdefault(weight, []).append(character)
-        if isinstance(key, str) and key != character:
-            like.setdefault(key, []).append(character)
-    return like
-
-
-class _Patterns:
-    """LIKE patterns or plain names that are matched with a word character by character, in the bits of one integer.
-
-    The bit of a position is set when the text up to the position matches the word so far.
+    That is so when ``one`` has no do rule that ``other`` lacks, and all of its ignore rules.
     """
+    K = RuleKind
 
-    def __init__(
-        self, alphabet: _Alphabet, patterns: Iterable[str], *, wild: bool, by_key: bool = False
-    ) -> None:
-        self._alphabet = alphabet
-        self._tokens: list[str | None] = []
-        self._plain_only = not wild and not by_key
-        self._by_key = by_key
-        self.start = self._loops = self._ends = 0
-        self._is_token: list[bool] = []
-        for pattern in patterns:
-            self._add(alphabet.units(pattern), wild)
-        if len(self._tokens) > _MOST_PATTERN_BITS:
-            raise _TooManyError
-        self._masks: dict[str, int] = {}
+    def values(side: Filter, kind: RuleKind) -> frozenset[str]:
+        return frozenset(rule.value for rule in side.rules if rule.kind is kind)
 
-    def _add(self, pattern: str, wild: bool) -> None:
-        self.start |= 1 << len(self._tokens)
-        characters = iter(pattern)
-        for character in characters:
-            if wild and character == "%":
-                self._loops |= 1 << len(self._tokens)
-            elif wild and character == "_":
-                self._push(None)
-            elif wild and character == "\\":
-                self._push(next(characters, "\\"))
-            else:
-                self._push(character)
-        self._ends |= 1 << len(self._tokens)
-        self._tokens.append(None)
-        self._is_token.append(False)
-
-    def _push(self, token: str | None) -> None:
-        self._tokens.append(token)
-        self._is_token.append(True)
-
-    def step(self, state: int, character: str) -> int:
-        """Return the state after one more character of the word."""
-        if not state:
-            return 0
-        return ((state & self._mask(character)) << 1) | (state & self._loops)
-
-    def _mask(self, character: str) -> int:
-        mask = self._masks.get(character)
-        if mask is None:
-            mask = 0
-            for number, token in enumerate(self._tokens):
-                if self._is_token[number] and self._matches(token, character):
-                    mask |= 1 << number
-            self._masks[character] = mask
-        return mask
-
-    def _matches(self, token: str | None, character: str) -> bool:
-        if token is None:
-            return True
-        if self._by_key:
-            return self._alphabet.rule_key(token) == self._alphabet.key(character)
-        if self._plain_only and not self._alphabet.is_plain(character):
-            return False
-        return self._alphabet.unit(token) == self._alphabet.unit(character)
-
-    def matches(self, state: int) -> bool:
-        """Tell whether a pattern matches the whole word."""
-        return bool(state & self._ends)
-
-
-class _TableState(NamedTuple):
-    """The states of a filter's four sorts of table rules after a part of the word ``db.table``."""
-
-    do: int
-    ignore: int
-    wild_do: int
-    wild_ignore: int
-
-
-class _SideState(NamedTuple):
-    """The states of all rules of a filter after a part of a database's name."""
-
-    do_db: int
-    ignore_db: int
-    tables: _TableState
-
-
-class _Answer(enum.Enum):
-    """A filter's answer about a single table: the sort of the first rule that matches the table."""
-
-    DO = 1
-    IGNORE = 2
-    NONE = 3
-
-
-_Both = tuple[_TableState, _TableState]
-_Answers = tuple[_Answer, _Answer]
-
-
-class _Side:
-    """One of the two filters, with automata for its rules."""
-
-    def __init__(self, rule_filter: Filter, alphabet: _Alphabet) -> None:
-        self.filter = rule_filter
-        self._alphabet = alphabet
-
-        def values(kind: RuleKind) -> list[str]:
-            return [rule.value for rule in rule_filter.rules if rule.kind is kind]
-
-        self._tables = (
-            _Patterns(alphabet, values(RuleKind.DO_TABLE), wild=False),
-            _Patterns(alphabet, values(RuleKind.IGNORE_TABLE), wild=False),
-            _Patterns(alphabet, values(RuleKind.WILD_DO_TABLE), wild=True),
-            _Patterns(alphabet, values(RuleKind.WILD_IGNORE_TABLE), wild=True),
-        )
-        self._do_db = _Patterns(alphabet, values(RuleKind.DO_DB), wild=False, by_key=True)
-        self._ignore_db = _Patterns(alphabet, values(RuleKind.IGNORE_DB), wild=False, by_key=True)
-        self._has_do_db = bool(values(RuleKind.DO_DB))
-        self._has_do = bool(values(RuleKind.DO_TABLE) or values(RuleKind.WILD_DO_TABLE))
-        self._has_wild_do = bool(values(RuleKind.WILD_DO_TABLE))
-        self._has_wild = self._has_wild_do or bool(values(RuleKind.WILD_IGNORE_TABLE))
-        tables = _TableState(*(patterns.start for patterns in self._tables))
-        self.start = _SideState(self._do_db.start, self._ignore_db.start, tables)
-
-    def step(self, state: _SideState, character: str) -> _SideState:
-        """Return the state after one more character of a database's name."""
-        return _SideState(
-            self._do_db.step(state.do_db, character),
-            self._ignore_db.step(state.ignore_db, character),
-            self.step_table(state.tables, character),
+    def has_fewer(*kinds: RuleKind) -> bool:
+        is_subset = all(values(one, kind) <= values(other, kind) for kind in kinds)
+        # A filter without do rules passes what no rule names.
+        return is_subset and any(values(one, kind) for kind in kinds) >= any(
+            values(other, kind) for kind in kinds
         )
 
-    def step_table(self, state: _TableState, character: str) -> _TableState:
-        """Return the state of the table rules after one more character of ``db.table``."""
-        return _TableState(
-            *(patterns.step(one, character) for patterns, one in zip(self._tables, state, strict=True))
-        )
-
-    def after(self, text: str) -> _TableState:
-        """Return the state of the table rules after a text."""
-        state = self.start.tables
-        for character in self._alphabet.units(text):
-            state = self.step_table(state, character)
-        return state
-
-    def db_passes(self, state: _SideState) -> bool:
-        """Tell whether the do-db and ignore-db rules pass the database whose name led to the state."""
-        if self._has_do_db:
-            return self._do_db.matches(state.do_db)
-        return not self._ignore_db.matches(state.ignore_db)
-
-    def answer(self, state: _TableState) -> _Answer:
-        """Return the answer about the table whose name led to the state."""
-        do, ignore, wild_do, wild_ignore = self._matches(state)
-        if do or (wild_do and not ignore):
-            return _Answer.DO
-        return _Answer.IGNORE if ignore or wild_ignore else _Answer.NONE
-
-    def passes(self, answer: _Answer) -> bool:
-        """Tell whether a list of tables passes whose first table that matches a rule has this answer."""
-        if not self.filter.table_rules_on or answer is _Answer.DO:
-            return True
-        return answer is _Answer.NONE and not self._has_do
-
-    def create_passes(self, db_passes: bool, state: _TableState) -> bool:
-        """Tell whether CREATE DATABASE passes, from the answer of the database rules and the state after ``db.``."""
-        if not db_passes or not self._has_wild:
-            return db_passes
-        if self.filter.names.family == "mysql" and self.filter.db_rules_on:
-            return True
-        _, _, wild_do, wild_ignore = self._matches(state)
-        return wild_do or (not wild_ignore and not self._has_wild_do)
-
-    def _matches(self, state: _TableState) -> list[bool]:
-        return [patterns.matches(one) for patterns, one in zip(self._tables, state, strict=True)]
-
-
-class _Database(NamedTuple):
-    """A database as an example, with what both filters know after its name and the dot behind it."""
-
-    name: str
-    passes: tuple[bool, bool]
-    """Whether the database rules of both filters pass the database."""
-    states: _Both
-    is_renamed: bool
-    """Whether a rewrite rule renames the database, when it is the current one or has the rows."""
+    if [rule for rule in one.rules if rule.kind.is_rewrite] != [
+        rule for rule in other.rules if rule.kind.is_rewrite
+    ]:
+        return False
+    do_db, ignore_db = values(one, K.DO_DB), values(one, K.IGNORE_DB)
+    if values(other, K.DO_DB):
+        narrower_db = has_fewer(K.DO_DB)
+    elif do_db:
+        key = collation_of(one.names).database_rule
+        narrower_db = not {key(value) for value in do_db} & {
+            key(value) for value in values(other, K.IGNORE_DB)
+        }
+    else:
+        narrower_db = ignore_db >= values(other, K.IGNORE_DB)
+    # MySQL asks no wild rules about CREATE DATABASE when there are rules for databases.
+    is_skipped = one.db_rules_on and not other.db_rules_on and other.table_rules_on
+    return (
+        narrower_db
+        and not is_skipped
+        and has_fewer(K.DO_TABLE, K.WILD_DO_TABLE)
+        and has_fewer(K.WILD_DO_TABLE)
+        and all(values(one, kind) >= values(other, kind) for kind in (K.IGNORE_TABLE, K.WILD_IGNORE_TABLE))
+    )
 
 
 @dataclass(frozen=True)
@@ -387,171 +147,94 @@ class _Event:
         return rule_filter.decide_rows(*self.rows)
 
 
-class _Comparison:
-    """One comparison of two filters that compare names alike."""
+class _Witnesses:
+    """The names of databases and tables that stand for all names, and the events with these names."""
 
     def __init__(self, one: Filter, other: Filter) -> None:
-        self._alphabet = _Alphabet(one.names, (*one.rules, *other.rules))
-        self._one, self._other = _Side(one, self._alphabet), _Side(other, self._alphabet)
-        rewrites = [rule for rule in (*one.rules, *other.rules) if rule.kind is RuleKind.REWRITE_DB]
-        self._sources = sorted({rule.pair[0] for rule in rewrites})
-        self._renamed = _Patterns(self._alphabet, self._sources, wild=False, by_key=True)
-        self._tables_after: dict[_Both, list[tuple[str, _Answers]]] = {}
-        self._visited = 0
+        self._one, self._other = one, other
+        rules = tuple(dict.fromkeys((*one.rules, *other.rules)))
+        wild = [rule.value for rule in rules if rule.kind.form is ValueForm.WILD_TABLE]
+        used = {character.lower() for rule in rules for character in rule.value}
+        free = [
+            character for character in string.ascii_letters + string.digits if character.lower() not in used
+        ]
+        filling = free[0] if free else "a"
+        pairs = [(filling, filling)]
+        for rule in rules:
+            if rule.kind.form is ValueForm.DATABASE:
+                pairs.append((rule.value, filling))
+            elif rule.kind.is_rewrite:
+                pairs += [(side, filling) for side in rule.pair]
+            elif rule.kind.form is ValueForm.TABLE:
+                pairs.append(_split(rule.value))
+            else:
+                pairs += [_split(_filled(rule.value, filling * length)) for length in range(3)]
+        if one.names.family == "mariadb":
+            pairs += [alike for pair in pairs for alike in _alike(pair, one.names)]
+        self._pairs = list(dict.fromkeys(pair for pair in pairs if all(pair)))
+        self._databases = list(dict.fromkeys(database for database, _ in pairs if database))
+        self._tables = list(dict.fromkeys(table for _, table in pairs if table))
+        self._sources = {rule.pair[0] for rule in rules if rule.kind.is_rewrite}
+        # Names that compare as equal may have other lengths in bytes, on which some of MariaDB's rules depend.
+        is_plain = one.names.family == "mysql" or all(rule.value.isascii() for rule in rules)
+        self.are_complete = bool(free) and is_plain and not _any_overlap(wild, one.names)
+        """Whether the names stand for all names without dots."""
 
-    def result(self) -> Difference:
-        """Return the difference, with an example that both filters confirm."""
-        found = list(self._differences())
-        # Names with dots are rare, and an example should look familiar.
-        for event in sorted(found, key=lambda event: ".." in event.text or " ." in event.text):
-            decision = event.decide(self._other.filter)
-            is_real = event.text.isprintable() and event.decide(self._one.filter).verdict.passes
-            if is_real and not decision.verdict.passes:
-                return Difference(Beyond.SOMETHING, event.text, decision.rule)
-        # No real name may spell the words that led to the difference, such as bytes that are no text.
-        return _UNKNOWN if found else _NOTHING
+    def events(self) -> Iterator[_Event]:
+        """Yield events with all combinations of the names. Events with the names of one rule come first."""
+        for database in ("", *self._databases):
+            text = f"statements with the current database {database!r}"
+            yield _Event(text, _statement(database, updated=()))
+        tables = dict.fromkeys(chain(self._pairs, product(self._databases, self._tables)))
+        for database, table in tables:
+            yield _Event(f"rows of {database}.{table}", rows=(database, table))
+        yield from self._statements([TableName(*pair) for pair in islice(tables, MOST_EVENTS)])
 
-    def _differences(self) -> Iterator[_Event]:
-        """Yield events that the first filter passes and the second one drops, by the states of their rules."""
-        named = list(self._named())
-        current = [*(db for db in named if not db.is_renamed), *self._rewritten()]
-        for db in current:
-            if db.passes == (True, False):
-                yield _Event(
-                    f"statements with the current database {db.name!r}", _statement(db.name, updated=())
-                )
-        for db in current:
-            if db.name and db.passes[0]:
-                yield from self._rows(db)
-        sessions = [db for db in current if db.passes == (True, True)]
-        written = self._pairs(db for db in named if db.name)
-        for session in sessions[:1] + [one for one in sessions[1:] if one.is_renamed]:
-            # A table without a database in front belongs to the current one, after the rewrite rules.
-            own = {answers: TableName(None, table) for answers, table in self._own(session)}
-            yield from self._lists(own | written, session)
-            created = current if self._one.filter.names.family == "mysql" else named
-            for db in created:
-                if db.name and self._creates(self._one, db, 0) and not self._creates(self._other, db, 1):
-                    statement = _statement(session.name, StatementKind.CREATE_DATABASE, db.name)
-                    yield _Event(f"CREATE DATABASE {db.name}", statement)
-
-    def _rows(self, db: _Database) -> Iterator[_Event]:
-        for table, answers in self._tables(db.states):
-            kept = db.passes[1] and self._other.passes(answers[1])
-            if self._one.passes(answers[0]) and not kept:
-                yield _Event(f"rows of {db.name}.{table}", rows=(db.name, table))
-
-    def _pairs(self, databases: Iterable[_Database]) -> dict[_Answers, TableName]:
-        """Return an example for each pair of answers that tables with a database in front can have."""
-        pairs: dict[_Answers, TableName] = {}
-        for db in databases:
-            for table, answers in self._tables(db.states):
-                pairs.setdefault(answers, TableName(db.name, table))
-        return pairs
-
-    def _own(self, session: _Database) -> Iterator[tuple[_Answers, str]]:
-        if session.is_renamed:
-            for table, answers in self._tables(session.states):
-                yield answers, table
-
-    def _creates(self, side: _Side, db: _Database, number: int) -> bool:
-        return side.create_passes(db.passes[number], db.states[number])
-
-    def _lists(self, pairs: Mapping[_Answers, TableName], session: _Database) -> Iterator[_Event]:
-        """Yield statements with one or more tables that the first filter passes and the second one drops."""
-        paths: dict[_Answers, tuple[TableName, ...]] = {}
-        waiting: deque[tuple[_Answers, tuple[TableName, ...]]] = deque([((_Answer.NONE, _Answer.NONE), ())])
-        while waiting:
-            state, path = waiting.popleft()
-            for answers, table in pairs.items():
-                after = _first(state[0], answers[0]), _first(state[1], answers[1])
-                if after not in paths:
-                    paths[after] = (*path, table)
-                    waiting.append((after, paths[after]))
-        for answers, tables in paths.items():
-            if self._one.passes(answers[0]) and not self._other.passes(answers[1]):
-                shown = ", ".join(f"{table.database or session.name}.{table.table}" for table in tables)
-                statement = _statement(session.name, updated=(tables,))
-                yield _Event(f"statements that update {shown}", statement)
-
-    def _named(self) -> Iterator[_Database]:
-        """Yield one example of the names of databases for each combination of states that names lead to."""
-        one, other, renamed = self._one, self._other, self._renamed
-
-        def step(
-            state: tuple[_SideState, _SideState, int], character: str
-        ) -> tuple[_SideState, _SideState, int]:
-            return (
-                one.step(state[0], character),
-                other.step(state[1], character),
-                renamed.step(state[2], character),
+    def _statements(self, tables: Sequence[TableName]) -> Iterator[_Event]:
+        """Yield statements on one or two tables, in sessions whose current database passes both filters."""
+        both = [
+            database
+            for database in ("", *self._databases)
+            if all(
+                side.decide_statement(_statement(database, updated=())).verdict.passes for side in self._sides
             )
+        ]
+        renamed = [database for database in both[1:] if database in self._sources]
+        for current in both[:1] + renamed:
+            # A table without a database in front belongs to the current one, after the rewrite rules, or to none.
+            is_other = not current or current in renamed
+            own = [TableName(None, table) for table in self._tables] if is_other else []
+            for updated in self._lists([*own, *tables], current):
+                shown = ", ".join(f"{table.database or current}.{table.table}" for table in updated)
+                yield _Event(f"statements that update {shown}", _statement(current, updated=(updated,)))
+            for database in self._databases:
+                kind = StatementKind.CREATE_DATABASE
+                yield _Event(f"CREATE DATABASE {database}", _statement(current, kind, database))
 
-        told = set()
-        for state, word in self._explore((one.start, other.start, renamed.start), step):
-            database = _Database(
-                word,
-                (one.db_passes(state[0]), other.db_passes(state[1])),
-                (one.step_table(state[0].tables, _DOT), other.step_table(state[1].tables, _DOT)),
-                renamed.matches(state[2]),
-            )
-            if (bool(word), database[1:]) not in told:
-                told.add((bool(word), database[1:]))
-                yield database
+    @property
+    def _sides(self) -> tuple[Filter, Filter]:
+        return self._one, self._other
 
-    def _rewritten(self) -> Iterator[_Database]:
-        """Yield the databases that a rewrite rule of one of the filters renames."""
-        one, other = self._one, self._other
-        for source in self._sources:
-            names = one.filter.rewrite_db(source), other.filter.rewrite_db(source)
-            yield _Database(
-                source,
-                (one.filter.db_ok(names[0]), other.filter.db_ok(names[1])),
-                (one.after(f"{names[0]}."), other.after(f"{names[1]}.")),
-                True,
-            )
+    def _lists(self, tables: Iterable[TableName], current: str) -> Iterator[tuple[TableName, ...]]:
+        """Yield lists of one or two tables for all pairs of answers that lists of tables can have.
 
-    def _tables(self, start: _Both) -> list[tuple[str, _Answers]]:
-        """Return one example of a table for each pair of answers that tables of a database can have."""
-        found = self._tables_after.get(start)
-        if found is None:
-            one, other = self._one, self._other
-
-            def step(states: _Both, character: str) -> _Both:
-                return one.step_table(states[0], character), other.step_table(states[1], character)
-
-            pairs: dict[_Answers, str] = {}
-            for character in self._alphabet.symbols:
-                # A table's name has at least one character.
-                for states, word in self._explore(step(start, character), step):
-                    answers = one.answer(states[0]), other.answer(states[1])
-                    pairs.setdefault(answers, self._text(character) + word)
-            found = self._tables_after[start] = [(table, answers) for answers, table in pairs.items()]
-        return found
-
-    def _explore(self, start: S, step: Callable[[S, str], S]) -> Iterator[tuple[S, str]]:
-        """Yield each state that words lead to, with a shortest word. Raises _TooManyError for too many states."""
-        known = {start}
-        waiting = deque([(start, "")])
-        while waiting:
-            state, word = waiting.popleft()
-            yield state, self._text(word)
-            for character in self._alphabet.symbols:
-                after = step(state, character)
-                if after not in known:
-                    self._visited += 1
-                    if self._visited > MOST_STATES:
-                        raise _TooManyError
-                    known.add(after)
-                    waiting.append((after, word + character))
-
-    def _text(self, word: str) -> str:
-        """Return the name whose units are the characters of a word."""
-        return word.encode("latin-1").decode("utf-8", "surrogateescape") if self._alphabet.is_bytes else word
+        The first table that matches a rule of a filter decides, so that no longer list is needed.
+        """
+        found: dict[object, TableName] = {}
+        for table in tables:
+            statement = _statement(current, updated=((table,),))
+            found.setdefault(tuple(_answer(side.decide_statement(statement)) for side in self._sides), table)
+        for table in found.values():
+            yield (table,)
+        for first, second in combinations(found.values(), 2):
+            yield first, second
+            yield second, first
 
 
-def _first(answer: _Answer, following: _Answer) -> _Answer:
-    return following if answer is _Answer.NONE else answer
+def _answer(decision: Decision) -> Verdict | None:
+    """Return the answer about a single table; None when no rule matches the table."""
+    is_matched = decision.step not in (Step.NO_TABLE_MATCHED, Step.NO_TABLE_MATCHED_DO)
+    return decision.verdict if is_matched else None
 
 
 def _statement(
@@ -562,3 +245,64 @@ def _statement(
     updated: TableLists = (),
 ) -> Statement:
     return Statement(kind, current or None, database, updated=updated)
+
+
+def _split(name: str) -> tuple[str, str]:
+    database, _, table = name.partition(".")
+    return database, table
+
+
+def _filled(pattern: str, text: str) -> str:
+    """Return a name that matches a LIKE pattern, with ``text`` in the place of each ``%``."""
+    one = text[:1] or "a"
+    return "".join({ANY: one, MANY: text}.get(token, token) for token in wild_tokens(pattern))
+
+
+def _alike(pair: tuple[str, str], names: NameRules) -> Iterator[tuple[str, str]]:
+    """Yield other spellings of a table's name that MariaDB takes for the same table, and not for the same database."""
+    for number in range(_MOST_ALIKE):
+        database, table = (
+            "".join(alike[number] if len(alike := characters_alike(c, names)) > number else c for c in name)
+            for name in pair
+        )
+        yield database, table
+        yield pair[0], table
+        yield database, pair[1]
+
+
+def _any_overlap(patterns: Sequence[str], names: NameRules) -> bool:
+    """Tell whether any two LIKE patterns may match a common name of a table."""
+    if len(patterns) > _MOST_PATTERNS:
+        return True
+    collation = collation_of(names)
+    halves = []
+    for pattern in dict.fromkeys(patterns):
+        tokens = wild_tokens(collation.units(pattern), collation.unit)
+        dot = tokens.index(".")
+        halves.append((tokens[:dot], tokens[dot + 1 :]))
+    return any(
+        _overlap(one[0], other[0]) and _overlap(one[1], other[1]) for one, other in combinations(halves, 2)
+    )
+
+
+def _overlap(one: Sequence[str], other: Sequence[str]) -> bool:
+    # ``ends`` holds the lengths of beginnings of ``other`` that have a text in common with the beginning of ``one``.
+    def with_empty(ends: set[int]) -> set[int]:
+        for at in range(len(other)):
+            if at in ends and other[at] is MANY:
+                ends.add(at + 1)
+        return ends
+
+    ends = with_empty({0})
+    for token in one:
+        if token is MANY:
+            ends = set(range(min(ends), len(other) + 1)) if ends else ends
+            continue
+        after = set()
+        for at in ends:
+            if at < len(other) and other[at] is MANY:
+                after.add(at)
+            elif at < len(other) and (token is ANY or other[at] is ANY or token == other[at]):
+                after.add(at + 1)
+        ends = with_empty(after)
+    return len(other) in ends

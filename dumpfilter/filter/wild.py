@@ -1,47 +1,34 @@
 r"""The LIKE patterns of ``--replicate-wild-do-table`` and ``--replicate-wild-ignore-table``.
 
 ``%`` matches any text, ``_`` matches one character, and ``\`` escapes both, as in the servers' functions
-``wild_compare`` and ``my_wildcmp``. A pattern is split once at its ``%`` signs. Matching is greedy from left to right.
-It takes at most the pattern's length times the name's length steps, even for a pattern of nothing but ``%``.
+``wild_compare`` and ``my_wildcmp``.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-_ANY = ""
-"""The value that stands for the wildcard ``_`` in a compiled LIKE pattern. It is the empty string, so that it differs
-from every character."""
+ANY, MANY = "\0_", "\0%"
+"""The tokens that stand for the wildcards ``_`` and ``%``. Any other token of a LIKE pattern is one character."""
 
 
-class _Pattern(NamedTuple):
-    runs: tuple[tuple[str, ...], ...]
-    """The texts before, between and after the ``%`` signs of a LIKE pattern.
+def wild_tokens(pattern: str, fold: Callable[[str], str] = str) -> list[str]:
+    """Return the folded characters and the wildcards of a LIKE pattern.
 
-    Each text is a tuple of characters, with _ANY in place of each wildcard ``_``.
+    A backslash at the end has no character to escape, so it stands for itself.
     """
-
-
-def _compile(pattern: str, fold: Callable[[str], str]) -> _Pattern:
-    runs: list[tuple[str, ...]] = []
-    run: list[str] = []
+    tokens = []
     characters = iter(pattern)
     for character in characters:
         if character == "\\":
-            # A backslash at the end of a LIKE pattern has no character to escape, so it matches a backslash in the
-            # name.
-            run.append(fold(next(characters, "\\")))
-        elif character == "%":
-            runs.append(tuple(run))
-            run = []
-        elif character == "_":
-            run.append(_ANY)
+            tokens.append(fold(next(characters, "\\")))
         else:
-            run.append(fold(character))
-    runs.append(tuple(run))
-    return _Pattern(tuple(runs))
+            tokens.append({"_": ANY, "%": MANY}.get(character) or fold(character))
+    return tokens
 
 
 class WildPattern:
@@ -56,51 +43,42 @@ class WildPattern:
     """
 
     def __init__(self, pattern: str, fold: Callable[[str], str] = str) -> None:
-        self.text = pattern
         self._fold = fold
-        self._runs = _compile(pattern, fold).runs
+        self._tokens = wild_tokens(pattern, fold)
 
     def literals(self) -> list[str]:
         """Return the literal texts of the pattern between ``%`` and ``_``, as folded characters.
 
         Every name that matches the pattern contains all these texts.
         """
-        found = []
-        for run in self._runs:
-            piece: list[str] = []
-            for character in (*run, _ANY):
-                if character is not _ANY:
-                    piece.append(character)
-                elif piece:
-                    found.append("".join(piece))
-                    piece = []
-        return found
+        groups = itertools.groupby(self._tokens, lambda token: token not in (ANY, MANY))
+        return ["".join(run) for is_literal, run in groups if is_literal]
+
+    @functools.cached_property
+    def _regex(self) -> re.Pattern[str]:
+        groups = itertools.groupby(self._tokens, lambda token: token == MANY)
+        parts = [
+            MANY if is_many else "".join("." if token == ANY else re.escape(token) for token in run)
+            for is_many, run in groups
+        ]
+        for number, part in enumerate(parts[:-1]):
+            if part == MANY:
+                # The first place where the text between two % fits is as good as any later one. An atomic group keeps
+                # this place, so that the steps of several % do not multiply.
+                is_last = number + 2 == len(parts)
+                parts[number : number + 2] = [
+                    "",
+                    f".*{parts[-1]}" if is_last else f"(?>.*?{parts[number + 1]})",
+                ]
+        return re.compile("".join(".*" if part == MANY else part for part in parts), re.DOTALL)
 
     def matches(self, name: str) -> bool:
         """Tell whether the whole name matches this LIKE pattern."""
-        return self.matches_folded([self._fold(c) for c in name])
+        return self.matches_folded("".join(map(self._fold, name)))
 
-    def matches_folded(self, name: list[str]) -> bool:
-        """Tell whether the whole name matches this LIKE pattern.
-
-        ``name`` is a list of folded characters: each character is replaced by its weight in the collation.
-        """
-        first, *rest = self._runs
-        if not rest:
-            return len(name) == len(first) and _at(first, name, 0)
-        if len(first) > len(name) or not _at(first, name, 0):
-            return False
-        *middle, last = rest
-        at = len(first)
-        for run in middle:
-            if not run:
-                continue
-            while at + len(run) <= len(name) and not _at(run, name, at):
-                at += 1
-            if at + len(run) > len(name):
-                return False
-            at += len(run)
-        return len(name) - len(last) >= at and _at(last, name, len(name) - len(last))
+    def matches_folded(self, name: str) -> bool:
+        """Tell whether a name matches, whose characters are replaced by their weights in the collation."""
+        return self._regex.fullmatch(name) is not None
 
 
 class WildSet:
@@ -139,8 +117,4 @@ class WildSet:
                 found = runs.get(text[start : start + length])
                 if found:
                     candidates.update(found)
-        return next((n for n in sorted(candidates) if self._patterns[n].matches_folded(name)), None)
-
-
-def _at(run: tuple[str, ...], name: list[str], start: int) -> bool:
-    return all(r is _ANY or r == name[start + k] for k, r in enumerate(run))
+        return next((n for n in sorted(candidates) if self._patterns[n].matches_folded(text)), None)
