@@ -35,7 +35,7 @@ from dumpfilter.index.scanner import no_table_ids, with_double_room
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.packets.control import rotate
-from dumpfilter.packets.empties import find_empties, with_empties
+from dumpfilter.packets.empties import find_dropped, make_empties, with_empties
 from dumpfilter.packets.framing import frame, last_events
 from dumpfilter.receiver.binlog_file import find_end
 from dumpfilter.receiver.deframing import Deframer
@@ -141,10 +141,10 @@ def _write_packets(made: GeneratedSet, family: str) -> None:
         fd, read = segment.format_description, reader.file.read
         thread.start_file(segment.start, read)
         plans = thread.plan(segment)
-        found = find_empties(plans, segment, segment.start, read, gtid_source)
-        for plan, empties in zip(plans, found, strict=True):
+        for plan in plans:
+            dropped = find_dropped(plan, segment, segment.start, read, gtid_source)
             events = render(plan, reader.data, reader.data_offset, read, fd)
-            frame(with_empties(events, empties, read, fd), 1)
+            frame(with_empties(events, make_empties(dropped, fd, gtid_source, read), fd), 1)
 
 
 def _compress(file: Path, directory: Path) -> Path:

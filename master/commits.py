@@ -131,7 +131,7 @@ class Commit:
                     np.array([time]),
                     checksum=self.description.checksum,
                 )
-            made = with_empties(b"", empties, _no_file, self.description)
+            made = with_empties(b"", empties, self.description)
             self.stand_ins = events_of(bytes(made))
         return self.stand_ins
 

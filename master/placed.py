@@ -11,7 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -102,8 +102,6 @@ class PlacedPlan(ABC):
     """The open binlog file from which the events are read. Another file may take its name meanwhile."""
     positions: ToldPositions
     filter_version: int
-    reads_extent: ClassVar[bool] = True
-    """Whether :meth:`messages` reads nothing if a window has the bytes of :attr:`extent`."""
     committed_at: float | None = field(default=None, init=False)
     """The Unix time at which the first transaction was committed, once messages have been made. None: not known."""
 
@@ -116,6 +114,11 @@ class PlacedPlan(ABC):
     def counts(self) -> Counts:
         """The chunk's counts, once messages have been made."""
         return self.plan.counts
+
+    @property
+    def reads_extent(self) -> bool:
+        """Whether :meth:`messages` reads nothing if a window has the bytes of :attr:`extent`."""
+        return True
 
     @property
     def extent(self) -> Extent | None:

@@ -14,59 +14,96 @@ from dataclasses import dataclass, replace
 
 from dumpfilter.dump import ChunkPlan
 from dumpfilter.dump.chunk import Counts, Window
+from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.placed import Extent, PlacedPlan, extent_of, join, read_window
-from dumpfilter.master.relay_plans import relay_pieces
 from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.packets.control import format_description, rotate
-from dumpfilter.packets.empties import NO_EMPTIES, Empties, find_empties, with_empties
+from dumpfilter.packets.empties import NOTHING_DROPPED, Dropped, find_dropped, make_empties, with_empties
+
+_MOST_STAND_INS = 32_768
+"""The most stand-ins in one message. A Gap event of a few bytes may tell millions of GTIDs."""
 
 
 @dataclass(eq=False, slots=True)
 class ReplicaPlan(PlacedPlan):
-    """A plan that becomes events for real replicas."""
+    """A plan, or a part of one, that becomes events for real replicas."""
 
-    empties: Empties = NO_EMPTIES
-    """The stand-ins of the transactions that the filter drops."""
-    _counts: Counts | None = None
+    dropped: Dropped = NOTHING_DROPPED
+    """The dropped transactions of which the replica gets stand-ins."""
+    begin: int = 0
+    """The bytes of the plan's events that the parts before have."""
+    stop: int | None = None
+    """The bytes of the plan's events up to this part's last; None for all."""
+    bytes_gtid: int = 0
+    """The bytes of the stand-ins, once messages have been made."""
 
     @property
     def counts(self) -> Counts:
         """The chunk's counts, with the bytes of the stand-ins.
 
-        The plan itself does not have them, because a slave of dumpfilter at the same place may share the plan.
+        The plan itself does not have them, because a slave of dumpfilter at the same place may share the plan. The last
+        part counts the events of all parts.
         """
-        if self._counts is None:
-            size = self.empties.size(self.source.file.format_description.checksum)
-            self._counts = replace(self.plan.counts, bytes_gtid=size) if size else self.plan.counts
-        return self._counts
+        counts = self.plan.counts if self.stop is None else Counts()
+        return replace(counts, bytes_gtid=self.bytes_gtid) if self.bytes_gtid else counts
+
+    @property
+    def reads_extent(self) -> bool:
+        return not self.dropped.sequence.any()
 
     @property
     def extent(self) -> Extent | None:
         """The bytes of the file from which messages are made: the events, and the Gtid events of the stand-ins."""
-        own, empties = extent_of(self.plan), self.empties
-        if not empties.reads_gtids:
+        own, dropped = extent_of(self.plan), self.dropped
+        if not len(dropped.place) or self._family == "mariadb" or not self.reads_extent:
             return own
-        low, high = empties.gtid_span
-        gtids = Extent(low, high, len(empties), int(empties.gtid_size.sum()))
+        low, high = dropped.gtid_span
+        gtids = Extent(low, high, len(dropped.place), int(dropped.size.sum()))
         return gtids if own is None else join(own, gtids)
+
+    @property
+    def _family(self) -> str:
+        return self.source.file.format_description.family
 
     def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
         """Yield the chunk's events as one message, which is empty if the chunk has neither events nor stand-ins."""
-        if window is None and self.empties.reads_gtids and self.extent is not None:
+        source, dropped, extent = self.source, self.dropped, self.extent
+        if window is None and len(dropped.place) and extent is not None:
             # The events and the Gtid events of the stand-ins are read together, where they are near one another.
-            window = read_window(self.source, self.extent)
-        events = self.events(window) if self.plan.size else b""
+            window = read_window(source, extent)
+        events = memoryview(self.events(window) if self.plan.size else b"")[self.begin : self.stop]
         self.note_commit_time(events)
-        if not len(self.empties):
+        if not len(dropped.place):
             yield _as_bytes(events)
             return
-        source = self.source
-        made = with_empties(events, self.empties, source.read, source.file.format_description, window)
+        fd = source.file.format_description
+        made = make_empties(dropped, fd, source.gtid_source, source.read, window)
+        self.bytes_gtid = made.size(fd.checksum)
+        try:
+            out = with_empties(events, made, fd)
+        except BinlogCorrupt as error:
+            raise error.located(source.name, int(dropped.offset[0])) from None
         source.check()
-        yield bytes(made)
+        yield bytes(out)
+
+    def parts(self, resume: int) -> Iterator[ReplicaPlan]:
+        """Yield the plan in parts with at most ``_MOST_STAND_INS`` stand-ins each.
+
+        ``resume`` is the boundary at or before the plan, at which a dump can begin again.
+        """
+        pages = list(self.dropped.pages(_MOST_STAND_INS))
+        begin = 0
+        for page, following in zip(pages, [*pages[1:], None], strict=True):
+            stop = None if following is None else int(following.place[0])
+            # A part before the last one ends between two stand-ins, at no position of the writer.
+            plan = self.plan if stop is None else replace(self.plan, resume=resume, resume_bytes=0)
+            yield replace(
+                self, plan=plan, dropped=page._replace(place=page.place - begin), begin=begin, stop=stop
+            )
+            begin = stop or 0
 
 
 def _as_bytes(events: bytes | memoryview) -> bytes:
@@ -94,16 +131,16 @@ class ReplicaEncoding:
         self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan], filter_version: int
     ) -> list[PlacedPlan]:
         """Return the plans of one segment with the stand-ins of the transactions that each drops."""
-        source, positions = place.source, place.positions(segment, plans)
-        empties = [NO_EMPTIES] * len(plans)
-        if self.by_gtid and segment.writer is not None:
-            return relay_pieces(place, segment, plans, positions, filter_version)
-        if self.by_gtid:
-            empties = find_empties(plans, segment, place.thread.resume, source.read, source.gtid_source)
-        return [
-            ReplicaPlan(plan, source, told, filter_version, of_plan)
-            for plan, told, of_plan in zip(plans, positions, empties, strict=True)
-        ]
+        source, resume = place.source, place.thread.resume
+        pieces: list[PlacedPlan] = []
+        for plan, told in zip(plans, place.positions(segment, plans), strict=True):
+            whole = ReplicaPlan(plan, source, told, filter_version)
+            if self.by_gtid and len(plan.gaps.runs):
+                whole.dropped = find_dropped(plan, segment, resume, source.read, source.gtid_source)
+                pieces += whole.parts(resume)
+            else:
+                pieces.append(whole)
+        return pieces
 
     def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
         """Return an artificial Rotate event, which names file and position, and the format description event.

@@ -14,12 +14,16 @@ replica a GTID without the changes:
 
 A Gtid event is never written without the other events of its stand-in. A real mysqld dies of signal 11 when a Gtid
 event stands alone (tried with MySQL 9.7).
+
+The writer is the server that wrote the binlog of a slave's master. In the slave's relay log a Gap event stands for the
+transactions that the master dropped. The Gap event tells their GTIDs and the writer's position after them, and nothing
+else. The Gtid events of their stand-ins are synthesized (:mod:`dumpfilter.packets.synthesis`).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,18 +36,89 @@ from dumpfilter.binlog.gtid_events import FL_ALLOW_PARALLEL, FL_TRANSACTIONAL
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import ChunkPlan, ReadAt, Window
-from dumpfilter.dump.stand_ins import XID_LENGTH
+from dumpfilter.dump.stand_ins import MARIADB_GTID_LENGTH, XID_LENGTH
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.index.segment import Segment
 from dumpfilter.packets import _kernels as K
 from dumpfilter.packets.framing import Bytes, as_array
+from dumpfilter.packets.synthesis import GtidSynthesis, layout
 
 Integers = npt.NDArray[np.int64]
+KeyOf = Callable[[int], SourceKey]
+"""A function that returns the GTID source with a number."""
 
 _READ_COST = 16 << 10
 """The number of bytes that can be read from a file in the time of one system call."""
 
 _NONE: Integers = np.empty(0, np.int64)
+
+
+class Dropped(NamedTuple):
+    """The dropped transactions of which a replica gets stand-ins, in the order of the stream.
+
+    All fields are arrays, int64 of shape (n,). A row has consecutive GTIDs of one source. It has one GTID if the
+    transaction is in the file, and may have several if a Gap event tells them.
+    """
+
+    place: Integers
+    """The bytes of the chunk's events that come before."""
+    transaction: Integers
+    """The number of the transaction in the segment, or of the Gap event."""
+    source: Integers
+    """The number of the GTID source."""
+    first: Integers
+    last: Integers
+    begin: Integers
+    """The writer's position before the transaction or Gap event."""
+    end: Integers
+    """The writer's position at which the row's last stand-in ends."""
+    time: Integers
+    """The time of the transaction, or of the newest event before the Gap event, Unix seconds."""
+    sequence: Integers
+    """The first ``sequence_number`` of GTIDs that a Gap event tells. 0 for a transaction in the file."""
+    offset: Integers
+    """The offset of the Gtid event of a transaction in the file."""
+    size: Integers
+    """The length of this Gtid event, bytes."""
+
+    @property
+    def length(self) -> Integers:
+        """The number of GTIDs in each row."""
+        return self.last - self.first + 1
+
+    @property
+    def gtid_span(self) -> tuple[int, int]:
+        """The offset of the first Gtid event, and the end of the last one, if all transactions are in the file."""
+        return int(self.offset.min()), int((self.offset + self.size).max())
+
+    def take(self, rows: Integers | npt.NDArray[np.bool_]) -> Dropped:
+        """Return some rows."""
+        return Dropped(*(column[rows] for column in self))
+
+    def pages(self, most: int) -> Iterator[Dropped]:
+        """Yield the rows with at most ``most`` GTIDs at a time.
+
+        A Gap event of a few bytes may tell millions of GTIDs.
+        """
+        stops = np.cumsum(self.length)
+        if not len(stops) or stops[-1] <= most:
+            yield self
+            return
+        for low in range(0, int(stops[-1]), most):
+            has = (stops - self.length < low + most) & (stops > low)
+            page, stop = self.take(has), stops[has]
+            skipped = np.maximum(low - (stop - page.length), 0)
+            cut = np.maximum(stop - (low + most), 0)
+            yield page._replace(
+                first=page.first + skipped,
+                last=page.last - cut,
+                end=np.where(cut > 0, page.begin, page.end),
+                sequence=page.sequence + skipped,
+            )
+
+
+NOTHING_DROPPED = Dropped(*[_NONE] * len(Dropped._fields))
+"""The dropped transactions of a chunk in which the master drops none."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,26 +133,16 @@ class Empties:
     end: Integers
     """The position in the binlog file after each dropped transaction."""
     gtid_offset: Integers
-    """The offset of each transaction's Gtid event in ``gtids``, or in the binlog file."""
+    """The offset of each transaction's Gtid event in ``gtids``."""
     gtid_size: Integers
     """The length of each transaction's Gtid event, bytes."""
-    gtids: Bytes | None = None
-    """The Gtid events, if they are synthesized. None if the binlog file has them."""
+    gtids: Bytes
+    """Bytes with the Gtid events."""
     family: Family = "mysql"
     """The family of the server that wrote the binlog."""
 
     def __len__(self) -> int:
         return len(self.place)
-
-    @property
-    def reads_gtids(self) -> bool:
-        """Whether Gtid events are read from the binlog file."""
-        return self.gtids is None and len(self) > 0
-
-    @property
-    def gtid_span(self) -> tuple[int, int]:
-        """The offset of the first Gtid event, and the end of the last one."""
-        return int(self.gtid_offset.min()), int((self.gtid_offset + self.gtid_size).max())
 
     def size(self, checksum: bool) -> int:
         """Return the number of bytes that the stand-ins add to the chunk's events.
@@ -85,10 +150,6 @@ class Empties:
         ``checksum`` tells whether the events of the binlog file end in a CRC32.
         """
         return int(self.gtid_size.sum()) + len(self) * len(_tail(self.family, checksum))
-
-
-NO_EMPTIES = Empties(_NONE, _NONE, _NONE, _NONE)
-"""The stand-ins of a chunk in which the master drops no transaction."""
 
 
 @functools.cache
@@ -100,110 +161,144 @@ def _tail(family: Family, checksum: bool) -> npt.NDArray[np.uint8]:
 
 
 @functools.cache
-def layout(size: int, **fields: tuple[int, str]) -> np.dtype[np.void]:
-    """Return the layout of events of ``size`` bytes: the offset and the type of each field that has a name.
-
-    Fields beyond the end of such an event are left out.
-    """
-    types = {name: (at, np.dtype(kind)) for name, (at, kind) in fields.items()}
-    has = {name: (at, kind) for name, (at, kind) in types.items() if at + kind.itemsize <= size}
-    offsets, formats = zip(*has.values(), strict=True)
-    return np.dtype({"names": list(has), "formats": formats, "offsets": offsets, "itemsize": size})
-
-
-@functools.cache
 def _mariadb_gtid(checksum: bool) -> bytes:
     """Return an empty Gtid event of MariaDB."""
     body = bytes(12) + bytes([FL_TRANSACTIONAL | FL_ALLOW_PARALLEL]) + bytes(6)
     return make_event(EventType.MARIADB_GTID, body, checksum=checksum)
 
 
-class Dropped(NamedTuple):
-    """The GTIDs of a chunk's dropped transactions, in the order of the stream. All fields are arrays, int64 of shape
-    (n,)."""
-
-    place: Integers
-    """The bytes of the chunk's events that come before."""
-    transaction: Integers
-    """The number of the transaction in the segment, or of the Gap event."""
-    source: Integers
-    """The number of the GTID source."""
-    first: Integers
-    last: Integers
-    ordinal: Integers
-    """The number of GTIDs that the same Gap event tells before; OWN for a transaction that the segment has."""
-
-
-OWN = -1
-"""The ordinal of a transaction that the segment has."""
-
-
-def find_dropped(plan: ChunkPlan, segment: Segment) -> Dropped:
-    """Return the GTIDs of the transactions in a plan's gaps, for a plan as a dump thread made it from a segment."""
-    source, told = plan.reported
-    (own,) = np.nonzero(source >= 0)
-    number = segment.txn_number[own]
-    entries = np.stack((own, source[own], number, number, np.full(len(own), OWN)))
-    if len(told.runs):
-        of_run = np.repeat(told.transaction, np.diff(told.until, prepend=0))
-        entries = np.concatenate((entries, (of_run, *told.runs.T, told.ordinal)), axis=1)
-        entries = entries[:, np.argsort(entries[0], kind="stable")]
-    gaps = plan.gaps
-    first = np.searchsorted(entries[0], gaps.first)
-    count = np.searchsorted(entries[0], np.searchsorted(segment.txn_start, gaps.end)) - first
-    found = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
-    return Dropped(np.repeat(gaps.offset, count), *entries.take(found, axis=1))
-
-
-def find_empties(
-    plans: Sequence[ChunkPlan],
-    segment: Segment,
-    resume: int,
-    read: ReadAt,
-    gtid_source: Callable[[int], SourceKey],
-) -> list[Empties]:
-    """Return the stand-ins of each chunk's dropped transactions, for the plans of one segment.
+def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, key_of: KeyOf) -> Dropped:
+    """Return the transactions in a plan's gaps of which a replica gets stand-ins.
 
     Parameters:
-        plans: the plans as a dump thread made them from this segment, before any plan absorbed another one.
+        plan: a plan as a dump thread made it from this segment, before it absorbed another one.
         resume: the last boundary at or before the position at which planning began. A transaction that is open there
             begins at this boundary, so its Gtid event lies there and not in the segment.
         read: a function that reads the binlog file.
-        gtid_source: a function that returns the GTID source with a number.
     """
+    if not len(plan.gaps.runs):
+        return NOTHING_DROPPED
+    source, told = plan.reported
+    (own,) = np.nonzero(source >= 0)
+    number = segment.txn_number[own]
+    entries = np.stack((own, source[own], number, number, np.zeros(len(own), np.int64)))
+    if segment.writer is not None and len(told.runs):
+        gap = np.repeat(np.arange(len(told.transaction)), np.diff(told.until, prepend=0))
+        sequence = segment.writer.sequence[gap] + told.ordinal + 1
+        entries = np.concatenate((entries, (told.transaction[gap], *told.runs.T, sequence)), axis=1)
+        entries = entries[:, np.argsort(entries[0], kind="stable")]
+    gaps = plan.gaps
+    begin = np.searchsorted(entries[0], gaps.first)
+    count = np.searchsorted(entries[0], np.searchsorted(segment.txn_start, gaps.end)) - begin
+    found = np.repeat(begin - np.cumsum(count) + count, count) + np.arange(count.sum())
+    transaction, source, first, last, sequence = entries.take(found, axis=1)
+    event = segment.txn_event[transaction]
+    position = segment.positions_of(np.append(segment.txn_start, segment.end))
+    time = segment.time[event].astype(np.int64)
+    if segment.writer is not None:
+        gap = np.searchsorted(told.transaction, transaction)
+        time = np.where(sequence > 0, np.append(segment.writer.time, 0)[gap], time)
+    offset, size = segment.offset[event], segment.size[event]
+    if segment.continues and transaction[0] == 0:
+        # The transaction began in an earlier segment.
+        head = EventHeader.unpack(read(resume, HEADER_LENGTH))
+        if head.type not in (EventType.GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID):
+            raise BinlogCorrupt(NOT_A_GTID, file=segment.file, position=resume)
+        offset[0], size[0], time[0] = resume, head.size, head.timestamp
+    dropped = Dropped(
+        np.repeat(gaps.offset, count),
+        transaction,
+        source,
+        first,
+        last,
+        position[transaction],
+        position[transaction + 1],
+        time,
+        sequence,
+        offset,
+        size,
+    )
     fd = segment.format_description
+    return _of_mysql(dropped) if fd.family == "mysql" else _of_mariadb(dropped, fd, key_of)
 
-    def head(dropped: Dropped) -> EventHeader | None:
-        """Return the header of the first transaction's Gtid event, if the transaction began in an earlier segment."""
-        if not segment.continues or dropped.transaction[0] != 0:
-            return None
-        found = EventHeader.unpack(read(resume, HEADER_LENGTH))
-        if found.type not in (EventType.GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID):
-            raise _not_a_gtid(segment.file, resume)
-        return found
 
-    def empties(plan: ChunkPlan) -> Empties:
-        if not len(plan.gaps.runs):
-            return NO_EMPTIES
-        dropped = find_dropped(plan, segment)
-        event = segment.txn_event[dropped.transaction]
-        end = np.append(segment.txn_start, segment.end)[dropped.transaction + 1]
-        began = head(dropped)
-        if fd.family == "mysql":
-            offset, size = segment.offset[event], segment.size[event]
-            if began is not None:
-                offset[0], size[0] = resume, began.size
-            return Empties(dropped.place, end, offset, size)
-        timestamp = segment.time[event].astype(np.int64)
-        if began is not None:
-            timestamp[0] = began.timestamp
-        sources, of_source = np.unique(dropped.source, return_inverse=True)
-        keys = np.array([gtid_source(number) for number in sources.tolist()], np.int64)[of_source]
-        last = last_of_domains(dropped.place, keys[:, 0])
-        columns = (dropped.place, end, keys, dropped.last, timestamp)
-        return mariadb_empties(*(column[last] for column in columns), checksum=fd.checksum)
+def _of_mysql(dropped: Dropped) -> Dropped:
+    """Return the dropped transactions for a MySQL replica, which needs each GTID.
 
-    return [empties(plan) for plan in plans]
+    A Gap event tells a position after the last of its transactions alone.
+    """
+    is_followed = np.append(np.diff(dropped.transaction) == 0, False)
+    return dropped._replace(end=np.where(is_followed, dropped.begin, dropped.end))
+
+
+def _of_mariadb(dropped: Dropped, fd: FormatDescription, key_of: KeyOf) -> Dropped:
+    """Return the dropped transactions for a MariaDB replica, which needs the last GTID of each domain at each place.
+
+    A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end
+    one after another, and the last of them ends at the position that the Gap event tells.
+    """
+    order = np.lexsort((_keys(dropped, key_of)[:, 0], dropped.place))
+    places, domains = dropped.place[order], _keys(dropped, key_of)[order, 0]
+    is_last = np.append((places[1:] != places[:-1]) | (domains[1:] != domains[:-1]), True)
+    needed = dropped.take(np.sort(order[is_last]))
+    row = np.arange(len(needed.place))
+    last_of_gap = np.append(np.flatnonzero(np.diff(needed.transaction)), len(row) - 1)
+    later = last_of_gap[np.searchsorted(last_of_gap, row)] - row
+    size = MARIADB_GTID_LENGTH + XID_LENGTH + 2 * fd.checksum_length
+    return needed._replace(first=needed.last, end=needed.end - later * size)
+
+
+def _keys(dropped: Dropped, key_of: KeyOf) -> Integers:
+    """Return the domain id and the server id of each row of MariaDB, of shape (n, 2)."""
+    sources, of_source = np.unique(dropped.source, return_inverse=True)
+    return np.array([key_of(number) for number in sources.tolist()], np.int64).reshape(-1, 2)[of_source]
+
+
+def make_empties(
+    dropped: Dropped, fd: FormatDescription, key_of: KeyOf, read: ReadAt, window: Window | None = None
+) -> Empties:
+    """Return the stand-ins of dropped transactions, with their Gtid events.
+
+    Parameters:
+        fd: the format description event of the file.
+        read: a function that reads the binlog file.
+        window: bytes of the file. If they contain all Gtid events, nothing is read.
+
+    Raises BinlogError if the Gtid events cannot be read.
+    """
+    if not len(dropped.place):
+        return Empties(_NONE, _NONE, _NONE, _NONE, b"")
+    if fd.family == "mariadb":
+        keys = _keys(dropped, key_of)
+        return mariadb_empties(
+            dropped.place, dropped.end, keys, dropped.last, dropped.time, checksum=fd.checksum
+        )
+    if not dropped.sequence.any():
+        gtids, at = _gtids_in(dropped, window) or _read_gtids(dropped, read)
+        return Empties(dropped.place, dropped.end, at, dropped.size, gtids)
+    row = np.repeat(np.arange(len(dropped.place)), dropped.length)
+    is_last = np.append(np.diff(row) > 0, True)
+    synthesis = GtidSynthesis(fd)
+    parts: list[bytes | memoryview] = []
+    sizes = []
+    columns = (dropped.source, dropped.first, dropped.length, dropped.sequence, dropped.time, dropped.begin)
+    runs = zip(*(column.tolist() for column in columns), strict=True)
+    own = zip(dropped.offset.tolist(), dropped.size.tolist(), strict=True)
+    for (source, first, length, sequence, time, begin), (offset, size) in zip(runs, own, strict=True):
+        if sequence:
+            events, lengths = synthesis.gtids(key_of(source), first, length, sequence, time, begin)
+        else:
+            events, lengths = read(offset, size), size
+        parts.append(events)
+        sizes.append(np.full(length, lengths))
+    gtid_size = np.concatenate(sizes)
+    return Empties(
+        dropped.place[row],
+        np.where(is_last, dropped.end[row], dropped.begin[row]),
+        np.cumsum(gtid_size) - gtid_size,
+        gtid_size,
+        b"".join(parts),
+    )
 
 
 def mariadb_empties(
@@ -229,74 +324,45 @@ def mariadb_empties(
     return Empties(place, end, np.arange(n) * len(event), np.full(n, len(event)), gtids, "mariadb")
 
 
-def _not_a_gtid(file: str | None, position: int) -> BinlogCorrupt:
-    """Return the error for a Gtid event that is not where the index has seen it."""
-    return BinlogCorrupt(
-        "the Gtid event of a dropped transaction is not here; the file was changed, copy it again from the server",
-        file=file,
-        position=position,
-    )
+NOT_A_GTID = (
+    "the Gtid event of a dropped transaction is not here; the file was changed, copy it again from the server"
+)
+"""The text of the error for a Gtid event that is not where the index has seen it."""
 
 
-def last_of_domains(place: Integers, domain: Integers) -> Integers:
-    """Return the numbers of the dropped transactions that no other one of their domain follows at the same place."""
-    order = np.lexsort((domain, place))
-    places, domains = place[order], domain[order]
-    is_last = np.append((places[1:] != places[:-1]) | (domains[1:] != domains[:-1]), True)
-    return np.sort(order[is_last])
-
-
-def with_empties(
-    events: Bytes,
-    empties: Empties,
-    read: ReadAt,
-    fd: FormatDescription,
-    window: Window | None = None,
-) -> Bytes:
+def with_empties(events: Bytes, empties: Empties, fd: FormatDescription) -> Bytes:
     """Return a chunk's events with the stand-ins of dropped transactions at their places.
 
-    Parameters:
-        events: the bytes of the chunk's events. They are returned as they are if there are no stand-ins.
-        read: a function that reads the binlog file.
-        fd: the file's format description event.
-        window: bytes of the file. If they contain all Gtid events, nothing is read.
-
-    Raises BinlogCorrupt if the Gtid events are not in the file any more.
+    ``events`` are the bytes of the chunk's events, and ``fd`` is the file's format description event. Raises
+    BinlogCorrupt if a Gtid event is none, or if a place lies outside of the chunk.
     """
-    if not len(empties):
-        return events
-    data = as_array(events)
-    tail = _tail(empties.family, fd.checksum)
-    if empties.gtids is not None:
-        gtids, at = as_array(empties.gtids), empties.gtid_offset
-    else:
-        gtids, at = _gtids_in(empties, window) or _read_gtids(empties, read)
+    data, gtids = as_array(events), as_array(empties.gtids)
     out = np.empty(len(data) + empties.size(fd.checksum), np.uint8)
-    columns = (empties.place, empties.end, gtids, at, empties.gtid_size)
-    result = K.weave(data, *columns, tail, fd.checksum, out)
+    columns = (empties.place, empties.end, gtids, empties.gtid_offset, empties.gtid_size)
+    result = K.weave(data, *columns, _tail(empties.family, fd.checksum), fd.checksum, out)
     if result == K.GTID_WRONG:
-        raise _not_a_gtid(None, int(empties.gtid_offset[0]))
+        raise BinlogCorrupt(NOT_A_GTID)
     if result == K.PLACE_WRONG:
         raise BinlogCorrupt("a chunk is shorter than the places of its dropped transactions")
     return out.data
 
 
-def _gtids_in(empties: Empties, window: Window | None) -> tuple[npt.NDArray[np.uint8], Integers] | None:
+def _gtids_in(dropped: Dropped, window: Window | None) -> tuple[Bytes, Integers] | None:
     """Return a window's bytes and the offset of each Gtid event in them, or None if an event is not in the window."""
     if window is None:
         return None
-    low, high = empties.gtid_span
+    low, high = dropped.gtid_span
     if low < window.offset or high > window.offset + window.data.size:
         return None
-    return as_array(window.data), empties.gtid_offset - window.offset
+    return window.data, dropped.offset - window.offset
 
 
-def _read_gtids(empties: Empties, read: ReadAt) -> tuple[npt.NDArray[np.uint8], Integers]:
+def _read_gtids(dropped: Dropped, read: ReadAt) -> tuple[Bytes, Integers]:
     """Return bytes that contain the Gtid events, and the offset of each event in them.
 
     Events near one another are read together with the bytes between them.
     """
-    offset, end = empties.gtid_offset, empties.gtid_offset + empties.gtid_size
+    offset, end = dropped.offset, dropped.offset + dropped.size
     distance = offset[1:] - end[:-1]
     breaks = np.flatnonzero((distance > _READ_COST) | (distance < 0)) + 1
     firsts = np.concatenate([[0], breaks])
@@ -306,4 +372,4 @@ def _read_gtids(empties: Empties, read: ReadAt) -> tuple[npt.NDArray[np.uint8], 
     piece_at = np.cumsum(lengths) - lengths
     data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     shift = np.repeat(piece_at - begins, lasts - firsts + 1)
-    return as_array(data), offset + shift
+    return data, offset + shift

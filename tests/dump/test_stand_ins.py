@@ -13,9 +13,9 @@ from dumpfilter.dump import stand_ins
 from dumpfilter.dump.stand_ins import StandIns, StandInSizes, Stretches, at_most
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.packets.empties import find_empties
 from dumpfilter.traffic.tally import Tally
 from tests.dump.plans import ScannedFile, scanned
+from tests.packets.streamed import dropped_of
 from tests.strategies import DIALECTS, T, _Builder, query_body
 from tests.support import DATA, binlogs_in
 
@@ -154,8 +154,7 @@ def figures(data: bytes, rules: Filter, segment_size: int, chunk_size: int) -> t
         position, resume = thread.position, thread.resume
         assert position is not None
         plans = thread.plan(segment)
-        found = find_empties(plans, segment, resume, file.file.read, lambda n: file.sources.key(n, "mariadb"))
-        number += sum(map(len, found))
+        number += sum(len(dropped.place) for dropped in dropped_of(plans, segment, resume, file))
     tallied = tally.take()
     return number, tallied.stand_ins_for(tallied.flags(flags), 0)
 

@@ -17,7 +17,7 @@ from dumpfilter.binlog.gtid_events import (
 )
 from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.filter import Filter
-from dumpfilter.master import relay_plans
+from dumpfilter.master import replica_encoding
 from dumpfilter.master.dump import Dump, DumpOptions, Reached
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.register import Register
@@ -135,7 +135,7 @@ def test_stand_ins_of_one_gap_event_in_several_messages_are_the_same(
     """A Gap event may tell more GTIDs than one message holds."""
     receive(name, tmp_path, FILTERS[0])
     whole = Streamed(tmp_path / "relay-bin.index", [])
-    monkeypatch.setattr(relay_plans, "_MOST_STAND_INS", 3)
+    monkeypatch.setattr(replica_encoding, "_MOST_STAND_INS", 3)
     parts = Streamed(tmp_path / "relay-bin.index", [])
     assert parts.events == whole.events
     assert parts.counts == whole.counts

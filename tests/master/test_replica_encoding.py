@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import pytest
@@ -159,5 +159,7 @@ def test_a_slave_that_shares_plans_with_a_replica_has_no_stand_ins() -> None:
         assert plans[0] is plans[1] is plans[2]
         assert not isinstance(plans[0], Exception)
         pieces = [place.encoding.pieces(place, segment, plans[0], 1) for place in places]
+        for piece in chain.from_iterable(pieces):
+            list(piece.messages(1 << 20))
         of_all = [sum(piece.counts.bytes_gtid for piece in each) for each in pieces]
         assert of_all[0] == of_all[2] == 0 < of_all[1]

@@ -8,7 +8,8 @@ import numpy as np
 
 from dumpfilter.dump import ChunkPlan, DumpThread, plan_many, render
 from dumpfilter.dump.chunk import Window
-from dumpfilter.packets.empties import Empties, find_empties, with_empties
+from dumpfilter.index.segment import Segment
+from dumpfilter.packets.empties import Dropped, Empties, find_dropped, make_empties, with_empties
 from tests.dump.plans import ScannedFile
 
 
@@ -20,7 +21,7 @@ class Streamed:
         self.plans: list[ChunkPlan] = []
         self.chunks: list[bytes] = []
         self.streams: list[bytes] = []
-        self.empties: list[Empties] = []
+        self.dropped: list[Dropped] = []
         for segment in file.segments:
             position, resume = thread.position, thread.resume
             assert position is not None
@@ -28,28 +29,39 @@ class Streamed:
                 continue
             planned = plan_many([thread], segment)[0] if together else thread.plan(segment)
             assert isinstance(planned, list)
-            found = find_empties(
-                planned,
-                segment,
-                resume,
-                file.file.read,
-                lambda number: file.sources.key(number, self.fd.family),
-            )
             self.plans += planned
-            self.empties += found
-        for plan, empties in zip(self.plans, self.empties, strict=True):
+            self.dropped += dropped_of(planned, segment, resume, file)
+        for plan, dropped in zip(self.plans, self.dropped, strict=True):
             chunk = render(plan, b"", 0, file.file.read, self.fd)
-            stream = with_empties(chunk, empties, file.file.read, self.fd)
+            empties = empties_of(dropped, file)
+            stream = with_empties(chunk, empties, self.fd)
             assert len(stream) == len(chunk) + empties.size(self.fd.checksum)
-            for window in _windows(file, empties):
-                assert with_empties(chunk, empties, file.file.read, self.fd, window) == stream
+            for window in _windows(file, dropped):
+                assert with_empties(chunk, empties_of(dropped, file, window), self.fd) == stream
             self.chunks.append(chunk)
             self.streams.append(bytes(stream))
 
 
-def _windows(file: ScannedFile, empties: Empties) -> Iterator[Window]:
+def dropped_of(plans: list[ChunkPlan], segment: Segment, resume: int, file: ScannedFile) -> list[Dropped]:
+    """Return the dropped transactions of each plan of one segment."""
+    family = file.file.format_description.family
+    return [
+        find_dropped(plan, segment, resume, file.file.read, lambda number: file.sources.key(number, family))
+        for plan in plans
+    ]
+
+
+def empties_of(dropped: Dropped, file: ScannedFile, window: Window | None = None) -> Empties:
+    """Return the stand-ins of dropped transactions."""
+    fd = file.file.format_description
+    return make_empties(
+        dropped, fd, lambda number: file.sources.key(number, fd.family), file.file.read, window
+    )
+
+
+def _windows(file: ScannedFile, dropped: Dropped) -> Iterator[Window]:
     """Yield bytes of the file that contain all Gtid events of the stand-ins, and bytes that lack the last one."""
-    if empties.reads_gtids:
-        low, high = empties.gtid_span
+    if len(dropped.place):
+        low, high = dropped.gtid_span
         for end in (high, high - 1):
             yield Window(np.frombuffer(file.file.read(low, end - low), np.uint8), low)

@@ -20,7 +20,7 @@ from dumpfilter.dump import ChunkPlan
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.filter import Rule
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.packets.empties import NO_EMPTIES, Empties, with_empties
+from dumpfilter.packets.empties import NOTHING_DROPPED, Empties, with_empties
 from dumpfilter.packets.framing import frame
 from tests.dump.plans import scanned
 from tests.dump.test_law import of_rules
@@ -163,13 +163,13 @@ def _expected_from(made: MadeBinlog, streamed: Streamed, executed: GtidSet, star
 def test_an_unfiltered_dump_has_no_stand_ins(made: MadeBinlog, segment_size: int) -> None:
     file = scanned(made.data, segment_size)
     streamed = Streamed(file, file.thread(TableFlags(of_rules([], made.fd.family), file.subjects)))
-    assert all(empties is NO_EMPTIES for empties in streamed.empties)
+    assert all(dropped is NOTHING_DROPPED for dropped in streamed.dropped)
     assert b"".join(streamed.streams) == made.data[made.first_event :]
 
 
-def _empties(place: int) -> Empties:
+def _empties(place: int, event: bytes) -> Empties:
     column = np.array([place])
-    return Empties(column, column, np.array([0]), np.array([42]))
+    return Empties(column, column, np.array([0]), np.array([42]), event)
 
 
 @pytest.mark.parametrize(
@@ -181,4 +181,4 @@ def test_a_changed_file_is_an_error(kind: EventType, size: int, place: int) -> N
     fd = FormatDescription.parse(DIALECTS[0].format_description())
     event = EventHeader(1, kind, 1, size, 0, 0).pack() + bytes(30)
     with pytest.raises(BinlogCorrupt):
-        with_empties(b"", _empties(place), lambda offset, length: event[offset : offset + length], fd)
+        with_empties(b"", _empties(place, event), fd)

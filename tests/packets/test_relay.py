@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import Gap, make_gap
 from dumpfilter.binlog.gtid import GNO_MAX, GtidSet, MysqlGtid
 from dumpfilter.binlog.gtid_events import MysqlGtidEvent, decode_gtid_tagged, decode_mysql_gtid
-from dumpfilter.binlog.gtid_sources import add_run, empty_set
+from dumpfilter.binlog.gtid_sources import SourceKey, add_run, empty_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump import DumpThread, render
@@ -24,33 +24,17 @@ from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.filter import Rule
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.packets.control import rotate
-from dumpfilter.packets.empties import with_empties
-from dumpfilter.packets.relay import (
-    DroppedRun,
-    GtidSynthesis,
-    domain_ends,
-    dropped_runs,
-    mariadb_stand_ins,
-    mysql_stand_ins,
-    pages,
-)
+from dumpfilter.packets.empties import NOTHING_DROPPED, find_dropped, make_empties, with_empties
+from dumpfilter.packets.synthesis import GtidSynthesis
 from dumpfilter.slave.threads.gtids import gtid_of
 from tests.dump.plans import scanned
 from tests.dump.test_law import Dumped, dump, of_rules
 from tests.strategies import DIALECTS, MadeBinlog, binlogs, rules
 from tests.stream.test_gaps import relayed
-from tests.support import MemoryFile
 
 BINLOGS = binlogs(odd=False, max_transactions=12)
 BEGIN = bytes(13) + b"\0BEGIN"
 """The body of a stand-in's Query event."""
-
-
-def event_at(file: MemoryFile, starts: list[int]) -> Callable[[int], bytes]:
-    """Return the function that reads the first event of a transaction."""
-    return lambda transaction: file.read(
-        starts[transaction], EventHeader.unpack(file.read(starts[transaction], HEADER_LENGTH)).size
-    )
 
 
 def with_rotate(relay: bytes, fd: FormatDescription) -> bytes:
@@ -72,22 +56,16 @@ def through_relay(
     out = []
     position = file.file.begin.position
 
-    def key_of(number: int) -> object:
+    def key_of(number: int) -> SourceKey:
         return file.sources.key(number, fd.family)
 
     for segment in file.segments:
         resume = thread.resume
-        starts = segment.txn_start.tolist()
         position = segment.position_of(segment.end)
         for plan in thread.plan(segment):
-            runs = dropped_runs(plan, segment, key_of)  # type: ignore[arg-type]
-            if fd.family == "mariadb":
-                made = mariadb_stand_ins(domain_ends(runs), fd)
-            else:
-                begins = [resume if segment.continues else starts[0], *starts[1:]]
-                made = mysql_stand_ins(runs, fd, event_at(file.file, begins))
-            chunk = render(plan, b"", 0, file.file.read, fd)
-            out.append(bytes(with_empties(chunk, made, file.file.read, fd)))
+            dropped = find_dropped(plan, segment, resume, file.file.read, key_of)
+            made = make_empties(dropped, fd, key_of, file.file.read)
+            out.append(bytes(with_empties(render(plan, b"", 0, file.file.read, fd), made, fd)))
     return b"".join(out), position
 
 
@@ -282,16 +260,20 @@ def _empty() -> bytes:
 @given(st.lists(st.integers(1, 10_000_000), max_size=20), st.integers(1, 1_000_000))
 def test_pages_have_all_gtids(counts: list[int], most: int) -> None:
     """A Gap event that tells millions of GTIDs does not make one message."""
-    runs = [DroppedRun(k, (b"", ""), 1, count, k, 0, 0, 0, 5) for k, count in enumerate(counts)]
+    rows = [(k, k, 0, 1, count, 0, 9, 0, 5, 0, 0) for k, count in enumerate(counts)]
+    dropped = NOTHING_DROPPED._make(np.array(rows, np.int64).reshape(-1, 11).T)
     if sum(counts) // most > 1000:
         most = sum(counts) // 1000 + 1
     seen: dict[int, int] = {}
-    for page in pages(runs, most):
-        assert 0 < sum(run.length for run in page) <= most
-        for run in page:
-            assert run.first == seen.get(run.place, 0) + 1
-            assert run.sequence == 5 + run.first - 1
-            seen[run.place] = run.last
+    for page in dropped.pages(most):
+        assert page is dropped or 0 < page.length.sum() <= most
+        for place, first, last, sequence, end in zip(
+            page.place, page.first, page.last, page.sequence, page.end, strict=True
+        ):
+            assert first == seen.get(place, 0) + 1
+            assert sequence == 5 + first - 1
+            assert end == (9 if last == counts[place] else 0)
+            seen[place] = last
     assert seen == dict(enumerate(counts))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dumpfilter.binlog.compression import NONE, ZSTD
-from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
 from dumpfilter.dump import Counts, DumpThread
 from dumpfilter.dump.chunk import WHOLE_SEGMENT
 from dumpfilter.dump.stand_ins import StandIns
@@ -24,7 +24,7 @@ from dumpfilter.index.fileset import BinlogFile, SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.index.xa import NONE_PREPARED
-from dumpfilter.packets.empties import find_empties
+from dumpfilter.packets.empties import find_dropped, make_empties
 from dumpfilter.traffic.facts import ANY, EXACTLY, ONE, Conditions, Facts, merge, side_by_side
 from dumpfilter.traffic.tally import Tally
 from tests.strategies import (
@@ -153,9 +153,14 @@ class Both:
             self.stand_ins[number] = None
             return
         fd = segment.format_description
-        empties = find_empties(
-            plans, segment, resume, file.read, lambda source: self.sources.key(source, fd.family)
-        )
+
+        def key_of(source: int) -> SourceKey:
+            return self.sources.key(source, fd.family)
+
+        empties = [
+            make_empties(find_dropped(plan, segment, resume, file.read, key_of), fd, key_of, file.read)
+            for plan in plans
+        ]
         count, size = known
         count += sum(map(len, empties))
         size += sum(one.size(fd.checksum) for one in empties)
