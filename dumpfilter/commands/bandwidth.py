@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from dumpfilter.commands.option_groups.engine import EngineOptions, JobReadOptions
-from dumpfilter.commands.option_groups.inputs import BinlogArguments
-from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
+from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOptions
+from dumpfilter.options.settings import Settings, setting
 from dumpfilter.report.audience import Audience
 
 if TYPE_CHECKING:
     from dumpfilter.spark_jobs.engines.runner import Runner
+
+
+class BandwidthSettings(Settings):
+    """The options of ``dumpfilter bandwidth`` alone."""
+
+    output: Path = Path("bandwidth")
+    """Directory for report.html, results.json, the Parquet tables and the measurements."""
+    bucket: int | None = setting(None, min=1, show_default=False)
+    """Seconds over which bytes are summed, and the width of a peak. Without it about a minute."""
+    price: float | None = setting(None, min=0, metavar="PER_GB", show_default=False)
+    """Price of a GB (10^9 bytes). The results then have the price of a month."""
+    audience: Audience | None = setting(None, "--for", show_default=False)
+    """The readers: real replicas or slaves of dumpfilter. Without it replicas, if the binlogs have GTIDs."""
+    top: int = setting(20, min=1)
+    """How many rows of slaves to print, the largest savings first."""
+    overwrite: bool = False
+    """Replace the whole directory, also results of other binlogs."""
+    as_json: bool = setting(False, "--json")
+    """Print JSON instead of a table."""
 
 
 def bandwidth_command(
@@ -22,44 +39,7 @@ def bandwidth_command(
     slaves: SlaveSetOptions,
     read: JobReadOptions,
     engine: EngineOptions,
-    output: Annotated[
-        Path,
-        typer.Option(
-            help="Directory for report.html, results.json, the Parquet tables and the measurements."
-        ),
-    ] = Path("bandwidth"),
-    bucket: Annotated[
-        int | None,
-        typer.Option(
-            help="Seconds over which bytes are summed, and the width of a peak. Without it about a minute.",
-            min=1,
-            show_default=False,
-        ),
-    ] = None,
-    price: Annotated[
-        float | None,
-        typer.Option(
-            help="Price of a GB (10^9 bytes). The results then have the price of a month.",
-            min=0,
-            metavar="PER_GB",
-            show_default=False,
-        ),
-    ] = None,
-    for_: Annotated[
-        Audience | None,
-        typer.Option(
-            "--for",
-            help="The readers: real replicas or slaves of dumpfilter. Without it replicas, if the binlogs have GTIDs.",
-            show_default=False,
-        ),
-    ] = None,
-    top: Annotated[
-        int, typer.Option(help="How many rows of slaves to print, the largest savings first.", min=1)
-    ] = 20,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the whole directory, also results of other binlogs.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    given: BandwidthSettings,
 ) -> None:
     """Work out the bytes for each slave: without a filter, and with its filter on the master.
 
@@ -87,16 +67,16 @@ def bandwidth_command(
     from dumpfilter.spark_jobs.bandwidth.output import write_results
     from dumpfilter.spark_jobs.bandwidth.terminal import print_results, print_warnings
 
-    if price is not None and not math.isfinite(price):
-        raise OptionError(f"--price {price}: the price of a GB is a number, such as 0.09")
+    if given.price is not None and not math.isfinite(given.price):
+        raise OptionError(f"--price {given.price}: the price of a GB is a number, such as 0.09")
     definitions = slaves.definitions()
     options = BandwidthOptions(
         on_corrupt=read.on_corrupt,
         verify=read.verify_checksum,
         range_size=read.range_bytes,
-        bucket_seconds=bucket,
-        price_per_gb=price,
-        audience=for_,
+        bucket_seconds=given.bucket,
+        price_per_gb=given.price,
+        audience=given.audience,
     )
     progress = Console(stderr=True)
 
@@ -104,15 +84,15 @@ def bandwidth_command(
         return engine.runner(progress, default="local" if slaves.is_what_if else "spark")
 
     source = binlogs.source()
-    with telling_interruption(progress, output):
+    with telling_interruption(progress, given.output):
         results, measured = measured_results(
-            source, definitions, options, output, runner, progress, overwrite=overwrite
+            source, definitions, options, given.output, runner, progress, overwrite=given.overwrite
         )
-    write_results(results, output, measured)
-    if json:
+    write_results(results, given.output, measured)
+    if given.as_json:
         print_json(results)
     else:
         console = Console()
-        print_results(results, console, top)
-        console.print(f"report: {output / REPORT}", soft_wrap=True, highlight=False)
+        print_results(results, console, given.top)
+        console.print(f"report: {given.output / REPORT}", soft_wrap=True, highlight=False)
     print_warnings(results, progress)

@@ -5,10 +5,29 @@ from __future__ import annotations
 import sys
 
 from dumpfilter.commands.option_groups.binlog_filter import BinlogFilterOptions
-from dumpfilter.commands.option_groups.binlog_output import BinlogOutputOptions
-from dumpfilter.commands.option_groups.binlog_rows import BinlogRowOptions
-from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
-from dumpfilter.commands.option_groups.selection import SelectionOptions
+from dumpfilter.commands.option_groups.binlog_output import BinlogOutputOptions, BinlogRowOptions
+from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyOptions
+from dumpfilter.options.settings import Settings, setting
+
+
+class SelectionOptions(Settings, panel="Selection"):
+    """The positions, times and GTIDs between which a command reads a binlog set. An empty text sets no limit.
+
+    The values are not parsed here, because their syntax depends on whether MySQL or MariaDB wrote the binlog.
+    """
+
+    start_position: str = setting("", metavar="BYTES|GTIDS")
+    """Begin in the first file at this place, where a transaction begins; of MariaDB also after these GTIDs."""
+    stop_position: str = setting("", metavar="BYTES|GTIDS")
+    """Stop in the last file before the transaction at this place; of MariaDB also: up to these GTIDs."""
+    start_datetime: str = setting("", metavar="DATETIME")
+    """Begin with the first transaction at or after this local time."""
+    stop_datetime: str = setting("", metavar="DATETIME")
+    """Stop before the first transaction at or after this local time."""
+    include_gtids: str = setting("", metavar="GTIDS")
+    """Only transactions with these GTIDs."""
+    exclude_gtids: str = setting("", metavar="GTIDS")
+    """No transactions with these GTIDs."""
 
 
 def binlog_command(
@@ -17,7 +36,7 @@ def binlog_command(
     selection: SelectionOptions,
     output: BinlogOutputOptions,
     rows: BinlogRowOptions,
-    verify_checksum: VerifyChecksum = True,
+    read: VerifyOptions,
 ) -> None:
     r"""Print what passes a filter as text to run again, as mysqlbinlog does, or write it as a binlog set.
 
@@ -37,34 +56,20 @@ def binlog_command(
     """
     from rich.console import Console
 
-    from dumpfilter.filter.factory import FilterOptions
-    from dumpfilter.filter.rules import make_rules
     from dumpfilter.index.fileset import BinlogSet
-    from dumpfilter.printing.print_set import BinlogOptions, print_binlog, rules_of, write_binlog
+    from dumpfilter.printing.print_set import BinlogOptions, print_binlog, write_binlog
 
     output.check()
     rows.check(raw=output.raw)
     options = BinlogOptions(
-        filter=FilterOptions(
-            rules=tuple(rules_of(rules.values, rules.worklog_values)),
-            write_rules=tuple(make_rules(rules.write_values)),
-            only_kinds=tuple(rules.statement_kinds),
-            ignored_kinds=tuple(rules.ignored_statement_kinds),
-            clever=rules.clever,
-            lower_case_table_names=rules.lower_case_table_names,
-        ),
-        start_position=selection.start_position,
-        stop_position=selection.stop_position,
-        start_datetime=selection.start_datetime,
-        stop_datetime=selection.stop_datetime,
-        include_gtids=selection.include_gtids,
-        exclude_gtids=selection.exclude_gtids,
+        filter=rules.filter_options(),
+        **selection.model_dump(),
         skip_gtids=output.skip_gtids,
         may_fail=output.may_fail,
         verbosity=rows.verbose,
         row_events=rows.row_events,
         local_load=output.local_load,
-        verify=verify_checksum,
+        verify=read.verify_checksum,
     )
     files = BinlogSet.open(binlogs.source())
     log = Console(stderr=True)

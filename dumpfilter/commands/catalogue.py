@@ -96,7 +96,7 @@ def _made(name: str) -> Any:
     from typer.models import CommandInfo
 
     from dumpfilter.commands.option_groups.option_files import WITH_OPTION_FILES, OptionFileCommand
-    from dumpfilter.options.group import with_option_groups
+    from dumpfilter.options.settings import with_settings
 
     module = importlib.import_module(_module(name))
     if name == "topology":
@@ -107,7 +107,7 @@ def _made(name: str) -> Any:
     info = CommandInfo(
         name,
         cls=OptionFileCommand if name in WITH_OPTION_FILES else SubCommand,
-        callback=with_option_groups(function),
+        callback=with_settings(function),
         help=inspect.getdoc(function),
     )
     return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode="rich")

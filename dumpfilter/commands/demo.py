@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from dumpfilter.options.settings import Settings, setting
 
 
-def demo_command(
-    binlogs: Annotated[
-        Path | None,
-        typer.Argument(
-            help="A binlog set (index file or directory). Without it the recording of a MySQL server in the package."
-        ),
-    ] = None,
-    output: Annotated[
-        Path, typer.Option(help="Directory for the split, the report and the servers' logs.")
-    ] = Path("demo"),
-    split: Annotated[
-        bool, typer.Option(help="End with the split by schema, and the bandwidth report, on Spark.")
-    ] = True,
-    servers: Annotated[
-        bool, typer.Option(help="End with a real MariaDB source and replica, if MariaDB is installed.")
-    ] = True,
-) -> None:
+class DemoSettings(Settings):
+    """The options of ``dumpfilter demo``."""
+
+    binlogs: Path | None = setting(None, is_argument=True)
+    """A binlog set (index file or directory). Without it the recording of a MySQL server in the package."""
+    output: Path = Path("demo")
+    """Directory for the split, the report and the servers' logs."""
+    split: bool = True
+    """End with the split by schema, and the bandwidth report, on Spark."""
+    servers: bool = True
+    """End with a real MariaDB source and replica, if MariaDB is installed."""
+
+
+def demo_command(given: DemoSettings) -> None:
     """Run a master, three slaves with filters and one without, then the split and the bandwidth report.
 
     A table shows the bytes saved for each slave and its position. Each slave must end in the state of a slave that
@@ -39,4 +35,4 @@ def demo_command(
     """
     from dumpfilter.demo.run import run_demo
 
-    run_demo(binlogs, output, split=split, servers=servers)
+    run_demo(given.binlogs, given.output, split=given.split, servers=given.servers)

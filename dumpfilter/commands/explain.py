@@ -2,45 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-import typer
-
-from dumpfilter.commands.option_groups.inputs import OptionalBinlogArguments, VerifyChecksum
-from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
-from dumpfilter.commands.option_groups.write_rules import WriteRuleOptions
+from dumpfilter.commands.option_groups.inputs import OptionalBinlogArguments, VerifyOptions
+from dumpfilter.commands.option_groups.rules import SlaveFilterOptions, WriteRuleOptions
 from dumpfilter.errors import OptionError
+from dumpfilter.options.settings import Settings, setting
+
+
+class ExplainSettings(Settings):
+    """The options of ``dumpfilter explain`` alone."""
+
+    statement: str = setting("", metavar="SQL")
+    """Explain this statement instead of a binlog set."""
+    use: str = setting("", metavar="DB")
+    """The statement's current database. Without it none."""
+    events: bool = False
+    """Print one line for each event, not for each table or statement."""
+    top: int = setting(50, min=1)
+    """How many to list, the largest first."""
+    as_json: bool = setting(False, "--json")
+    """Print JSON; with --events one object a line."""
+    family: Literal["mysql", "mariadb"] | None = None
+    """The server of --statement (without it mysql). A binlog names its server itself."""
+    server_version: str = setting("", metavar="VERSION")
+    """The version of MariaDB for --statement: from 11.5 on accents in table names count."""
+
+    def check(self, binlogs: list[str]) -> None:
+        """Check that the options fit together. Raises OptionError."""
+        if bool(binlogs) == bool(self.statement.strip()):
+            raise OptionError("name a binlog set or a statement (--statement), one of the two")
+        if self.statement and self.events:
+            raise OptionError("--events goes with a binlog set")
+        if not self.statement and self.use:
+            raise OptionError("--use goes with --statement; a binlog has the current databases itself")
+        for name, value in (("--family", self.family), ("--server-version", self.server_version)):
+            if value and not self.statement:
+                raise OptionError(f"{name} goes with --statement; a binlog says itself who wrote it")
 
 
 def explain_command(
     binlogs: OptionalBinlogArguments,
     rules: SlaveFilterOptions,
     write_rules: WriteRuleOptions,
-    statement: Annotated[
-        str, typer.Option(help="Explain this statement instead of a binlog set.", metavar="SQL")
-    ] = "",
-    use: Annotated[
-        str, typer.Option(help="The statement's current database. Without it none.", metavar="DB")
-    ] = "",
-    events: Annotated[
-        bool, typer.Option("--events", help="Print one line for each event, not for each table or statement.")
-    ] = False,
-    top: Annotated[int, typer.Option(help="How many to list, the largest first.", min=1)] = 50,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print JSON; with --events one object a line.")
-    ] = False,
-    family: Annotated[
-        Literal["mysql", "mariadb"] | None,
-        typer.Option(help="The server of --statement (without it mysql). A binlog names its server itself."),
-    ] = None,
-    server_version: Annotated[
-        str,
-        typer.Option(
-            help="The version of MariaDB for --statement: from 11.5 on accents in table names count.",
-            metavar="VERSION",
-        ),
-    ] = "",
-    verify_checksum: VerifyChecksum = True,
+    given: ExplainSettings,
+    read: VerifyOptions,
 ) -> None:
     r"""Say what a filter does with a binlog set, or with one statement, and which rule decides.
 
@@ -59,54 +65,35 @@ def explain_command(
     from dumpfilter.binlog.format import NameRules, name_collation_of
     from dumpfilter.explain import output
     from dumpfilter.explain.explanation import Filters, explain_events, explain_set, explain_statement
-    from dumpfilter.filter.factory import FilterOptions
-    from dumpfilter.filter.rules import make_rules
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.lint.output import print_briefly
     from dumpfilter.report.terminal import print_json
 
-    if bool(binlogs.binlogs) == bool(statement.strip()):
-        raise OptionError("name a binlog set or a statement (--statement), one of the two")
-    if statement and events:
-        raise OptionError("--events goes with a binlog set")
-    if not statement and use:
-        raise OptionError("--use goes with --statement; a binlog has the current databases itself")
-    for name, value in (("--family", family), ("--server-version", server_version)):
-        if value and not statement:
-            raise OptionError(f"{name} goes with --statement; a binlog says itself who wrote it")
-
-    options = FilterOptions(
-        rules=tuple(make_rules(rules.values)),
-        semantics=rules.semantics,
-        write_rules=tuple(make_rules(write_rules.values)),
-        write_semantics=write_rules.semantics,
-        lower_case_table_names=rules.lower_case_table_names,
-    )
+    given.check(binlogs.binlogs or [])
+    options = rules.filter_options(write_rules)
     console = Console(highlight=False)
-    if statement:
-        server = family or "mysql"
-        filters = Filters.of(options, NameRules(server, name_collation_of(server, server_version)))
-        explained = explain_statement(statement, filters, current_database=use or None)
-        if json:
+    if given.statement:
+        server = given.family or "mysql"
+        filters = Filters.of(options, NameRules(server, name_collation_of(server, given.server_version)))
+        explained = explain_statement(given.statement, filters, current_database=given.use or None)
+        if given.as_json:
             print_json(output.statement_as_dict(explained, filters))
         else:
             output.print_statement(explained, filters, console)
         return
     source = BinlogSet.open(binlogs.source())
-    with source.file(source.names[-1]) as newest:
-        written_by = newest.format_description
-    filters = Filters.of(options, written_by.names)
-    if not events:
-        whole = explain_set(source, filters, verify=verify_checksum)
-        if json:
-            print_json(output.set_as_dict(whole, filters))
-        else:
-            output.print_set(whole, filters, console, top=top)
-            print_briefly(whole.warnings, Console(stderr=True))
-        return
-    found = explain_events(source, filters, verify=verify_checksum)
-    if json:
+    filters = Filters.of(options, source.written_by)
+    if given.events:
+        found = explain_events(source, filters, verify=read.verify_checksum)
+        if not given.as_json:
+            output.print_events(found, filters, console)
+            return
         for event in found:
             print_json(output.event_as_dict(event, filters), indent=None)
+        return
+    whole = explain_set(source, filters, verify=read.verify_checksum)
+    if given.as_json:
+        print_json(output.set_as_dict(whole, filters))
     else:
-        output.print_events(found, filters, console)
+        output.print_set(whole, filters, console, top=given.top)
+        print_briefly(whole.warnings, Console(stderr=True))

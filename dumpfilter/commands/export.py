@@ -3,55 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from dumpfilter.commands.option_groups.engine import JobReadOptions
-from dumpfilter.commands.option_groups.inputs import BinlogArguments
-from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
+from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOptions
+from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.spark_jobs.ranges.range_index import Damage
 
 
+class ExportSettings(Settings):
+    """The options of ``dumpfilter export`` alone."""
+
+    output: Path = setting(show_default=False)
+    """Directory for the Parquet files, one for each binlog."""
+    columns: str | None = setting(None, metavar="NAMES")
+    """Columns, separated by commas (docs/spark-source.md)."""
+    exploded: bool = False
+    """A row for each changed row, with its values before and after."""
+    table: str | None = setting(None, metavar="DB.TABLE", show_default=False)
+    """Only changed rows of this table, with typed columns."""
+    column_names: str | None = setting(None, metavar="NAMES")
+    """Names of the table's columns, in order, where the binlog has none: 'id unsigned,total'."""
+    filter: str | None = setting(None, metavar="OPTIONS")
+    """Only events that a slave with these options is sent: '--replicate-do-db=shop'."""
+
+
 def export_command(
     binlogs: BinlogArguments,
     read: JobReadOptions,
-    output: Annotated[
-        Path, typer.Option(help="Directory for the Parquet files, one for each binlog.", show_default=False)
-    ],
-    columns: Annotated[
-        str | None,
-        typer.Option(help="Columns, separated by commas (docs/spark-source.md).", metavar="NAMES"),
-    ] = None,
-    exploded: Annotated[
-        bool, typer.Option("--exploded", help="A row for each changed row, with its values before and after.")
-    ] = False,
-    table: Annotated[
-        str | None,
-        typer.Option(
-            help="Only changed rows of this table, with typed columns.",
-            metavar="DB.TABLE",
-            show_default=False,
-        ),
-    ] = None,
-    column_names: Annotated[
-        str | None,
-        typer.Option(
-            help="Names of the table's columns, in order, where the binlog has none: 'id unsigned,total'.",
-            metavar="NAMES",
-        ),
-    ] = None,
-    filter: Annotated[
-        str | None,
-        typer.Option(
-            "--filter",
-            help="Only events that a slave with these options is sent: '--replicate-do-db=shop'.",
-            metavar="OPTIONS",
-        ),
-    ] = None,
-    *,
+    given: ExportSettings,
     slaves: SlaveSetOptions,
 ) -> None:
     """Write the events of a binlog set as Parquet, for DuckDB, pandas and others.
@@ -78,15 +62,18 @@ def export_command(
     slaves.definitions()  # A wrong slave is the same error here as in other commands.
     options = {"files": "\n".join(binlogs.source())}
     options |= {"verify": str(read.verify_checksum).lower(), "onCorrupt": read.on_corrupt}
-    options |= {"rangeSize": str(read.range_bytes), "rows": "exploded" if exploded or table else "events"}
-    given = {
-        "columns": columns,
-        "table": table,
-        "columnNames": column_names,
-        "filter": filter,
+    options |= {
+        "rangeSize": str(read.range_bytes),
+        "rows": "exploded" if given.exploded or given.table else "events",
+    }
+    wanted = {
+        "columns": given.columns,
+        "table": given.table,
+        "columnNames": given.column_names,
+        "filter": given.filter,
         "slaves": "\n".join(map(str, slaves.slaves or [])) or None,
     }
-    options |= {name: value for name, value in given.items() if value is not None}
+    options |= {name: value for name, value in wanted.items() if value is not None}
     for one in slaves.slave or []:
         name, _, text = one.partition(":")
         # The data source ignores the case of its options, as Spark does.
@@ -97,13 +84,13 @@ def export_command(
     progress = Console(stderr=True)
     damages: list[Damage] = []
     warnings: list[str] = []
-    with ending_at_signals(), telling_interruption(progress, output):
+    with ending_at_signals(), telling_interruption(progress, given.output):
         found = export_events(
-            options, output, ThreadRunner(console=progress), damages.append, warnings.append
+            options, given.output, ThreadRunner(console=progress), damages.append, warnings.append
         )
     rows, size = sum(each.rows for each in found), sum(each.size for each in found)
     files = "1 file" if len(found) == 1 else f"{len(found):,} files"
-    typer.echo(f"{rows:,} rows in {files} of {size:,} bytes in {output}")
+    typer.echo(f"{rows:,} rows in {files} of {size:,} bytes in {given.output}")
     skipped = [f"{one.file}: skipped {skipped_part(one)}: {one.reason}" for one in damages]
     for text in (*skipped, *warnings):
         warn(progress, text)

@@ -3,55 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import typer
+from dumpfilter.commands.option_groups.monitoring import LogOptions
+from dumpfilter.options.settings import Settings, setting
 
-from dumpfilter.commands.option_groups.logs import LogOptions
+
+class FetchSettings(Settings):
+    """The server to fetch from, and the options of ``dumpfilter fetch`` alone."""
+
+    source: str = setting(metavar="URL", show_default=False, is_argument=True)
+    """The server: mysql://USER@HOST:PORT/, with options such as '?tls=verify-ca&ca=FILE' (docs/receiving.md)."""
+    output: Path = setting(show_default=False)
+    """Directory for the files and their index. It goes on where it ends."""
+    stop_never: bool = False
+    """Wait for new events, until Ctrl-C or SIGTERM."""
+    first: str = setting("oldest", "--from", metavar="FILE")
+    """The file at which a new directory begins, or oldest or newest."""
+    last: str = setting("", "--to", metavar="FILE")
+    """The last file to fetch. Without it all."""
+    sync: Literal["transaction", "interval", "none"] = "interval"
+    """When to wait for the disk: before more is read, once a second, or never."""
+    retry_count: int | None = setting(None, min=0, show_default=False)
+    """Give up after so many failed attempts in a row; 0: never (the default with --stop-never, else 10)."""
 
 
-def fetch_command(
-    source: Annotated[
-        str,
-        typer.Argument(
-            help=r"The server: mysql://USER@HOST:PORT/, with options such as '?tls=verify-ca&ca=FILE' "
-            "(docs/receiving.md).",
-            metavar="URL",
-            show_default=False,
-        ),
-    ],
-    logs: LogOptions,
-    output: Annotated[
-        Path,
-        typer.Option(
-            help="Directory for the files and their index. It goes on where it ends.", show_default=False
-        ),
-    ],
-    stop_never: Annotated[
-        bool, typer.Option("--stop-never", help="Wait for new events, until Ctrl-C or SIGTERM.")
-    ] = False,
-    from_: Annotated[
-        str,
-        typer.Option(
-            "--from", help="The file at which a new directory begins, or oldest or newest.", metavar="FILE"
-        ),
-    ] = "oldest",
-    to: Annotated[
-        str, typer.Option("--to", help="The last file to fetch. Without it all.", metavar="FILE")
-    ] = "",
-    sync: Annotated[
-        Literal["transaction", "interval", "none"],
-        typer.Option(help="When to wait for the disk: before more is read, once a second, or never."),
-    ] = "interval",
-    retry_count: Annotated[
-        int | None,
-        typer.Option(
-            help="Give up after so many failed attempts in a row; 0: never (the default with --stop-never, else 10).",
-            min=0,
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
+def fetch_command(given: FetchSettings, logs: LogOptions) -> None:
     r"""Store the binlog files of a running MySQL or MariaDB server, byte for byte, with their index.
 
     The server sees a replica. The user needs REPLICATION SLAVE, and REPLICATION CLIENT (MySQL) or BINLOG MONITOR
@@ -76,11 +53,10 @@ def fetch_command(
     from dumpfilter.receiver.store import Sync
     from dumpfilter.receiver.url import parse_source_url
 
-    url = parse_source_url(source)
-    url = url.model_copy(update={"first": url.first or from_, "last": url.last or to})
-    if retry_count is None:
-        retry_count = 0 if stop_never else 10
+    url = parse_source_url(given.source)
+    url = url.model_copy(update={"first": url.first or given.first, "last": url.last or given.last})
+    retries = (0 if given.stop_never else 10) if given.retry_count is None else given.retry_count
     terminal = Console(stderr=True, highlight=False)
     logs.begin(colors=terminal.is_terminal)
-    options = FollowOptions(stop_never=stop_never, retries=retry_count, wait_for_first=stop_never)
-    fetch(url, output, options, Sync(sync), terminal)
+    options = FollowOptions(stop_never=given.stop_never, retries=retries, wait_for_first=given.stop_never)
+    fetch(url, given.output, options, Sync(given.sync), terminal)

@@ -3,38 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import typer
+
+from dumpfilter.options.settings import Settings, setting
 
 _SECONDS_AN_HOUR = 3600
 
 
-def generate_command(
-    directory: Annotated[
-        Path, typer.Argument(help="The new directory for the files and their index.", show_default=False)
-    ],
-    size: Annotated[
-        str, typer.Option(help="The size of all files together, in bytes or with K, M or G.", metavar="SIZE")
-    ] = "16M",
-    hours: Annotated[
-        float,
-        typer.Option(
-            help="The hours, until now, over which the transactions are spread.", min=0.001, max=87_600
-        ),
-    ] = 24.0,
-    style: Annotated[
-        Literal["mysql", "mariadb"], typer.Option(help="The server that would write such files.")
-    ] = "mysql",
-    schemas: Annotated[
-        int, typer.Option(help="The number of schemas, shop_00 and so on.", min=1, max=1000)
-    ] = 20,
-    tables: Annotated[int, typer.Option(help="The number of tables in each schema.", min=2, max=1000)] = 50,
-    file_size: Annotated[
-        str, typer.Option(help="The size after which a new file begins (max_binlog_size).", metavar="SIZE")
-    ] = "256M",
-    seed: Annotated[int, typer.Option(help="The number from which all random choices follow.")] = 1,
-) -> None:
+class GenerateSettings(Settings):
+    """The options of ``dumpfilter generate``."""
+
+    directory: Path = setting(show_default=False, is_argument=True)
+    """The new directory for the files and their index."""
+    size: str = setting("16M", metavar="SIZE")
+    """The size of all files together, in bytes or with K, M or G."""
+    hours: float = setting(24.0, min=0.001, max=87_600)
+    """The hours, until now, over which the transactions are spread."""
+    style: Literal["mysql", "mariadb"] = "mysql"
+    """The server that would write such files."""
+    schemas: int = setting(20, min=1, max=1000)
+    """The number of schemas, shop_00 and so on."""
+    tables: int = setting(50, min=2, max=1000)
+    """The number of tables in each schema."""
+    file_size: str = setting("256M", metavar="SIZE")
+    """The size after which a new file begins (max_binlog_size)."""
+    seed: int = 1
+    """The number from which all random choices follow."""
+
+
+def generate_command(given: GenerateSettings) -> None:
     """Write a synthetic binlog set, as of a busy server, to try the other commands on.
 
     The commit times lie in the hours before now, with less traffic at night.
@@ -53,23 +52,24 @@ def generate_command(
     from dumpfilter.workload.generate import Span, generate
 
     least = 1 << 10
-    nbytes = parse_size(size, option="--size", least=least)
-    file_bytes = parse_size(file_size, option="--file-size", least=least)
+    nbytes = parse_size(given.size, option="--size", least=least)
+    file_bytes = parse_size(given.file_size, option="--file-size", least=least)
     if file_bytes > 1 << 30:
-        raise OptionError(f"--file-size {file_size}: servers write files of at most 1G")
+        raise OptionError(f"--file-size {given.file_size}: servers write files of at most 1G")
+    directory = given.directory
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise OutputError(f"{directory}: exists and is not empty; name a new directory")
-    seconds = max(1, round(hours * _SECONDS_AN_HOUR))
+    seconds = max(1, round(given.hours * _SECONDS_AN_HOUR))
     start = int(time.time()) - seconds
     made = generate(
         directory,
         nbytes,
-        style=style,
-        schemas=schemas,
-        tables=tables,
+        style=given.style,
+        schemas=given.schemas,
+        tables=given.tables,
         file_size=file_bytes,
         base="binlog",
-        seed=seed,
+        seed=given.seed,
         span=Span(start, seconds, daily=True),
     )
     typer.echo(

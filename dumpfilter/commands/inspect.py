@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
+from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyOptions
+from dumpfilter.options.settings import Settings, setting
 from dumpfilter.report.periods import Division
 
 
-def inspect_command(
-    binlogs: BinlogArguments,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
-    top: Annotated[
-        int,
-        typer.Option(help="How many tables, transactions and statements to list, the largest first.", min=1),
-    ] = 10,
-    over_time: Annotated[
-        Division | None,
-        typer.Option(
-            help="Also show the bytes of each schema or table in periods of time.", show_default=False
-        ),
-    ] = None,
-    period: Annotated[
-        int | None,
-        typer.Option(
-            help="Seconds of a period of --over-time. Without it there are at most 32 periods.",
-            min=1,
-            show_default=False,
-        ),
-    ] = None,
-    verify_checksum: VerifyChecksum = True,
-) -> None:
+class InspectSettings(Settings):
+    """The options of ``dumpfilter inspect`` alone."""
+
+    as_json: bool = setting(False, "--json")
+    """Print JSON instead of tables."""
+    top: int = setting(10, min=1)
+    """How many tables, transactions and statements to list, the largest first."""
+    over_time: Division | None = setting(None, show_default=False)
+    """Also show the bytes of each schema or table in periods of time."""
+    period: int | None = setting(None, min=1, show_default=False)
+    """Seconds of a period of --over-time. Without it there are at most 32 periods."""
+
+
+def inspect_command(binlogs: BinlogArguments, given: InspectSettings, read: VerifyOptions) -> None:
     """Show what is in a binlog set: tables, compression, largest transactions, rates.
 
     Compressed transactions are opened: each table has the bytes without compression, and its share of the compressed
@@ -55,16 +43,16 @@ def inspect_command(
     from dumpfilter.inspection.text import render_inspection
     from dumpfilter.report.terminal import print_json
 
-    if period is not None and over_time is None:
+    if given.period is not None and given.over_time is None:
         raise OptionError("--period needs --over-time: write --over-time schema, or --over-time table")
     found = inspect_set(
         BinlogSet.open(binlogs.source()),
-        verify=verify_checksum,
+        verify=read.verify_checksum,
         progress=Console(stderr=True),
-        top=top,
-        over_time=None if over_time is None else OverTimeOptions(over_time, period),
+        top=given.top,
+        over_time=None if given.over_time is None else OverTimeOptions(given.over_time, given.period),
     )
-    if json:
+    if given.as_json:
         print_json(found.as_dict())
     else:
-        render_inspection(found, Console(), top=top)
+        render_inspection(found, Console(), top=given.top)

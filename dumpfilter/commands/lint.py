@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
+from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOptions, VerifyOptions
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
-from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
 from dumpfilter.errors import OptionError
+from dumpfilter.options.settings import Settings, setting
 
 FOUND = 4
 """The exit code when a filter has a warning. Notes alone do not count."""
+
+
+class LintSettings(Settings):
+    """The options of ``dumpfilter lint`` alone."""
+
+    as_json: bool = setting(False, "--json")
+    """Print JSON."""
 
 
 def lint_command(
     binlogs: BinlogArguments,
     rules: SlaveFilterOptions,
     slaves: SlaveSetOptions,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    verify_checksum: VerifyChecksum = True,
+    given: LintSettings,
+    read: VerifyOptions,
 ) -> None:
     """Warn of filter rules that do not do what they seem to do with a binlog set.
 
@@ -37,8 +42,6 @@ def lint_command(
     from rich.console import Console
     from rich.text import Text
 
-    from dumpfilter.filter.factory import FilterOptions
-    from dumpfilter.filter.rules import make_rules
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.lint.findings import FilterWarning, Level
     from dumpfilter.lint.linting import lint
@@ -48,20 +51,13 @@ def lint_command(
     from dumpfilter.report.terminal import print_json
 
     definitions = slaves.definitions()
-    if bool(definitions) == bool(rules.values):
+    if bool(definitions) == bool(rules.rules):
         raise OptionError("give either rules, such as --replicate-do-db=shop, or --slaves FILE, or --slave")
-    given = FilterOptions(
-        rules=tuple(make_rules(rules.values)),
-        semantics=rules.semantics,
-        lower_case_table_names=rules.lower_case_table_names,
-    )
     source = BinlogSet.open(binlogs.source())
-    with source.file(source.names[-1]) as newest:
-        written_by = newest.format_description.names
-    filters = {one.name: one.filter(written_by) for one in definitions} or {
-        "": given.slave_filter(written_by)
+    filters = {one.name: one.filter(source.written_by) for one in definitions} or {
+        "": rules.filter_options().slave_filter(source.written_by)
     }
-    knowledge = gather_with_bar(source, Console(stderr=True), verify=verify_checksum)
+    knowledge = gather_with_bar(source, Console(stderr=True), verify=read.verify_checksum)
     alike: dict[tuple[object, ...], list[FilterWarning]] = {}
     found: dict[str, list[FilterWarning]] = {}
     for name, one in filters.items():
@@ -69,7 +65,7 @@ def lint_command(
         if key not in alike:
             alike[key] = lint(one, knowledge)
         found[name] = alike[key]
-    if json:
+    if given.as_json:
         listed = [
             {
                 "name": name,

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from dumpfilter.options.settings import Settings, setting
 
 
-def manifest_command(
-    directory: Annotated[
-        Path, typer.Argument(help="The directory that dumpfilter split wrote.", show_default=False)
-    ],
-    binlog: Annotated[
-        str | None,
-        typer.Option(help="Only this binlog, by its name or its schema's.", metavar="NAME"),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
-) -> None:
+class ManifestSettings(Settings):
+    """The options of ``dumpfilter manifest``."""
+
+    directory: Path = setting(show_default=False, is_argument=True)
+    """The directory that dumpfilter split wrote."""
+    binlog: str | None = setting(None, metavar="NAME")
+    """Only this binlog, by its name or its schema's."""
+    as_json: bool = setting(False, "--json")
+    """Print JSON instead of tables."""
+
+
+def manifest_command(given: ManifestSettings) -> None:
     """Show the files of each binlog of a split, the part of the source in each file, and the purged files.
 
     Example:
@@ -30,9 +31,9 @@ def manifest_command(
     from dumpfilter.split_set.manifest import Manifest
     from dumpfilter.split_set.manifest_tables import render_manifest
 
-    manifest = Manifest.load(directory)
-    binlogs = manifest.binlogs if binlog is None else [manifest.binlog(binlog)]
-    if json:
+    manifest = Manifest.load(given.directory)
+    binlogs = manifest.binlogs if given.binlog is None else [manifest.binlog(given.binlog)]
+    if given.as_json:
         found = manifest.model_dump(mode="json") | {
             "binlogs": [each.model_dump(mode="json") for each in binlogs]
         }

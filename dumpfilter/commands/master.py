@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from dumpfilter.commands.option_groups.console import PANEL, ConsoleOptions
-from dumpfilter.commands.option_groups.distinct_ports import Listener, check_distinct
+from dumpfilter.commands.option_groups.console import ConsoleOptions, MasterConsoleUser
 from dumpfilter.commands.option_groups.followed import FollowedBinlogs
-from dumpfilter.commands.option_groups.limits import LimitOptions
-from dumpfilter.commands.option_groups.listen import ListenOptions
+from dumpfilter.commands.option_groups.listen import ListenOptions, ReplicaOptions
 from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
-from dumpfilter.commands.option_groups.operation import OperationOptions
+from dumpfilter.commands.option_groups.operation import LimitOptions, OperationOptions, ReadingOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
-from dumpfilter.commands.option_groups.protection import ProtectionOptions
-from dumpfilter.commands.option_groups.reading import ReadingOptions
-from dumpfilter.commands.option_groups.replicas import ReplicaOptions
-from dumpfilter.commands.option_groups.write_rules import MasterRuleOptions
+from dumpfilter.commands.option_groups.protection import Listener, ProtectionOptions, check_distinct
+from dumpfilter.commands.option_groups.rules import MasterRuleOptions
 
 
 def master_command(
@@ -32,14 +24,7 @@ def master_command(
     operation: OperationOptions,
     option_files: OptionFiles,
     reading: ReadingOptions,
-    console_user: Annotated[
-        str | None,
-        typer.Option(
-            help="A user of the console, besides those of --config (root where there is none). From this machine "
-            "alone the user needs no password.",
-            rich_help_panel=PANEL,
-        ),
-    ] = None,
+    console_user: MasterConsoleUser,
 ) -> None:
     r"""Serve a binlog set to slaves over gRPC, filtered for each.
 
@@ -88,14 +73,14 @@ def master_command(
         port_file=listen.port_file,
         config_file=operation.config,
         audit_file=console.audit_log,
-        console=console.endpoint(listen.host, console_user, protection, tls),
+        console=console.endpoint(listen.host, console_user.console_user, protection, tls),
         replicas=replicas.endpoint(listen.host, protection, tls),
         verify=reading.verify_checksum,
         cache_bytes=limits.cache_size << 20,
         max_opened=limits.max_transaction << 20,
         max_dumps=limits.max_dumps,
-        write_rules=make_rules(rules.values),
-        write_semantics=rules.semantics,
+        write_rules=make_rules(rules.write_rules),
+        write_semantics=rules.binlog_filter_semantics,
         lower_case_table_names=rules.lower_case_table_names,
         metrics=monitoring.metrics(tls),
         state_dir=operation.state_dir,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from pathlib import Path
-from typing import Annotated
 
 import typer
+
+from dumpfilter.options.settings import Settings
 
 
 class Scheme(enum.StrEnum):
@@ -17,23 +18,19 @@ class Scheme(enum.StrEnum):
     NATIVE = "mysql_native_password"
 
 
-def password_hash_command(
-    plugin: Annotated[
-        Scheme,
-        typer.Option(
-            help="scrypt makes the hash for a [[user]], who replicates. The other two are for a [[console_user]]: "
-            "MySQL 9's clients know caching_sha2_password alone; MariaDB's clients verify the console's certificate "
-            "with mysql_native_password alone.",
-        ),
-    ] = Scheme.SCRYPT,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file whose first line is the password. Without it the command asks on the terminal, or reads the "
-            "first line of standard input.",
-        ),
-    ] = None,
-) -> None:
+class HashSettings(Settings):
+    """The options of ``dumpfilter password-hash``."""
+
+    plugin: Scheme = Scheme.SCRYPT
+    """scrypt makes the hash for a [[user]], who replicates. The other two are for a [[console_user]]: MySQL 9's clients
+    know caching_sha2_password alone; MariaDB's clients verify the console's certificate with mysql_native_password
+    alone."""
+    file: Path | None = None
+    """A file whose first line is the password. Without it the command asks on the terminal, or reads the first line of
+    standard input."""
+
+
+def password_hash_command(given: HashSettings) -> None:
     r"""Print the hash of a password, for password_hash in the master's configuration file.
 
     No option takes the password itself, because other users of the machine can see command lines.
@@ -47,8 +44,8 @@ def password_hash_command(
     """
     from dumpfilter.security.passwords import ScryptHash, Sha2Crypt, native_hash
 
-    password = _read(file)
-    match plugin:
+    password = _read(given.file)
+    match given.plugin:
         case Scheme.SCRYPT:
             typer.echo(str(ScryptHash.of(password)))
         case Scheme.CACHING_SHA2:
@@ -62,7 +59,7 @@ def _read(file: Path | None) -> str:
     import getpass
     import sys
 
-    from dumpfilter.commands.option_groups.passwords import read_password
+    from dumpfilter.commands.option_groups.logins import read_password
     from dumpfilter.errors import OptionError
     from dumpfilter.security.passwords import MOST_PASSWORD, to_bytes
 

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from dumpfilter.options.settings import Settings, setting
 
-def purge_command(
-    directory: Annotated[
-        Path, typer.Argument(help="The directory that dumpfilter split wrote.", show_default=False)
-    ],
-    binlog: Annotated[
-        str, typer.Option(help="The binlog, by its name or its schema's.", metavar="NAME", show_default=False)
-    ],
-    before: Annotated[
-        str,
-        typer.Option(
-            help="A file of the binlog (shop-bin.000003): purge the files before this file. A date and time (UTC, or "
-            "with an offset): purge files whose last transaction is older. A position in the source "
-            "(binlog.000012:4711): purge files whose transactions all end before the position.",
-            metavar="WHAT",
-            show_default=False,
-        ),
-    ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be purged.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
-) -> None:
+
+class PurgeSettings(Settings):
+    """The options of ``dumpfilter purge``."""
+
+    directory: Path = setting(show_default=False, is_argument=True)
+    """The directory that dumpfilter split wrote."""
+    binlog: str = setting(metavar="NAME", show_default=False)
+    """The binlog, by its name or its schema's."""
+    before: str = setting(metavar="WHAT", show_default=False)
+    """A file of the binlog (shop-bin.000003): purge the files before this file. A date and time (UTC, or with an
+    offset): purge files whose last transaction is older. A position in the source (binlog.000012:4711): purge files
+    whose transactions all end before the position."""
+    dry_run: bool = False
+    """Only print what would be purged."""
+    as_json: bool = setting(False, "--json")
+    """Print JSON instead of text."""
+
+
+def purge_command(given: PurgeSettings) -> None:
     """Purge one binlog of a split: its oldest files, never the newest, and none of the other binlogs.
 
     The next purge of the same binlog finishes a purge that was killed. dumpfilter manifest shows the files of a split.
@@ -40,8 +39,8 @@ def purge_command(
     from dumpfilter.report.terminal import print_json
     from dumpfilter.spark_jobs.split.purge import purge_split
 
-    purged = purge_split(directory, binlog, before, dry_run=dry_run)
-    if json:
+    purged = purge_split(given.directory, given.binlog, given.before, dry_run=given.dry_run)
+    if given.as_json:
         print_json(purged.as_dict())
         return
     if purged.finished:
@@ -51,7 +50,7 @@ def purge_command(
         return
     first, last = purged.files[0], purged.files[-1]
     typer.echo(
-        f"{purged.binlog}: {'would purge' if dry_run else 'purged'} {len(purged.files)} "
+        f"{purged.binlog}: {'would purge' if given.dry_run else 'purged'} {len(purged.files)} "
         f"file{'s' if len(purged.files) > 1 else ''}, {purged.nbytes:,} bytes: "
         f"{first if first == last else f'{first} to {last}'}; it begins with {purged.left[0]} now"
     )

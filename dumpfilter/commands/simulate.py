@@ -7,52 +7,32 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from dumpfilter.commands.option_groups.engine import JobReadOptions, LocalEngineOptions
 from dumpfilter.commands.option_groups.scenarios import ScenarioOptions
-from dumpfilter.commands.simulating import planned, read_origins
+from dumpfilter.commands.simulating import Inputs, read_origins
+from dumpfilter.options.settings import Settings, setting
+
+
+class SimulationOutput(Settings):
+    """The options for the output of ``dumpfilter simulate``."""
+
+    output: Path = Path("simulation")
+    """Directory for report.html, results.json and the Parquet tables."""
+    report: bool = True
+    """Write report.html."""
+    overwrite: bool = False
+    """Replace the results of other inputs."""
+    as_json: bool = setting(False, "--json")
+    """Print the results as JSON instead of tables."""
 
 
 def simulate_command(
-    topology: Annotated[
-        str | None,
-        typer.Argument(
-            help="The topology: a TOML file or a short string (docs/topology.md).", show_default=False
-        ),
-    ] = None,
-    *,
-    binlog: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The binlog set of the topology's origin: its index file or directory, also as an s3a:, hdfs: or "
-            "file: address, or a running server, mysql://USER@HOST:PORT/. NODE=SET for several origins.",
-            metavar="SET",
-            show_default=False,
-        ),
-    ] = None,
-    slaves: Annotated[
-        Path | None,
-        typer.Option(
-            help="Slaves of one master, in place of a topology (TOML, see docs/simulation.md).",
-            show_default=False,
-        ),
-    ] = None,
+    inputs: Inputs,
     scenarios: ScenarioOptions,
     read: JobReadOptions,
     engine: LocalEngineOptions,
-    output: Annotated[
-        Path, typer.Option(help="Directory for report.html, results.json and the Parquet tables.")
-    ] = Path("simulation"),
-    report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the results of other inputs.")
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the results as JSON instead of tables.")
-    ] = False,
+    given: SimulationOutput,
 ) -> None:
     r"""Work out the lag of each slave and the bytes on each link of a topology, from a binlog alone.
 
@@ -72,13 +52,13 @@ def simulate_command(
     from dumpfilter.simulation.simulate import simulate
     from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 
-    given = planned(topology, slaves, binlog or [])
-    options = scenarios.options(given.plan.links)
-    check_output(output, overwrite=overwrite)
+    planned = inputs.planned()
+    options = scenarios.options(planned.plan.links)
+    check_output(given.output, overwrite=given.overwrite)
     progress = Console(stderr=True)
     with engine.runner(progress, default="local") as run:
-        traffics = read_origins(given, run, read, {setting.variant for setting in options.settings})
+        traffics = read_origins(planned, run, read, {setting.variant for setting in options.settings})
     # The traffic is small. So the nodes are evaluated here, also when Spark has read the binlogs.
     threads = partial(ThreadRunner(console=progress), label="simulating")
-    results = simulate(given.plan, traffics, options, threads, speeds=given.speeds)
-    show_results(results, output, progress, page=report, json=json)
+    results = simulate(planned.plan, traffics, options, threads, speeds=planned.speeds)
+    show_results(results, given.output, progress, page=given.report, json=given.as_json)

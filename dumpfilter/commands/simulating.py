@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dumpfilter.commands.option_groups.inputs import fetched
 from dumpfilter.errors import OptionError
+from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.commands.option_groups.engine import JobReadOptions
@@ -27,21 +27,33 @@ class Planned(NamedTuple):
     """The binlog set of each origin."""
 
 
-def planned(topology: str | None, slaves: Path | None, binlogs: Sequence[str]) -> Planned:
-    """Return the plan of a topology or of a slaves file. Raises OptionError."""
-    from dumpfilter.simulation.origins import binlog_sets, speeds_of
-    from dumpfilter.simulation.plan import plan_slaves, plan_topology
-    from dumpfilter.topology import topology_from
-    from dumpfilter.topology.slave_options import slaves_of
+class Inputs(Settings):
+    """The topology or the slaves file, and the binlogs of ``dumpfilter simulate``."""
 
-    if (topology is None) == (slaves is None):
-        raise OptionError("give either a topology, such as 'm >> web', or --slaves FILE")
-    if slaves is not None:
-        plan = plan_slaves(slaves_of([slaves], []), slaves.stem)
-        return Planned(plan, {}, binlog_sets(plan, None, binlogs))
-    model = topology_from(topology or "")
-    plan = plan_topology(model)
-    return Planned(plan, speeds_of(model), binlog_sets(plan, model, binlogs))
+    topology: str | None = setting(None, show_default=False, is_argument=True)
+    """The topology: a TOML file or a short string (docs/topology.md)."""
+    binlog: list[str] | None = setting(None, metavar="SET", show_default=False)
+    """The binlog set of the topology's origin: its index file or directory, also as an s3a:, hdfs: or file: address, or
+    a running server, mysql://USER@HOST:PORT/. NODE=SET for several origins."""
+    slaves: Path | None = setting(None, show_default=False)
+    """Slaves of one master, in place of a topology (TOML, see docs/simulation.md)."""
+
+    def planned(self) -> Planned:
+        """Return the plan of the topology or of the slaves file. Raises OptionError."""
+        from dumpfilter.simulation.origins import binlog_sets, speeds_of
+        from dumpfilter.simulation.plan import plan_slaves, plan_topology
+        from dumpfilter.topology import topology_from
+        from dumpfilter.topology.slave_options import slaves_of
+
+        if (self.topology is None) == (self.slaves is None):
+            raise OptionError("give either a topology, such as 'm >> web', or --slaves FILE")
+        binlogs = self.binlog or []
+        if self.slaves is not None:
+            plan = plan_slaves(slaves_of([self.slaves], []), self.slaves.stem)
+            return Planned(plan, {}, binlog_sets(plan, None, binlogs))
+        model = topology_from(self.topology or "")
+        plan = plan_topology(model)
+        return Planned(plan, speeds_of(model), binlog_sets(plan, model, binlogs))
 
 
 def read_origins(

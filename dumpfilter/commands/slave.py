@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dumpfilter.commands.option_groups.console import ConsoleOptions, SlaveConsoleOptions
-from dumpfilter.commands.option_groups.distinct_ports import Listener, check_distinct
 from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
-from dumpfilter.commands.option_groups.protection import ProtectionOptions
+from dumpfilter.commands.option_groups.protection import Listener, ProtectionOptions, check_distinct
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
 from dumpfilter.commands.option_groups.slave import MasterOptions, SummaryOptions
 from dumpfilter.edge.options import EdgeOptions

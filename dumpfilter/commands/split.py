@@ -6,44 +6,41 @@ It divides a binlog set into one set for each schema, or for each filter of a sp
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
-
-import typer
+from typing import Literal
 
 from dumpfilter.commands.option_groups.engine import EngineOptions, JobReadOptions
 from dumpfilter.commands.option_groups.inputs import BinlogArguments
+from dumpfilter.options.settings import Settings, setting
+
+
+class SplitOutput(Settings):
+    """The directory of a split."""
+
+    output: Path = setting(show_default=False)
+    """Directory for the sets. It appears when all sets are complete."""
+
+
+class SplitSettings(Settings):
+    """The options of ``dumpfilter split`` alone."""
+
+    specification: Path | None = None
+    """The named binlogs and the filter of each (TOML, see docs/split.md). Without it: one binlog for each schema."""
+    max_binlog_size: str = setting("1G", metavar="SIZE")
+    """Size at which a file ends after its transaction."""
+    spanning: Literal["part", "refuse"] = "part"
+    """A transaction over several binlogs: each gets the part that belongs to it, or the split fails."""
+    overwrite: bool = False
+    """Replace another split in the directory."""
+    as_json: bool = setting(False, "--json")
+    """Print the manifest instead of a table."""
 
 
 def split_command(
     binlogs: BinlogArguments,
-    output: Annotated[
-        Path,
-        typer.Option(
-            help="Directory for the sets. It appears when all sets are complete.", show_default=False
-        ),
-    ],
+    target: SplitOutput,
     read: JobReadOptions,
     engine: EngineOptions,
-    specification: Annotated[
-        Path | None,
-        typer.Option(
-            help="The named binlogs and the filter of each (TOML, see docs/split.md). Without it: one binlog for each "
-            "schema."
-        ),
-    ] = None,
-    max_binlog_size: Annotated[
-        str, typer.Option(help="Size at which a file ends after its transaction.", metavar="SIZE")
-    ] = "1G",
-    spanning: Annotated[
-        Literal["part", "refuse"],
-        typer.Option(
-            help="A transaction over several binlogs: each gets the part that belongs to it, or the split fails."
-        ),
-    ] = "part",
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace another split in the directory.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the manifest instead of a table.")] = False,
+    given: SplitSettings,
 ) -> None:
     r"""Split a binlog set: NAME-bin.000001 … and NAME-bin.index for each schema or named binlog.
 
@@ -67,20 +64,20 @@ def split_command(
     from dumpfilter.split_set.manifest_tables import render_split
 
     options = SplitOptions(
-        specification=BY_SCHEMA if specification is None else load_specification(specification),
-        max_binlog_size=parse_size(max_binlog_size, option="--max-binlog-size", least=4096),
-        spanning=spanning,
+        specification=BY_SCHEMA if given.specification is None else load_specification(given.specification),
+        max_binlog_size=parse_size(given.max_binlog_size, option="--max-binlog-size", least=4096),
+        spanning=given.spanning,
         on_corrupt=read.on_corrupt,
-        overwrite=overwrite,
+        overwrite=given.overwrite,
         verify=read.verify_checksum,
         range_size=read.range_bytes,
     )
     progress = Console(stderr=True)
-    with telling_interruption(progress, output), engine.runner(progress, default="spark") as runner:
-        result = split(binlogs.source(), output, runner, options)
-    if json:
+    with telling_interruption(progress, target.output), engine.runner(progress, default="spark") as runner:
+        result = split(binlogs.source(), target.output, runner, options)
+    if given.as_json:
         print_json(result.manifest)
         return
-    render_split(result.manifest, output, Console(), already=result.already)
+    render_split(result.manifest, target.output, Console(), already=result.already)
     for warning in result.manifest.warnings:
         warn(progress, warning)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from dumpfilter.commands.option_groups.addresses import parse_address
-from dumpfilter.commands.option_groups.passwords import read_password
+from dumpfilter.commands.option_groups.logins import parse_address, read_password
 from dumpfilter.console.rendering import Format
 from dumpfilter.errors import OptionError
+from dumpfilter.options.settings import Settings, setting
 from dumpfilter.printable import for_terminal
 
 if TYPE_CHECKING:
@@ -21,42 +21,30 @@ if TYPE_CHECKING:
 PASSWORD_VARIABLE = "DUMPFILTER_PASSWORD"
 
 
-def sql_command(
-    script: Annotated[
-        str,
-        typer.Argument(metavar="[FILE]", help="A file of statements; '-' or nothing is the standard input."),
-    ] = "-",
-    slave: Annotated[str, typer.Option(help="The console of a slave.", metavar="HOST:PORT")] = "",
-    console: Annotated[str, typer.Option(help="The console of a master.", metavar="HOST:PORT")] = "",
-    user: Annotated[str, typer.Option("--user", "-u", help="The user.")] = "root",
-    password_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--password-file",
-            "-p",
-            help="A file whose first line is the password. Without it the password is that of the environment variable "
-            f"{PASSWORD_VARIABLE}.",
-        ),
-    ] = None,
-    execute: Annotated[
-        str | None, typer.Option("--execute", "-e", help="Statements instead of a file.", metavar="SQL")
-    ] = None,
-    tls_ca: Annotated[
-        Path | None,
-        typer.Option(
-            help="Demand TLS, with a certificate that this CA has signed or that is in this file, and that names the "
-            "host. Without it TLS is used unverified.",
-            metavar="FILE",
-        ),
-    ] = None,
-    format_: Annotated[
-        Format | None,
-        typer.Option(
-            "--format",
-            help="How results are written. Without it: table, and vertical on a terminal that is too narrow.",
-        ),
-    ] = None,
-) -> None:
+class SqlSettings(Settings):
+    """The options of ``dumpfilter sql``."""
+
+    script: str = setting("-", metavar="[FILE]", is_argument=True)
+    """A file of statements; '-' or nothing is the standard input."""
+    slave: str = setting("", metavar="HOST:PORT")
+    """The console of a slave."""
+    console: str = setting("", metavar="HOST:PORT")
+    """The console of a master."""
+    user: str = setting("root", "--user", "-u")
+    """The user."""
+    password_file: Path | None = setting(None, "--password-file", "-p")
+    """A file whose first line is the password. Without it the password is that of the environment variable
+    DUMPFILTER_PASSWORD."""
+    execute: str | None = setting(None, "--execute", "-e", metavar="SQL")
+    """Statements instead of a file."""
+    tls_ca: Path | None = setting(None, metavar="FILE")
+    """Demand TLS, with a certificate that this CA has signed or that is in this file, and that names the host. Without
+    it TLS is used unverified."""
+    form: Format | None = setting(None, "--format")
+    """How results are written. Without it: table, and vertical on a terminal that is too narrow."""
+
+
+def sql_command(given: SqlSettings) -> None:
     r"""Run statements on the console of a slave or a master, and print what they answer.
 
     The script ends at the first error, as in the mysql client.
@@ -71,19 +59,16 @@ def sql_command(
     """
     from dumpfilter.console.client import console_login
 
-    addresses = {"--slave": slave, "--console": console}
-    given = [(option, address) for option, address in addresses.items() if address]
-    if len(given) != 1:
+    named = {"--slave": given.slave, "--console": given.console}
+    addresses = [(option, address) for option, address in named.items() if address]
+    if len(addresses) != 1:
         raise OptionError("give one of --slave=HOST:PORT and --console=HOST:PORT")
-    host, port = parse_address(*given[0])
-    password = read_password(password_file, PASSWORD_VARIABLE)
-    if execute is not None:
-        text = execute
-    elif script == "-":
-        text = sys.stdin.read()
-    else:
-        text = _script(Path(script))
-    print_results(console_login(host, port, user, password, tls_ca), text, format_)
+    host, port = parse_address(*addresses[0])
+    password = read_password(given.password_file, PASSWORD_VARIABLE)
+    script = given.execute
+    if script is None:
+        script = sys.stdin.read() if given.script == "-" else _script(Path(given.script))
+    print_results(console_login(host, port, given.user, password, given.tls_ca), script, given.form)
 
 
 def print_results(login: Login, script: str, format_: Format | None, name: str = "") -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from dumpfilter.commands.option_groups.status import AskedOptions
 from dumpfilter.errors import DumpfilterError
+from dumpfilter.options.settings import Settings, setting
 from dumpfilter.printable import for_terminal
 from dumpfilter.report.terminal import print_json
 from dumpfilter.slave.options import TlsOptions
@@ -19,26 +20,21 @@ if TYPE_CHECKING:
     from dumpfilter.status.model import Record
 
 
+class StatusSettings(Settings):
+    """The options of ``dumpfilter status`` beside the address."""
+
+    max_lag: str = setting("", metavar="LAG")
+    """The largest lag that is no problem: a time (30s, 5min, 1h) or bytes (64M, 500). Without it no lag is one."""
+    as_json: bool = setting(False, "--json")
+    """Print JSON instead of tables."""
+    watch: float | None = setting(None, min=0.1, metavar="SECONDS")
+    """Show the status again after so many seconds, until Ctrl-C. JSON is then one line each time."""
+
+
 def status_command(
     asked: AskedOptions,
     source_tls: TlsOptions,
-    max_lag: Annotated[
-        str,
-        typer.Option(
-            help="The largest lag that is no problem: a time (30s, 5min, 1h) or bytes (64M, 500). Without it no lag "
-            "is one.",
-            metavar="LAG",
-        ),
-    ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
-    watch: Annotated[
-        float | None,
-        typer.Option(
-            help="Show the status again after so many seconds, until Ctrl-C. JSON is then one line each time.",
-            min=0.1,
-            metavar="SECONDS",
-        ),
-    ] = None,
+    given: StatusSettings,
 ) -> None:
     """Show the status of a master or slave: health, threads, positions, lag, errors and counters.
 
@@ -59,24 +55,24 @@ def status_command(
 
     logs.configure(level=logs.Level.ERROR)
     asked.check()
-    most = MaxLag.parse(max_lag) if max_lag else MaxLag()
-    if most.is_odd(max_lag):
-        typer.echo(f"dumpfilter: --max-lag {max_lag} is bytes; seconds are {max_lag}s", err=True)
+    most = MaxLag.parse(given.max_lag) if given.max_lag else MaxLag()
+    if most.is_odd(given.max_lag):
+        typer.echo(f"dumpfilter: --max-lag {given.max_lag} is bytes; seconds are {given.max_lag}s", err=True)
     ask = _question(asked, source_tls)
     while True:
         try:
             status = ask()
         except DumpfilterError as error:
-            if watch is None:
+            if given.watch is None:
                 raise
             # A watched master or slave may be starting again.
-            _show_error(error, as_json=as_json)
+            _show_error(error, as_json=given.as_json)
         else:
             problems = judge(status, most)
-            _show(status, as_json=as_json, again=watch is not None)
-            if watch is None:
+            _show(status, as_json=given.as_json, again=given.watch is not None)
+            if given.watch is None:
                 raise typer.Exit(ExitCode.PROBLEM if problems else ExitCode.GOOD)
-        time.sleep(watch)
+        time.sleep(given.watch)
 
 
 def _question(asked: AskedOptions, source_tls: TlsOptions) -> Callable[[], Record]:

@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-import typer
+from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOptions, VerifyOptions
+from dumpfilter.options.settings import Settings, setting
 
-from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
-from dumpfilter.commands.option_groups.slave_set import SlaveSetOptions
+
+class SuggestSettings(Settings):
+    """The options of ``dumpfilter suggest`` alone."""
+
+    keep: list[str] | None = setting(None, metavar="PATTERN", show_default=False)
+    """Suggest no rule that drops a table matching this LIKE pattern for db.table. Repeatable."""
+    rules: int = setting(3, min=1, max=20)
+    """The most rules to suggest for a slave."""
+    top: int = setting(10, min=1)
+    """How many tables to list, the largest first."""
+    lint: bool = True
+    """Reject rules that would break something. Reads the binlogs once more."""
+    as_json: bool = setting(False, "--json")
+    """Print JSON instead of text."""
+    on_corrupt: Literal["stop", "skip"] = "stop"
+    """A damaged file: stop ends the command, skip reads the file up to the damage and warns of the rest."""
 
 
 def suggest_command(
     binlogs: BinlogArguments,
     slaves: SlaveSetOptions,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Suggest no rule that drops a table matching this LIKE pattern for db.table. Repeatable.",
-            metavar="PATTERN",
-            show_default=False,
-        ),
-    ] = None,
-    rules: Annotated[int, typer.Option(help="The most rules to suggest for a slave.", min=1, max=20)] = 3,
-    top: Annotated[int, typer.Option(help="How many tables to list, the largest first.", min=1)] = 10,
-    lint: Annotated[
-        bool,
-        typer.Option(
-            "--lint/--no-lint",
-            help="Reject rules that would break something. Reads the binlogs once more.",
-        ),
-    ] = True,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
-    on_corrupt: Annotated[
-        Literal["stop", "skip"],
-        typer.Option(
-            help="A damaged file: stop ends the command, skip reads the file up to the damage and warns of the rest."
-        ),
-    ] = "stop",
-    verify_checksum: VerifyChecksum = True,
+    given: SuggestSettings,
+    read: VerifyOptions,
 ) -> None:
     """Find the tables that weigh most, and the few rules that save most bytes.
 
@@ -63,27 +55,30 @@ def suggest_command(
     from dumpfilter.suggest.terminal import print_suggestions
 
     options = SuggestOptions(
-        on_corrupt=on_corrupt, verify=verify_checksum, most_rules=rules, keep=tuple(keep or ())
+        on_corrupt=given.on_corrupt,
+        verify=read.verify_checksum,
+        most_rules=given.rules,
+        keep=tuple(given.keep or ()),
     )
     definitions = slaves.definitions() if slaves.slaves or slaves.slave else []
     progress = Console(stderr=True)
     source = binlogs.source()
     # Lint stops at a damaged file.
-    can_lint = lint and on_corrupt == "stop"
+    can_lint = given.lint and given.on_corrupt == "stop"
     found = suggest(
         source,
         definitions,
         ThreadRunner(console=progress),
         options,
-        (lambda: gather_with_bar(BinlogSet.open(source), progress, verify=verify_checksum))
+        (lambda: gather_with_bar(BinlogSet.open(source), progress, verify=read.verify_checksum))
         if can_lint
         else None,
     )
-    if json:
+    if given.as_json:
         print_json(found)
     else:
-        print_suggestions(found, Console(), top=top)
-    if lint and not can_lint:
+        print_suggestions(found, Console(), top=given.top)
+    if given.lint and not can_lint:
         warn(progress, "the suggested rules were not checked: dumpfilter lint needs undamaged files")
     for warning in found.warnings:
         warn(progress, warning)

@@ -28,7 +28,7 @@ from dumpfilter.binlog.events import (
     event_name,
 )
 from dumpfilter.binlog.file_reads import check_whole, open_regular, read_into, read_up_to, unreadable
-from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.format import FormatDescription, NameRules
 from dumpfilter.binlog.gap_events import Head, decode_ignorable
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import MAX_EVENT, read_format_description
@@ -620,6 +620,12 @@ class BinlogSet:
     def names(self) -> list[str]:
         """The names of the set's binlog files without directories, oldest first."""
         return list(self._paths)
+
+    @property
+    def written_by(self) -> NameRules:
+        """The rules for names of the server that wrote the newest file. Raises BinlogError."""
+        with self.file(self.names[-1]) as newest:
+            return newest.format_description.names
 
     @property
     def addresses(self) -> list[str]:

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,6 @@ from dumpfilter.dump.set_pass import PassOptions
 from dumpfilter.dump.with_tables_info import with_tables_info
 from dumpfilter.errors import OptionError
 from dumpfilter.files import writing
-from dumpfilter.filter import Rule, RuleKind, make_rule
 from dumpfilter.filter.clever import CleverFilter
 from dumpfilter.filter.factory import FilterOptions
 from dumpfilter.filter.kinds import AllFilters
@@ -66,29 +65,6 @@ class BinlogOptions:
     """Whether BINLOG statements with the rows are printed."""
     may_fail: MayFail = MayFail.SAFE
     """The form of printed statements that would fail on the target because of the filter, or that are undecided."""
-
-
-def rules_of(
-    server: Mapping[RuleKind, Sequence[str] | None], worklog: Mapping[RuleKind, Sequence[str] | None]
-) -> list[Rule]:
-    """Return the filter rules of a command line, where a rule's option has two names.
-
-    ``server`` has the values of options such as ``--replicate-do-db``, and ``worklog`` those of WL#40's short names
-    such as ``--do-db``. Raises OptionError for a bad value, and for a kind of rule that has values under both names.
-    """
-    rules = []
-    for kind in RuleKind:
-        short = f"--{kind.worklog_option}"
-        if server.get(kind) and worklog.get(kind):
-            raise OptionError(f"--{kind.option} and {short} are the same rule: use one of the two")
-        for value in server.get(kind) or ():
-            rules.append(make_rule(kind, value))
-        for value in worklog.get(kind) or ():
-            try:
-                rules.append(make_rule(kind, value))
-            except OptionError as error:
-                raise OptionError(str(error).replace(f"--{kind.option}", short)) from None
-    return rules
 
 
 def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log: Console) -> Counts:
@@ -215,8 +191,7 @@ class _Work:
     def __init__(self, binlogs: BinlogSet, options: BinlogOptions, log: Console) -> None:
         self._binlogs = binlogs
         self._log = log
-        with binlogs.file(binlogs.names[-1]) as newest:
-            written_by = newest.format_description.names
+        written_by = binlogs.written_by
         self.rules = options.filter.slave_filter(written_by)
         self.also = AllFilters([options.filter.write_filter(written_by), options.filter.kind_filter()])
         self.is_filtered = bool(self.rules.rules) or self.also.is_on

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import pytest
 import typer
@@ -17,7 +16,6 @@ from typer.testing import CliRunner
 
 from dumpfilter.commands.option_groups.option_files import OptionFileCommand, OptionFiles
 from dumpfilter.errors import OptionError
-from dumpfilter.options.group import with_option_groups
 from dumpfilter.options.my_cnf import (
     MAX_DEPTH,
     FileOption,
@@ -27,6 +25,7 @@ from dumpfilter.options.my_cnf import (
     read_options_file,
 )
 from dumpfilter.options.names import Named, OptionNames, UnknownOption
+from dumpfilter.options.settings import Settings, setting, with_settings
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -299,32 +298,40 @@ def test_a_flag_is_on_or_off() -> None:
 # ------------------------------------------------------------------------------------------------ commands
 
 app = typer.Typer()
-Names = list[str] | None
+
+
+class SlaveSettings(Settings):
+    server_id: int
+    do_db: list[str] | None = setting(None, "--replicate-do-db")
+    replica_net_timeout: float = 60.0
+    verify_checksum: bool = True
+    once: bool = False
+    report_host: str = ""
+
+
+class MasterSettings(Settings):
+    binlogs: list[str] = setting(is_argument=True)
+    port: int = 3307
+    lower_case_table_names: int = 0
 
 
 @app.command("slave", cls=OptionFileCommand)
-@with_option_groups
-def slave(
-    server_id: Annotated[int, typer.Option()],
-    option_files: OptionFiles,
-    do_db: Annotated[Names, typer.Option("--replicate-do-db")] = None,
-    replica_net_timeout: Annotated[float, typer.Option()] = 60.0,
-    verify_checksum: Annotated[bool, typer.Option()] = True,
-    once: Annotated[bool, typer.Option("--once")] = False,
-    report_host: str = "",
-) -> None:
-    print(server_id, do_db or [], replica_net_timeout, verify_checksum, once, repr(report_host))
+@with_settings
+def slave(given: SlaveSettings, option_files: OptionFiles) -> None:
+    print(
+        given.server_id,
+        given.do_db or [],
+        given.replica_net_timeout,
+        given.verify_checksum,
+        given.once,
+        repr(given.report_host),
+    )
 
 
 @app.command("master", cls=OptionFileCommand)
-@with_option_groups
-def master(
-    binlogs: Annotated[list[str], typer.Argument()],
-    option_files: OptionFiles,
-    port: int = 3307,
-    lower_case_table_names: int = 0,
-) -> None:
-    print(binlogs, port, lower_case_table_names)
+@with_settings
+def master(given: MasterSettings, option_files: OptionFiles) -> None:
+    print(given.binlogs, given.port, given.lower_case_table_names)
 
 
 def said(*arguments: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.commands.option_groups.passwords import read_password
+from dumpfilter.commands.option_groups.logins import read_password
 from dumpfilter.errors import OptionError
 from dumpfilter.options.my_cnf import read_options_file
 from dumpfilter.options.small_file import read_small_file

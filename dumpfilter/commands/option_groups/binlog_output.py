@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import enum
 from pathlib import Path
 
 from dumpfilter.errors import OptionError
 from dumpfilter.options.settings import Settings, setting
 from dumpfilter.printing.may_fail import MayFail
 
-PANEL = "Output"
 
-
-class BinlogOutputOptions(Settings, panel=PANEL):
+class BinlogOutputOptions(Settings, panel="Output"):
     """The output options of ``dumpfilter binlog``.
 
     The output is text for a client program or, with ``--raw``, a binlog set in a directory.
@@ -56,4 +55,32 @@ class BinlogOutputOptions(Settings, panel=PANEL):
                 raise OptionError(f"{name} goes with --raw; text goes to standard output")
         for name, given in for_text.items():
             if given and self.raw:
+                raise OptionError(f"{name} is about text and does not go with --raw")
+
+
+class Base64Output(enum.Enum):
+    """The values of ``--base64-output``."""
+
+    AUTO = "auto"
+    DECODE_ROWS = "decode-rows"
+
+
+class BinlogRowOptions(Settings, panel="Rows"):
+    """The options for the rows in printed text."""
+
+    verbose: int = setting(0, "--verbose", "-v", count=True, metavar="", show_default=False)
+    """Print the changed rows as comments (### INSERT INTO …). -vv adds the columns' types."""
+    base64_output: Base64Output = Base64Output.AUTO
+    """auto prints the BINLOG statements, which repeat the rows where the text is run. decode-rows leaves them out:
+    with -v for people who read."""
+
+    @property
+    def row_events(self) -> bool:
+        """Whether BINLOG statements with the rows are printed."""
+        return self.base64_output is not Base64Output.DECODE_ROWS
+
+    def check(self, *, raw: bool) -> None:
+        """Check that a binlog set (``raw``) is written without these options. Raises OptionError."""
+        for name, given in {"--verbose": self.verbose > 0, "--base64-output": not self.row_events}.items():
+            if given and raw:
                 raise OptionError(f"{name} is about text and does not go with --raw")

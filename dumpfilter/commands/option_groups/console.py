@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dumpfilter.commands.option_groups.passwords import CONSOLE_VARIABLE, make_password, read_password
+from dumpfilter.commands.option_groups.logins import CONSOLE_VARIABLE, make_password, read_password
 from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
@@ -23,6 +23,14 @@ class SlaveConsoleOptions(Settings, panel=PANEL):
     """Address the console listens on."""
     console_user: str = "root"
     """The console's user. From this machine alone the user needs no password."""
+
+
+class MasterConsoleUser(Settings, panel=PANEL):
+    """The user of a master's console."""
+
+    console_user: str | None = None
+    """A user of the console, besides those of --config (root where there is none). From this machine alone the user
+    needs no password."""
 
 
 class ConsoleOptions(Settings, panel=PANEL):

@@ -1,24 +1,14 @@
-"""The command line argument that names the binlog set which a command reads: files, or a running server's address."""
+"""The inputs of commands: the binlog set, files or a running server's address, and the slaves with their filters."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from dumpfilter.options.settings import Settings, setting, until_end_of_command
 
-from dumpfilter.options.group import until_end_of_command
-from dumpfilter.options.settings import Settings, setting
-
-Binlogs = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="BINLOGS",
-        help="The binlog set: its index file, its directory, or the files one by one.",
-        show_default=False,
-    ),
-]
-VerifyChecksum = Annotated[bool, typer.Option(help="Verify the events' checksums.")]
+if TYPE_CHECKING:
+    from dumpfilter.topology.slaves_file import SlaveDefinition
 
 
 class OptionalBinlogArguments(Settings):
@@ -42,6 +32,33 @@ class BinlogArguments(OptionalBinlogArguments):
     binlogs: list[str] = setting(metavar="BINLOGS", show_default=False, is_argument=True)
     """The binlog set: its index file, its directory, or the files one by one, also as s3a:, hdfs: and file:
     addresses; or a running server, mysql://USER@HOST:PORT/ (docs/receiving.md)."""
+
+
+class VerifyOptions(Settings):
+    """The check with which a command reads a binlog set."""
+
+    verify_checksum: bool = True
+    """Verify the events' checksums."""
+
+
+class SlaveSetOptions(Settings):
+    """The slaves of files, and those that the command line describes."""
+
+    slaves: list[Path] | None = setting(None, metavar="FILE", show_default=False)
+    """Slaves and their filters: a TOML file, or a replica's own my.cnf. Repeatable."""
+    slave: list[str] | None = setting(None, metavar="NAME:OPTIONS", show_default=False)
+    """A slave and its filter, to ask what if. Beside --slaves, or instead of it. Repeatable."""
+
+    @property
+    def is_what_if(self) -> bool:
+        """Whether the command line describes a slave. Such a question deserves an answer at once."""
+        return bool(self.slave)
+
+    def definitions(self) -> list[SlaveDefinition]:
+        """Return the slaves. Raises OptionError."""
+        from dumpfilter.topology.slave_options import slaves_of
+
+        return slaves_of(self.slaves or [], self.slave or [])
 
 
 def fetched(binlogs: list[str], store: Path | None) -> list[str]:

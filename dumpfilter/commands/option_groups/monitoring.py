@@ -1,9 +1,61 @@
-"""The options by which operators watch a process: its metrics and its log."""
+"""The options by which operators watch a process: the endpoint of its metrics, and its log."""
 
 from __future__ import annotations
 
-from dumpfilter.commands.option_groups.logs import LogOptions
-from dumpfilter.commands.option_groups.metrics import MetricsOptions
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dumpfilter.logs import Format, Level, configure_preferred
+from dumpfilter.options.settings import Settings, setting
+
+if TYPE_CHECKING:
+    from dumpfilter.metrics.endpoint import MetricsEndpoint
+    from dumpfilter.security.tls import TlsSource
+
+
+class LogOptions(Settings, panel="Log"):
+    """The format of a process's log on standard error, and the least level of its lines."""
+
+    log_format: Format | None = setting(None, show_default=Format.TEXT.value)
+    """The form of the log: text for people, or json with one object a line for programs."""
+    log_level: Level | None = setting(None, show_default=Level.INFO.value)
+    """The least level of the log's lines. Lines of the audit log have no level, and always appear."""
+
+    def begin(self, *, colors: bool) -> None:
+        """Configure the log of this process. ``colors`` says whether text lines may have colors."""
+        configure_preferred(self.log_format, self.log_level, otherwise=Level.INFO, colors=colors)
+
+
+class MetricsOptions(Settings, panel="Metrics"):
+    """The address of the metrics' HTTP endpoint, and the file that tells its port."""
+
+    metrics_port: int | None = setting(None, min=0, max=65535)
+    """Port at which Prometheus reads metrics; 0 takes a free one. Without this option there are none."""
+    metrics_address: str = "127.0.0.1"
+    """Address of --metrics-port. For an address that other machines can reach, Prometheus needs a certificate signed
+    by the CA of --tls-ca."""
+    metrics_port_file: Path | None = None
+    """Write the port to this file once Prometheus can connect."""
+    metrics_insecure: bool = False
+    """Show the metrics to other machines over plain HTTP. Everybody on the network can then read the names of
+    slaves, channels and users."""
+
+    def metrics(self, tls: TlsSource | None) -> MetricsEndpoint | None:
+        """Return the endpoint's settings, or None without ``--metrics-port``.
+
+        ``tls`` are the settings of the process's TLS files.
+        """
+        from dumpfilter.metrics.endpoint import MetricsEndpoint
+
+        if self.metrics_port is None:
+            return None
+        return MetricsEndpoint(
+            self.metrics_address,
+            self.metrics_port,
+            port_file=self.metrics_port_file,
+            tls=tls,
+            insecure=self.metrics_insecure,
+        )
 
 
 class MonitoringOptions(MetricsOptions, LogOptions):

@@ -1,4 +1,4 @@
-"""The options for those who operate a master: its configuration file, and its end."""
+"""The options for those who operate a master: its configuration, its limits and its end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dumpfilter.errors import OptionError
+from dumpfilter.master.limits import MAX_DUMPS
 from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
@@ -56,6 +57,25 @@ class OperationOptions(Settings):
             None if age is None else _seconds_of(age, "--store-expire"),
             None if size is None else parse_size(size, option="--store-max-size", least=1),
         )
+
+
+class LimitOptions(Settings, panel="Limits"):
+    """The bounds on a master's memory and threads that an operator may want to change."""
+
+    cache_size: int = setting(32, min=1)
+    """Memory for the index of scanned binlogs, MiB."""
+    max_transaction: int = setting(512, min=1)
+    """Filter compressed transactions of up to this size, MiB before compression. Larger ones are sent whole, and
+    counted as undecided."""
+    max_dumps: int = setting(MAX_DUMPS, min=1)
+    """The most slaves that can receive events at once. Each takes two threads of the master."""
+
+
+class ReadingOptions(Settings):
+    """The options for the checks with which a master reads its binlogs."""
+
+    verify_checksum: bool = True
+    """Verify the events' checksums on reading (source_verify_checksum)."""
 
 
 def _seconds_of(time: str, option: str) -> float:

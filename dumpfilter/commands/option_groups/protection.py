@@ -1,16 +1,21 @@
-"""The options that protect a process's ports: its TLS certificate, and the permission to do without protection."""
+"""The options that protect a process's ports, and the check that no two options name the same port."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from dumpfilter.errors import OptionError
 from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.security.reloading import ReloadingTls
 
 PANEL = "TLS"
+
+_ALL_ADDRESSES = ("0.0.0.0", "::", "[::]", "")
+"""The hosts that stand for all addresses of this machine."""
 
 
 class ProtectionOptions(Settings, panel=PANEL):
@@ -39,3 +44,35 @@ class ProtectionOptions(Settings, panel=PANEL):
         from dumpfilter.security.tls import TlsFiles
 
         return ReloadingTls(TlsFiles(self.tls_cert, self.tls_key, self.tls_ca), for_grpc=for_grpc)
+
+
+class Listener(NamedTuple):
+    """An address on which a command listens."""
+
+    option: str
+    host: str
+    port: int | None
+    """None without the option, and 0 for any free port."""
+
+
+def check_distinct(listeners: Iterable[Listener]) -> None:
+    """Raise OptionError, which names both options, when two of them have the same address.
+
+    >>> check_distinct([Listener("--port", "::1", 3307), Listener("--console-port", "::1", 3308)])
+    >>> check_distinct([Listener("--port", "::1", 3307), Listener("--console-port", "::1", 3307)])
+    Traceback (most recent call last):
+    dumpfilter.errors.OptionError: --port and --console-port are both 3307: give each of them a port of its own
+    """
+    earlier: list[Listener] = []
+    for listener in listeners:
+        if not listener.port:
+            continue
+        for other in earlier:
+            hosts = (listener.host, other.host)
+            alike = hosts[0] == hosts[1] or any(host in _ALL_ADDRESSES for host in hosts)
+            if listener.port == other.port and alike:
+                raise OptionError(
+                    f"{other.option} and {listener.option} are both {listener.port}: "
+                    "give each of them a port of its own"
+                )
+        earlier.append(listener)

@@ -1,101 +1,109 @@
-"""The options of a slave's filter, one for each kind of rule, such as ``--replicate-do-db``."""
+"""The options of filters, one for each kind of rule, such as ``--replicate-do-db``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from inspect import Parameter
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
 
-import typer
+from pydantic import SkipValidation
 
 from dumpfilter.filter.rules import (
+    SLAVE_RULE_KINDS,
     BaseRuleKind,
     EffectiveRuleKind,
     FilterSemantics,
-    RuleKind,
+    WriteRuleKind,
+    WriteSemantics,
     make_rule,
+    make_rules,
 )
-from dumpfilter.options.group import OptionGroup, option
+from dumpfilter.options.settings import Repeated, Settings, repeated, setting
 
 if TYPE_CHECKING:
     from dumpfilter.filter.channels import ChannelFilters
+    from dumpfilter.filter.factory import FilterOptions
 
-PANEL = "Filter"
+Rules = Annotated[Mapping[BaseRuleKind, Sequence[str]], SkipValidation]
+"""The values of the options of rules, for each kind of rule that the user gave."""
 
-Kind = TypeVar("Kind", bound=BaseRuleKind)
-
-
-def names_option(side: str, panel: str = PANEL) -> Parameter:
-    """Return the option ``--lower-case-table-names``, which says how rules compare names.
-
-    ``side`` is a phrase for the option's help that says whose names are compared.
-    """
-    help = f"How {side} compare: 0 as they are, 1 and 2 without case."
-    info = typer.Option(help=help, min=0, max=2, rich_help_panel=panel)
-    return option("lower_case_table_names", Annotated[int, info], 0)
+WRITE_PANEL = "Write side"
 
 
-def rule_option(name: str, kind: BaseRuleKind, help: str = "", panel: str = PANEL) -> Parameter:
-    """Return the repeatable option that adds filter rules of one kind, such as ``--replicate-do-db``.
-
-    ``name`` is the option's name without dashes at the front. ``help`` replaces the kind's own help text.
-    """
-    help = f"{help or kind.help} Repeatable."
-    info = typer.Option(f"--{name}", help=help, metavar=kind.metavar, rich_help_panel=panel)
-    return option(parameter_name(name), Annotated[list[str] | None, info])
+def rule_option(kind: BaseRuleKind, help: str = "", name: str = "") -> Repeated:
+    """Return the option that adds rules of a kind. ``help`` and ``name`` stand for the kind's own."""
+    return Repeated(name or kind.option, kind, help or kind.help, kind.metavar)
 
 
-def parameter_name(name: str) -> str:
-    """Return the Python parameter name for an option name: ``do_db`` for ``do-db``."""
-    return name.replace("-", "_")
-
-
-def gather(values: Mapping[str, Any], options: Iterable[tuple[str, Kind]]) -> Mapping[Kind, Sequence[str]]:
-    """Collect the values of all rule options that the user gave, for each kind of rule.
-
-    ``options`` lists the options with their kinds. ``values`` has the values that Typer parsed, by parameter name.
-    """
-    return {kind: given for name, kind in options if (given := values[parameter_name(name)])}
-
-
-@dataclass(frozen=True)
-class SlaveFilterOptions(OptionGroup):
+class SlaveFilterOptions(Settings, panel="Filter"):
     """The options of a slave's filter: rules such as ``--replicate-do-db``, their semantics, and case of names."""
 
-    values: Mapping[BaseRuleKind, Sequence[str]]
-    semantics: FilterSemantics
-    lower_case_table_names: int
-
-    _OPTIONS = tuple((kind.option, kind) for kind in (*RuleKind, *EffectiveRuleKind))
-
-    @classmethod
-    def parameters(cls) -> Iterator[Parameter]:
-        """Yield the group's options in the order of ``--help``, as parameters of a function for Typer."""
-        semantics = typer.Option(
-            help="classic: the --replicate-* rules. effective: --do, --ignore and --rewrite, which look at what a "
-            "statement changes and never at the current database.",
-            rich_help_panel=PANEL,
-        )
-        for name, kind in cls._OPTIONS:
-            yield rule_option(name, kind)
-        yield option("filter_semantics", Annotated[FilterSemantics, semantics], FilterSemantics.CLASSIC)
-        yield names_option("names")
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Return a group object for the values that Typer parsed, by parameter name."""
-        rules = gather(values, cls._OPTIONS)
-        return cls(rules, values["filter_semantics"], values["lower_case_table_names"])
+    rules: Rules = repeated(map(rule_option, SLAVE_RULE_KINDS))
+    filter_semantics: FilterSemantics = FilterSemantics.CLASSIC
+    """classic: the --replicate-* rules. effective: --do, --ignore and --rewrite, which look at what a statement changes
+    and never at the current database."""
+    lower_case_table_names: int = setting(0, min=0, max=2)
+    """How names compare: 0 as they are, 1 and 2 without case."""
 
     def channel_filters(self) -> ChannelFilters:
         """Return the filters of the channels. Raises OptionError for rules that contradict the semantics."""
         from dumpfilter.filter.channels import ChannelFilters, split_channel
 
         filters = ChannelFilters()
-        for kind, values in self.values.items():
-            self.semantics.check(kind)
+        for kind, values in self.rules.items():
+            self.filter_semantics.check(kind)
             for value in values:
                 channel, rule = split_channel(value)
                 filters.startup(channel, [make_rule(kind, rule)])
         return filters
+
+    def filter_options(self, written: WriteRuleOptions | None = None) -> FilterOptions:
+        """Return the filter that these rules describe, and the rules of the server that writes the binlog.
+
+        Raises OptionError.
+        """
+        from dumpfilter.filter.factory import FilterOptions
+
+        written = written or WriteRuleOptions()
+        return FilterOptions(
+            rules=tuple(make_rules(self.rules)),
+            semantics=self.filter_semantics,
+            write_rules=tuple(make_rules(written.write_rules)),
+            write_semantics=written.binlog_filter_semantics,
+            lower_case_table_names=self.lower_case_table_names,
+        )
+
+
+class WriteRuleOptions(Settings, panel=WRITE_PANEL):
+    """The rules by which a server keeps databases out of its binlog, such as ``--binlog-do-db``."""
+
+    write_rules: Rules = repeated(map(rule_option, WriteRuleKind))
+    binlog_filter_semantics: WriteSemantics = WriteSemantics.SERVER
+    """Statements without a current database, under any rule: server: as the binlog's server does (MySQL writes them; in
+    MariaDB they are in no database). worklog: not written. effective: --binlog-do and --binlog-ignore, by what is
+    changed, instead."""
+
+
+_EFFECTIVE = {
+    EffectiveRuleKind.DO: "Keep changes of tables that match, although --binlog-ignore matches them too.",
+    EffectiveRuleKind.IGNORE: "Drop changes of tables that match.",
+}
+
+
+class MasterRuleOptions(WriteRuleOptions, panel=WRITE_PANEL):
+    """The rules that make a master hide events from all its slaves.
+
+    They are ``--binlog-do-db`` and ``--binlog-ignore-db``, or the effective rules ``--binlog-do`` and
+    ``--binlog-ignore``, which look at the tables that a statement changes.
+    """
+
+    write_rules: Rules = repeated(
+        [
+            *map(rule_option, WriteRuleKind),
+            *(
+                rule_option(kind, f"{text} Effective semantics.", kind.binlog_option)
+                for kind, text in _EFFECTIVE.items()
+            ),
+        ]
+    )
+    lower_case_table_names: int = setting(0, min=0, max=2)
+    """How the write side's names compare: 0 as they are, 1 and 2 without case."""

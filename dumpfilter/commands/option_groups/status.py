@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dumpfilter.commands.option_groups.addresses import parse_address
-from dumpfilter.commands.option_groups.passwords import SOURCE_VARIABLE, read_password
+from dumpfilter.commands.option_groups.logins import SOURCE_VARIABLE, parse_address, read_password
 from dumpfilter.errors import OptionError
 from dumpfilter.options.settings import Settings, setting
 from dumpfilter.slave.options import MASTER_PANEL, TlsOptions
