@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +17,6 @@ from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, Dropped, cros
 from dumpfilter.simulation.lag import Window
 from dumpfilter.simulation.route import AGAIN, MESSAGE_OVERHEAD, Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints, SetTraffic
-
-_T = TypeVar("_T")
 
 PACKET_BYTES = 5
 """The bytes that MySQL's protocol puts before each event."""
@@ -88,29 +85,8 @@ class Crossing(NamedTuple):
     """The sum of the bytes."""
 
 
-_KEPT = 16
-"""The number of crossings that stay in memory after their use."""
-
-
-class _Kept:
-    """Values that several routes need, so that they are computed once. The last ones used stay in memory."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._of: OrderedDict[object, object] = OrderedDict()
-
-    def get(self, key: object, make: Callable[[], _T]) -> _T:
-        """Return the value of a key, made by ``make`` if it is not in memory."""
-        with self._lock:
-            if key in self._of:
-                self._of.move_to_end(key)
-                return self._of[key]  # type: ignore[return-value]
-        made = make()
-        with self._lock:
-            self._of[key] = made
-            while len(self._of) > _KEPT:
-                self._of.popitem(last=False)
-        return made
+_KEPT = 4
+"""The number of crossings, and of times at a sender, that stay in memory after their use."""
 
 
 def told(transaction: Ints, seen: Ints | None) -> Dropped:
@@ -129,44 +105,45 @@ def told(transaction: Ints, seen: Ints | None) -> Dropped:
     return Dropped(np.asarray(np.where(is_after_gap, GAP_BYTES, 0), np.int64), np.asarray(empty, np.int64))
 
 
-@dataclass(frozen=True)
 class Schedule:
-    """The times of commits of one origin in one run, microseconds since the begin of the run."""
+    """The times of commits of one origin in one run, microseconds since the begin of the run.
 
-    traffic: SetTraffic
-    load: Fraction | None = Fraction(1)
-    """The factor by which transactions follow one another faster. None: all are there from the beginning."""
-    _kept: _Kept = field(default_factory=_Kept, compare=False, repr=False)
+    Several routes need the same values. Those that were used last stay in memory.
+    """
 
+    def __init__(self, traffic: SetTraffic, load: Fraction | None = Fraction(1)) -> None:
+        """Take the factor by which transactions follow one another faster. None: all are there from the beginning."""
+        self.traffic = traffic
+        self._load = load
+        kept = functools.lru_cache(_KEPT)
+        self.crossing = kept(self._crossing)
+        self._reached = kept(self._at_last)
+        self._seen = kept(self._looked)
+        self._told = kept(self._dropped)
+
+    @functools.cached_property
     def committed(self) -> Ints:
-        """Return the time at which the origin's binlog had each transaction."""
-        return self._kept.get(None, self._committed)
-
-    def _committed(self) -> Ints:
+        """The time at which the origin's binlog had each transaction."""
         times = self.traffic.time
-        if not len(times) or self.load is None:
+        if not len(times) or self._load is None:
             return np.zeros(len(times), np.int64)
-        committed: Ints = (times - times[0]) * self.load.denominator // self.load.numerator
+        committed: Ints = (times - times[0]) * self._load.denominator // self._load.numerator
         return committed
 
-    def crossing(self, form: Form, number: int | None) -> Crossing:
+    def _crossing(self, form: Form, number: int | None) -> Crossing:
         """Return what crosses a link in one form, after the filter with this number (None: everything)."""
-
-        def make() -> Crossing:
-            found = content(self.traffic, form, number)
-            committed = self.committed()[found.transaction]
-            return Crossing(found, committed, committed * MICROSECOND, int(found.bytes.sum()))
-
-        return self._kept.get((form, number), make)
+        found = content(self.traffic, form, number)
+        committed = self.committed[found.transaction]
+        return Crossing(found, committed, committed * MICROSECOND, int(found.bytes.sum()))
 
     def at_sender(self, passages: tuple[Passage, ...]) -> Ints | None:
         """Return the time at which each transaction is at the end of these passages, nanoseconds.
 
         Return None for no passage: transactions are there when they are committed.
         """
-        return self._kept.get(passages, lambda: self._at_sender(passages)) if passages else None
+        return self._reached(passages) if passages else None
 
-    def _at_sender(self, passages: tuple[Passage, ...]) -> Ints:
+    def _at_last(self, passages: tuple[Passage, ...]) -> Ints:
         crossing, crossed, _ = self.passed(passages)
         # A transaction that this reader was not sent takes the time of the one before it, so that the times ascend.
         at = np.full(len(self.traffic), -1, np.int64)
@@ -189,25 +166,18 @@ class Schedule:
             seen = self._seen(passages[:-1], hop.tick)[crossing.content.transaction]
             hop = replace(hop, tick=0)
         if last.form is Form.EVENTS and last.filter is not None:
-            dropped = self._told(passages, crossing.content.transaction)
+            dropped = self._told(passages[:-1], last.hop.tick, last.filter)
         return crossing, cross(seen, crossing.content.bytes, hop, dropped), at
 
-    def _told(self, passages: tuple[Passage, ...], transaction: Ints) -> Dropped:
-        last = passages[-1]
+    def _dropped(self, passages: tuple[Passage, ...], tick: int, number: int | None) -> Dropped:
+        """Return what the sender behind these passages tells of transactions that a filter dropped."""
+        transaction = self.crossing(Form.EVENTS, number).content.transaction
+        return told(transaction, self._seen(passages, tick) if tick else None)
 
-        def make() -> Dropped:
-            return told(transaction, self._seen(passages[:-1], last.hop.tick) if last.hop.tick else None)
-
-        return self._kept.get(("told", passages[:-1], last.hop.tick, last.filter), make)
-
-    def _seen(self, passages: tuple[Passage, ...], tick: int) -> Ints:
+    def _looked(self, passages: tuple[Passage, ...], tick: int) -> Ints:
         """Return the time at which the sender behind these passages sees each transaction, nanoseconds."""
-
-        def make() -> Ints:
-            before = self.at_sender(passages)
-            return looks(self.committed() * MICROSECOND if before is None else before, tick, AGAIN)
-
-        return self._kept.get(("seen", passages, tick), make)
+        before = self.at_sender(passages)
+        return looks(self.committed * MICROSECOND if before is None else before, tick, AGAIN)
 
 
 def evaluate(
@@ -262,10 +232,12 @@ def families_of(nodes: Sequence[tuple[Route, ...]]) -> list[tuple[Family, list[i
     return alone + [(Family((route,), tuple(each.values())), list(each)) for route, each in together.items()]
 
 
-def evaluate_family(family: Family, schedules: Mapping[str, Schedule], *, limit: int) -> list[Outcome]:
+def evaluate_family(
+    family: Family, schedules: Mapping[str, Schedule], *, limit: int, window: Window | None = None
+) -> list[Outcome]:
     """Compute the outcome of each node of a family. The parameters are those of :func:`evaluate`."""
     if not family.delays:
-        return [evaluate(family.routes, schedules, limit=limit)]
+        return [evaluate(family.routes, schedules, limit=limit, window=window)]
     (route,) = family.routes
     flow = _travel(route, schedules[route.origin])
     arrived = flow.arrived

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -50,17 +50,11 @@ MOST_RATE = 10**12
 MOST_DELAY = 10**10
 """The longest delay that a search tries, microseconds."""
 
-_A = TypeVar("_A")
-_B = TypeVar("_B")
+Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+"""A function that calls a function for each of many items, maybe in parallel. The results have the items' order."""
 
 
-class Runner(Protocol):
-    """Calls a function for each of many items, maybe in parallel, and returns the results in the items' order."""
-
-    def __call__(self, function: Callable[[_A], _B], items: Sequence[_A]) -> list[_B]: ...
-
-
-def one_by_one(function: Callable[[_A], _B], items: Sequence[_A]) -> list[_B]:
+def one_by_one(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
     """Call a function for each item in this thread."""
     return [function(item) for item in items]
 
@@ -116,36 +110,6 @@ def simulate(
     )
 
 
-Schedules = Mapping[float, Mapping[str, Schedule]]
-"""For each load, the schedule of each origin."""
-
-
-@dataclass(frozen=True)
-class _Task:
-    """The evaluation of families of nodes, which may run in another thread."""
-
-    schedules: Schedules
-    limit: int
-
-    def __call__(self, item: tuple[float, Family]) -> list[Outcome]:
-        """Return the outcome of each node of a family under a load."""
-        load, family = item
-        return evaluate_family(family, self.schedules[load], limit=self.limit)
-
-
-@dataclass(frozen=True)
-class _CurvesTask:
-    """The evaluation of single nodes with their figures over time."""
-
-    schedules: Schedules
-    limit: int
-
-    def __call__(self, item: tuple[float, tuple[Route, ...], Window]) -> Outcome:
-        """Return the outcome of a node under a load, with curves."""
-        load, routes, window = item
-        return evaluate(routes, self.schedules[load], limit=self.limit, window=window)
-
-
 class _Simulation:
     def __init__(
         self,
@@ -156,11 +120,17 @@ class _Simulation:
         speeds: Mapping[str, float | None],
     ) -> None:
         self._plan = plan
-        self._traffics = traffics
         self._options = options
         self._run = run
-        self._speeds = speeds
-        self._known: dict[float, Mapping[str, Schedule]] = {}
+        settings = (*options.settings, *(search.setting for search in options.searches))
+        self._schedules = {
+            load: {
+                name: Schedule(traffic, _factor(load, speeds.get(name, 1.0)))
+                for name, traffic in traffics.items()
+            }
+            for load in {setting.load for setting in settings}
+        }
+        """For each load, the schedule of each origin."""
         self._router = Router(
             {key: number for number, key in enumerate(plan.filters)}, options.appliers, options.seed
         )
@@ -175,11 +145,11 @@ class _Simulation:
         windows = [window_of(max(one.duration for one in each)) for each in outcomes]
         chosen = [_worst(*each) for each in zip(groups, outcomes, strict=True)]
         items = [
-            (setting.load, groups[n][k].routes, windows[n])
+            (setting.load, Family(groups[n][k].routes), windows[n])
             for n, setting in enumerate(settings)
             for k in chosen[n]
         ]
-        curves = iter(self._in_order(_CurvesTask(self._schedules(settings), self._options.limit), items))
+        curves = (one for (one,) in self._evaluated(items))
         return tuple(
             self._figures(
                 setting,
@@ -194,9 +164,8 @@ class _Simulation:
         self, settings: Sequence[Setting], groups: Sequence[Sequence[Group]]
     ) -> list[list[Outcome]]:
         """Evaluate the groups of each setting."""
-        outcomes: list[list[Outcome | None]] = [[None] * len(each) for each in groups]
-        items: list[tuple[float, Family]] = []
-        places: list[list[tuple[int, int]]] = []
+        items: list[_Item] = []
+        places: list[tuple[int, int]] = []
         for load in dict.fromkeys(setting.load for setting in settings):
             here = [
                 (n, k)
@@ -205,19 +174,21 @@ class _Simulation:
                 for k in range(len(groups[n]))
             ]
             for family, numbers in families_of([groups[n][k].routes for n, k in here]):
-                items.append((load, family))
-                places.append([here[number] for number in numbers])
-        task = _Task(self._schedules(settings), self._options.limit)
-        for where, found in zip(places, self._in_order(task, items), strict=True):
-            for (n, k), outcome in zip(where, found, strict=True):
-                outcomes[n][k] = outcome
-        return [[one for one in each if one is not None] for each in outcomes]
+                items.append((load, family, None))
+                places += [here[number] for number in numbers]
+        found = (one for each in self._evaluated(items) for one in each)
+        by_place = dict(zip(places, found, strict=True))
+        return [[by_place[n, k] for k in range(len(each))] for n, each in enumerate(groups)]
 
-    def _in_order(self, task: Callable[[_A], _B], items: Sequence[_A]) -> list[_B]:
-        """Run a task for all items, those with the same traffic one after the other."""
-        order = sorted(range(len(items)), key=lambda k: _order(items[k]))
-        results = self._run(task, [items[k] for k in order])
-        found = dict(zip(order, results, strict=True))
+    def _evaluated(self, items: Sequence[_Item]) -> list[list[Outcome]]:
+        """Return the outcome of each node of some families. Items with the same traffic are evaluated one by one."""
+
+        def evaluated(item: _Item) -> list[Outcome]:
+            load, family, window = item
+            return evaluate_family(family, self._schedules[load], limit=self._options.limit, window=window)
+
+        order = sorted(range(len(items)), key=lambda k: (items[k][1].order, items[k][0]))
+        found = dict(zip(order, self._run(evaluated, [items[k] for k in order]), strict=True))
         return [found[k] for k in range(len(items))]
 
     def _figures(
@@ -249,14 +220,7 @@ class _Simulation:
         ]
         # Nodes that are equal at one value of what is searched are equal at all values.
         groups = self._groups(nodes, _with(setting, search.what, 1))
-        finder = _Finder(
-            self._router,
-            self._schedules([setting]),
-            search,
-            self._options.limit,
-            [one.nodes[0] for one in groups],
-        )
-        answers = self._run(finder, range(len(groups)))
+        answers = self._run(lambda group: self._find(group.nodes[0], search), groups)
         return [
             Found(
                 node=group.nodes[0].name,
@@ -271,63 +235,20 @@ class _Simulation:
             for group, (value, worst) in zip(groups, answers, strict=True)
         ]
 
-    def _groups(self, nodes: Iterable[PlannedNode], setting: Setting) -> list[Group]:
-        found: dict[tuple[Route, ...], list[PlannedNode]] = {}
-        for node in nodes:
-            found.setdefault(self._router.routes(node, setting), []).append(node)
-        return [Group(routes, tuple(each)) for routes, each in found.items()]
-
-    def _schedules(self, settings: Iterable[Setting]) -> dict[float, Mapping[str, Schedule]]:
-        """Return the schedules of all loads. Equal loads have the same schedules."""
-        for load in {setting.load for setting in settings} - self._known.keys():
-            self._known[load] = {
-                name: Schedule(traffic, self._load(name, load)) for name, traffic in self._traffics.items()
-            }
-        return self._known
-
-    def _load(self, origin: str, load: float) -> Fraction | None:
-        speed = self._speeds.get(origin, 1.0)
-        return None if speed is None else scaled(load) * scaled(speed)
-
-
-def _order(item: Any) -> tuple[object, ...]:
-    """Return a key that is equal for items that need the same traffic."""
-    load, what, *_ = item
-    family = what if isinstance(what, Family) else Family(what)
-    return (family.order, load)
-
-
-def _worst(groups: Sequence[Group], outcomes: Sequence[Outcome]) -> list[int]:
-    """Return the numbers of the groups that have a series, which are those with the greatest lag."""
-    worst = sorted(range(len(groups)), key=lambda k: (-outcomes[k].lag.p99, groups[k].nodes[0].name))
-    return sorted(worst[:MOST_SERIES])
-
-
-@dataclass(frozen=True)
-class _Finder:
-    """Searches the answer for one group of nodes, by halving the span in which it lies."""
-
-    router: Router
-    schedules: Schedules
-    search: Search
-    limit: int
-    nodes: Sequence[PlannedNode]
-
-    def __call__(self, group: int) -> tuple[int | None, int | None]:
-        """Return the value that was found, and the worst lag with it."""
-        node = self.nodes[group]
+    def _find(self, node: PlannedNode, search: Search) -> tuple[int | None, int | None]:
+        """Search the answer for one node by halving the span in which it lies. Return it with its worst lag."""
+        limit, schedules = self._options.limit, self._schedules[search.setting.load]
 
         def worst(value: int) -> int | None:
-            setting = _with(self.search.setting, self.search.what, value)
-            schedules = self.schedules[setting.load]
-            outcome = evaluate(self.router.routes(node, setting), schedules, limit=self.limit)
-            return None if outcome.lag.missing else outcome.lag.worst
+            routes = self._router.routes(node, _with(search.setting, search.what, value))
+            lag = evaluate(routes, schedules, limit=limit).lag
+            return None if lag.missing else lag.worst
 
         def is_good(value: int) -> bool:
             lag = worst(value)
-            return lag is not None and lag <= self.limit
+            return lag is not None and lag <= limit
 
-        is_rate = self.search.what == "rate"
+        is_rate = search.what == "rate"
         good, bad = (MOST_RATE, 0) if is_rate else (0, MOST_DELAY + 1)
         if not is_good(good):
             return None, None
@@ -339,6 +260,27 @@ class _Finder:
                 bad = middle
         value = _rounded(good, up=is_rate)
         return value, worst(value)
+
+    def _groups(self, nodes: Iterable[PlannedNode], setting: Setting) -> list[Group]:
+        found: dict[tuple[Route, ...], list[PlannedNode]] = {}
+        for node in nodes:
+            found.setdefault(self._router.routes(node, setting), []).append(node)
+        return [Group(routes, tuple(each)) for routes, each in found.items()]
+
+
+_Item = tuple[float, Family, Window | None]
+"""A load, a family of nodes that is evaluated under it, and the spans of time of its curves."""
+
+
+def _factor(load: float, speed: float | None) -> Fraction | None:
+    """Return the factor by which an origin's transactions follow one another faster. None: all at once."""
+    return None if speed is None else scaled(load) * scaled(speed)
+
+
+def _worst(groups: Sequence[Group], outcomes: Sequence[Outcome]) -> list[int]:
+    """Return the numbers of the groups that have a series, which are those with the greatest lag."""
+    worst = sorted(range(len(groups)), key=lambda k: (-outcomes[k].lag.p99, groups[k].nodes[0].name))
+    return sorted(worst[:MOST_SERIES])
 
 
 def _middle(one: int, other: int) -> int:

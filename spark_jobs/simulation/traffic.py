@@ -9,9 +9,8 @@ The same job runs on threads of this process and on Spark, so both engines count
 
 from __future__ import annotations
 
-import threading
+import functools
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +107,9 @@ def set_traffic(
     if options.split:
         subjects = frozenset().union(*(one.subjects for one in counted))
         schemas = tuple(schemas_for(number, subjects) for number in range(n_filters))
-        split = Made(_MakeSplit(traffic, ratio, schemas), n_filters)
+        split = Made(
+            lambda number: _sent(traffic.weighted(_weights(traffic, schemas[number]), ratio)), n_filters
+        )
     return SetTraffic(
         time=time,
         clock=clock,
@@ -116,7 +117,7 @@ def set_traffic(
         file=traffic.file.astype(np.int64),
         files=tuple(replace_invalid_utf8(one.name) for one in indexed.files),
         everything=_everything(traffic, whole),
-        filtered=Made(_MakeFiltered(traffic, ratio), n_filters),
+        filtered=Made(lambda number: _sent(traffic.of_filter(number, ratio)), n_filters),
         split=split,
         stand_in_bytes=traffic.stand_in.astype(np.int64),
         stand_in_events=EVENTS[indexed.family],
@@ -132,13 +133,8 @@ class Made(Sequence[Sent]):
     """The traffic of each filter, made when it is needed. The last ones used stay in memory."""
 
     def __init__(self, make: Callable[[int], Sent], length: int) -> None:
-        self._make = make
+        self._make = functools.lru_cache(_KEPT)(make)
         self._length = length
-        self._lock = threading.Lock()
-        self._made: OrderedDict[int, Sent] = OrderedDict()
-
-    def __reduce__(self) -> tuple[type[Made], tuple[Callable[[int], Sent], int]]:
-        return Made, (self._make, self._length)
 
     def __len__(self) -> int:
         return self._length
@@ -154,39 +150,7 @@ class Made(Sequence[Sent]):
             return [self[k] for k in range(*number.indices(self._length))]
         if not 0 <= number < self._length:
             raise IndexError(number)
-        with self._lock:
-            if number in self._made:
-                self._made.move_to_end(number)
-                return self._made[number]
-        made = self._make(number)
-        with self._lock:
-            self._made[number] = made
-            while len(self._made) > _KEPT:
-                self._made.popitem(last=False)
-        return made
-
-
-@dataclass(frozen=True)
-class _MakeFiltered:
-    """Makes the traffic of filters."""
-
-    traffic: TransactionTraffic
-    ratio: Ints | None
-
-    def __call__(self, number: int) -> Sent:
-        return _sent(self.traffic.of_filter(number, self.ratio))
-
-
-@dataclass(frozen=True)
-class _MakeSplit:
-    """Makes the traffic of the binlogs of a split that each filter needs."""
-
-    traffic: TransactionTraffic
-    ratio: Ints | None
-    schemas: tuple[frozenset[str], ...]
-
-    def __call__(self, number: int) -> Sent:
-        return _sent(self.traffic.weighted(_weights(self.traffic, self.schemas[number]), self.ratio))
+        return self._make(number)
 
 
 def times_of(traffic: TransactionTraffic) -> tuple[Ints, Clock]:

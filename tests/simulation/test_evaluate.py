@@ -110,5 +110,5 @@ def test_curves_have_all_bytes_and_the_worst_lag(gaps: list[int], load: float, m
 
 
 def test_a_recording_that_is_there_at_once_has_no_times() -> None:
-    assert Schedule(traffic([5, 9], [1, 1]), None).committed().tolist() == [0, 0]
-    assert Schedule(traffic([5, 9], [1, 1]), scaled(0.5)).committed().tolist() == [0, 8]
+    assert Schedule(traffic([5, 9], [1, 1]), None).committed.tolist() == [0, 0]
+    assert Schedule(traffic([5, 9], [1, 1]), scaled(0.5)).committed.tolist() == [0, 8]
