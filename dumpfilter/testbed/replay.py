@@ -8,33 +8,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from dumpfilter.binlog.event_time import FIXED_TIME, WITH_TIME, told_time
-from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH
-from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.events import OF_FILES
+from dumpfilter.binlog.reader import iter_events
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
-from dumpfilter.index.segment import Segment
-from dumpfilter.index.subjects import Subjects
 from dumpfilter.receiver.binlog_file import OpenFile
-
-Ints = npt.NDArray[np.int64]
+from dumpfilter.simulation.traffic import Ints, SetTraffic
 
 MICROSECONDS = 1_000_000
 _BITS = 8
 _READ = 1 << 20
 _LONGEST_NAP = 0.5
-_COMMIT_TIME_AT = 19 + 1 + 16 + 8 + 1 + 8 + 8
-"""The offset of the commit time in a GTID event of MySQL 8.0.1 and later: after header, flags, UUID, number and logical
-timestamps."""
-_COMMIT_TIME_BYTES = 7
-_TIME_BITS = (1 << 55) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,112 +46,42 @@ def timetables(source: BinlogSet, *, speed: float) -> list[Timetable]:
     The clock is the commit time in MySQL's GTID events. Other binlogs only have the seconds of the events' headers. The
     transactions of one second are then spread evenly over the second.
     """
-    found = list(_transactions(source))
-    times = np.concatenate([one.time for one in found]) if found else np.zeros(0, np.int64)
-    if not times.size:
-        return [_timetable(one, one.time) for one in found]
-    times = _spread(times) if np.all(times % MICROSECONDS == 0) else times
-    due = np.maximum.accumulate(times)
-    due = ((due - due[0]) / speed).astype(np.int64)
-    splits = np.cumsum([one.time.size for one in found])[:-1]
-    return [_timetable(one, part) for one, part in zip(found, np.split(due, splits), strict=True)]
+    traffic = _traffic(source)
+    return _tables(source, traffic, ((traffic.time - traffic.time[:1]) / speed).astype(np.int64))
 
 
 def steady_timetables(source: BinlogSet, *, rate: int) -> list[Timetable]:
     """Return the times at which a set's transactions are due if the set grows by ``rate`` bits a second."""
-    found, before = [], 0
-    for one in _transactions(source):
-        due = (before + one.end) * (_BITS * MICROSECONDS) // rate
-        before += one.size
-        found.append(_timetable(one, due))
+    traffic = _traffic(source)
+    before = np.cumsum([0, *(source.size(name) for name in source.names)])
+    return _tables(source, traffic, (before[traffic.file] + traffic.end) * (_BITS * MICROSECONDS) // rate)
+
+
+def _traffic(source: BinlogSet) -> SetTraffic:
+    # The kernels of the traffic are loaded for sets that grow alone.
+    from dumpfilter.spark_jobs.engines.runner import run_here
+    from dumpfilter.spark_jobs.simulation.traffic import read_traffic
+
+    return read_traffic([source.path(name) for name in source.names], (), run_here)
+
+
+def _tables(source: BinlogSet, traffic: SetTraffic, due: Ints) -> list[Timetable]:
+    """Return the timetables of the files, from the times at which all transactions are due."""
+    found = []
+    for number, name in enumerate(source.names):
+        here = np.flatnonzero(traffic.file == number)
+        head, end = _head(source, name), traffic.end[here]
+        if end.size:
+            end[-1] = source.size(name)
+        found.append(Timetable(source.path(name), head if end.size else source.size(name), end, due[here]))
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class _File:
-    path: Path
-    size: int
-    head: int
-    end: Ints
-    time: Ints
-
-
-def _timetable(one: _File, due: Ints) -> Timetable:
-    end = one.end.copy()
-    if end.size:
-        end[-1] = one.size
-    return Timetable(one.path, one.head if end.size else one.size, end, due)
-
-
-def _transactions(source: BinlogSet) -> Iterator[_File]:
-    """Yield the files of a set with the ends and times of their transactions."""
-    ends: dict[str, list[Ints]] = {name: [] for name in source.names}
-    times: dict[str, list[Ints]] = {name: [] for name in source.names}
-    heads: dict[str, int] = {}
-    for reader, segment in source.segments(Subjects(), SourceNumbers(), verify=False):
-        if not segment.txn_event.size or not segment.size.size:
-            continue
-        real = segment.txn_source != _BETWEEN
-        last = segment.txn_event[1:] - 1
-        end = (segment.offset + segment.size)[last]
-        at = _times(segment, reader.data, reader.data_offset)
-        if segment.continues and ends[segment.file]:
-            # The transaction began in the segment before, which has its time.
-            ends[segment.file][-1][-1] = end[0]
-            real[0] = False
-        if segment.file not in heads and real.any():
-            heads[segment.file] = int(segment.offset[segment.txn_event[:-1][real][0]])
-        ends[segment.file].append(end[real])
-        times[segment.file].append(at[real])
-    for name in source.names:
-        size = source.size(name)
-        empty = np.zeros(0, np.int64)
-        yield _File(
-            source.path(name),
-            size,
-            heads.get(name, size),
-            np.concatenate([empty, *ends[name]]),
-            np.concatenate([empty, *times[name]]),
-        )
-
-
-_BETWEEN = -3
-"""The GTID source of events that stand between transactions."""
-
-
-def _times(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int) -> Ints:
-    """Return the commit time of each transaction of a segment, microseconds."""
-    first = segment.txn_event[:-1]
-    found = segment.time[segment.txn_event[1:] - 1].astype(np.int64) * MICROSECONDS
-    is_timed = np.isin(segment.type[first], list(FIXED_TIME)) & (
-        segment.size[first] >= _COMMIT_TIME_AT + _COMMIT_TIME_BYTES
-    )
-    at = segment.offset[first][is_timed] - data_offset + _COMMIT_TIME_AT
-    value = np.zeros(at.size, np.int64)
-    for byte in range(_COMMIT_TIME_BYTES):
-        value |= data[at + byte].astype(np.int64) << (_BITS * byte)
-    value &= _TIME_BITS
-    found[is_timed] = np.where(value, value, found[is_timed])
-    checksum = CHECKSUM_LENGTH if segment.format_description.checksum else 0
-    for number in np.flatnonzero(np.isin(segment.type[first], list(WITH_TIME - FIXED_TIME))):
-        event = first[number]
-        begin = int(segment.offset[event]) - data_offset
-        body = data[begin + HEADER_LENGTH : begin + int(segment.size[event]) - checksum].tobytes()
-        found[number] = told_time(int(segment.type[event]), body) or found[number]
-    return found
-
-
-def _spread(times: Ints) -> Ints:
-    """Spread the transactions of each second evenly over the second.
-
-    >>> _spread(np.array([5, 5, 6]) * 1_000_000).tolist()
-    [5000000, 5500000, 6000000]
-    """
-    times = np.maximum.accumulate(times)
-    _, first, number, count = np.unique(times, return_index=True, return_inverse=True, return_counts=True)
-    return np.asarray(
-        times + (np.arange(times.size) - first[number]) * MICROSECONDS // count[number], np.int64
-    )
+def _head(source: BinlogSet, name: str) -> int:
+    """Return the offset of the first transaction of a file."""
+    with source.path(name).open("rb") as file:
+        events = iter_events(file, file=name, verify=False)
+        return next((event.offset for event in events if event.type not in OF_FILES), source.size(name))
 
 
 class Replay:
