@@ -55,6 +55,24 @@ class ReplicaStatus:
         return "; ".join(found)
 
     @property
+    def sql_state(self) -> str:
+        """``Yes`` or ``No``."""
+        return "Yes" if self.sql_running else "No"
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of both threads' errors."""
+        return tuple(error.text for error in (self.io_error, self.sql_error) if error is not None)
+
+    @property
+    def is_troubled(self) -> bool:
+        """Whether a thread does not run."""
+        return (self.io_state, self.sql_state) != ("Yes", "Yes")
+
+    def __str__(self) -> str:
+        return f"I/O thread {self.io_state}, SQL thread {self.sql_state}{''.join(f'; {text}' for text in self.texts)}"
+
+    @property
     def has_stopped(self) -> bool:
         """Whether a thread has stopped for good, so that waiting is in vain."""
         return self.io_state == "No" or not self.sql_running
@@ -175,7 +193,7 @@ def _behind(
         return f"{server.name}: is no replica: point it at a source"
     states = "; ".join(
         f"channel {status.channel!r}: I/O thread {status.io_state}, "
-        f"SQL thread {'Yes' if status.sql_running else 'No'}, "
+        f"SQL thread {status.sql_state}, "
         f"applied up to {status.applied}{', ' if status.errors else ''}{status.errors}"
         for status in channels
     )

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import pymysql
 
@@ -58,8 +59,9 @@ class SqlServer:
 
     @property
     def url(self) -> str:
-        """The address for applications, with user and password."""
-        return f"mysql://{self.account.user}:{self.account.password}@{self.host}:{self.port}/"
+        """The address for SQL clients, ``mysql://USER[:PASSWORD]@HOST:PORT/``."""
+        password = f":{quote(self.account.password, safe='')}" if self.account.password else ""
+        return f"mysql://{quote(self.account.user, safe='')}{password}@{self.host}:{self.port}/"
 
     def connect(self, **more: Any) -> pymysql.Connection[Any]:
         """Return a connection. ``more`` has further arguments of ``pymysql.connect``. Raises ConnectionLost."""
@@ -79,16 +81,19 @@ class SqlServer:
         except (pymysql.Error, OSError) as error:
             raise ConnectionLost(f"{self.name}: no connection to {self.host}:{self.port}: {error}") from None
 
-    def sql(self, *statements: str, database: str | None = None) -> list[tuple[Any, ...]]:
+    def sql(
+        self, *statements: str, arguments: Any = None, database: str | None = None
+    ) -> list[tuple[Any, ...]]:
         """Run statements over a new connection, and return the rows of the last one.
 
-        Raises ConnectionLost and StatementRefused.
+        ``arguments`` are those of PyMySQL's ``Cursor.execute``, and ``database`` is the current database. Raises
+        ConnectionLost and StatementRefused.
         """
         rows: list[tuple[Any, ...]] = []
         with contextlib.closing(self.connect(database=database)) as connection:
             for statement in statements:
                 with self._refusals(statement), connection.cursor() as cursor:
-                    cursor.execute(statement)
+                    cursor.execute(statement, arguments)
                     rows = list(cursor.fetchall())
         return rows
 

@@ -9,19 +9,19 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import pymysql
 
+from dumpfilter.errors import ConnectionLost, StatementRefused
+from dumpfilter.servers import SqlServer
 from dumpfilter.testbed.binlogs import WatchedSet
 from dumpfilter.testbed.errors import NodeIsDown, SqlFailed, TestbedError
-from dumpfilter.testbed.ground import HOST, Ground
+from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.values import NO_LAG, ChannelState, Kind, Lag, NodeStatus, Place, State
 from dumpfilter.topology.model import Node, Reading
 
 _SQL_TIMEOUT = 60.0
-_LONGEST_STATEMENT = 200
 
 PAUSED = "is paused (resume() it)"
 """The reason why a paused node does not catch up."""
@@ -121,30 +121,34 @@ class TestbedNode(abc.ABC):
     # -- SQL
 
     @property
-    def port(self) -> int:
-        """The port for SQL clients: the server's port, or the console's port of a node of dumpfilter."""
-        raise self._no_sql()
-
-    @property
-    def user(self) -> str:
-        """The user for SQL clients."""
-        raise self._no_sql()
-
-    @property
-    def password(self) -> str:
-        """The user's password."""
-        raise self._no_sql()
+    def server(self) -> SqlServer:
+        """The node for SQL clients: a real server, or the console of a node of dumpfilter."""
+        raise SqlFailed(f"{self.name} is a {self.kind}, and takes no SQL: ask the node that reads it")
 
     @property
     def host(self) -> str:
         """The host for SQL clients."""
-        return HOST
+        return self.server.host
+
+    @property
+    def port(self) -> int:
+        """The port for SQL clients: the server's port, or the console's port of a node of dumpfilter."""
+        return self.server.port
+
+    @property
+    def user(self) -> str:
+        """The user for SQL clients."""
+        return self.server.account.user
+
+    @property
+    def password(self) -> str:
+        """The user's password."""
+        return self.server.account.password
 
     @property
     def url(self) -> str:
         """The address for SQL clients, ``mysql://USER:PASSWORD@127.0.0.1:PORT/``."""
-        password = f":{quote(self.password, safe='')}" if self.password else ""
-        return f"mysql://{quote(self.user, safe='')}{password}@{self.host}:{self.port}/"
+        return self.server.url
 
     def connect(self, **options: Any) -> pymysql.Connection[Any]:
         """Return a new PyMySQL connection, with autocommit. ``options`` are those of ``pymysql.connect``.
@@ -152,19 +156,10 @@ class TestbedNode(abc.ABC):
         Raises NodeIsDown.
         """
         self._check_running()
-        arguments: dict[str, Any] = {
-            "host": self.host,
-            "port": self.port,
-            "user": self.user,
-            "password": self.password,
-            "charset": "utf8mb4",
-            "autocommit": True,
-            "connect_timeout": int(_SQL_TIMEOUT),
-        }
         try:
-            return pymysql.connect(**{**arguments, **options})
-        except (pymysql.Error, OSError) as error:
-            raise NodeIsDown(f"{self.name}: no connection to {self.host}:{self.port}: {error}") from None
+            return self.server.connect(**{"connect_timeout": _SQL_TIMEOUT, "read_timeout": None, **options})
+        except ConnectionLost as error:
+            raise NodeIsDown(str(error)) from None
 
     def execute(self, sql: str, args: Any = None, *, database: str | None = None) -> list[tuple[Any, ...]]:
         """Run one statement on a connection of its own, and return its rows.
@@ -172,20 +167,13 @@ class TestbedNode(abc.ABC):
         ``database`` is the connection's current database, which filters such as do-db ask for. Raises NodeIsDown and
         SqlFailed.
         """
-        with contextlib.closing(self.connect(database=database)) as connection, connection.cursor() as cursor:
-            try:
-                cursor.execute(sql, args)
-                return list(cursor.fetchall())
-            except pymysql.Error as error:
-                shown = sql if len(sql) <= _LONGEST_STATEMENT else f"{sql[:_LONGEST_STATEMENT]}…"
-                number, text = (*error.args, "")[:2] if error.args else (0, str(error))
-                raise SqlFailed(
-                    f"{self.name}: error {number}: {text}: {shown}",
-                    number if isinstance(number, int) else 0,
-                ) from None
-
-    def _no_sql(self) -> TestbedError:
-        return SqlFailed(f"{self.name} is a {self.kind}, and takes no SQL: ask the node that reads it")
+        self._check_running()
+        try:
+            return self.server.sql(sql, arguments=args, database=database)
+        except ConnectionLost as error:
+            raise NodeIsDown(str(error)) from None
+        except StatementRefused as error:
+            raise SqlFailed(str(error), error.number) from None
 
     def _check_running(self) -> None:
         if not self.is_running:

@@ -9,15 +9,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import pymysql
+from typing import Any
 
 from dumpfilter.console.auth import DEFAULT_USER
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.security.listening import PORT_TAKEN
-from dumpfilter.servers import free_port
+from dumpfilter.servers import Account, ReplicaStatus, SqlServer, free_port, replica_status
 from dumpfilter.slave.state import CHANNELS
 from dumpfilter.slave.state.counters_info import CountersInfo, counters_file
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
@@ -42,19 +40,6 @@ _CONNECT_RETRY = "0.5"
 """The longest time between two attempts of a slave to connect, seconds. A link that heals is used soon."""
 
 
-class _Threads(NamedTuple):
-    """The threads of a slave's channel, and its counters."""
-
-    io: str
-    sql: str
-    errors: tuple[str, ...]
-    bytes_received: int
-    bytes_dropped: int
-
-    def __str__(self) -> str:
-        return f"I/O thread {self.io}, SQL thread {self.sql}{''.join(f'; {error}' for error in self.errors)}"
-
-
 class OwnNode(TestbedNode):
     """A process of dumpfilter, with a console."""
 
@@ -69,16 +54,9 @@ class OwnNode(TestbedNode):
         self._slaves = [reader for reader in readers if reader.kind == "slave"]
 
     @property
-    def port(self) -> int:
-        return self._known("--console-port")
-
-    @property
-    def user(self) -> str:
-        return DEFAULT_USER
-
-    @property
-    def password(self) -> str:
-        return self._ground.console_password
+    def server(self) -> SqlServer:
+        account = Account(DEFAULT_USER, self._ground.console_password)
+        return SqlServer(self.name, "mysql", HOST, self._known("--console-port"), account)
 
     @property
     def pid(self) -> int | None:
@@ -405,58 +383,42 @@ class Slave(OwnNode):
             bytes_dropped=counted.counts.get("bytes_dropped", 0),
         )
 
-    def threads(self) -> dict[str, _Threads]:
-        """Ask the console for the threads and counters of each channel. Raises DumpfilterError."""
-        status, counted = self._rows("SHOW REPLICA STATUS", "SELECT * FROM dumpfilter.channels")
-        counts = {row["CHANNEL_NAME"]: row for row in counted}
-        found = {}
-        for row in status:
-            channel = row["Channel_Name"]
-            errors = (str(row["Last_IO_Error"] or ""), str(row["Last_SQL_Error"] or ""))
-            found[channel] = _Threads(
-                row["Replica_IO_Running"],
-                row["Replica_SQL_Running"],
-                tuple(error for error in errors if error),
-                int(counts[channel]["BYTES_RECEIVED"]),
-                int(counts[channel]["BYTES_DROPPED"]),
-            )
-        return found
-
-    def _rows(self, *statements: str) -> list[list[dict[str, Any]]]:
-        with contextlib.closing(self.connect(cursorclass=pymysql.cursors.DictCursor)) as connection:
-            answers = []
-            for statement in statements:
-                with connection.cursor() as cursor:
-                    cursor.execute(statement)
-                    answers.append([dict(row) for row in cursor.fetchall()])
-            return answers
+    def threads(self) -> dict[str, ReplicaStatus]:
+        """Ask the console for the status of each channel. Raises DumpfilterError."""
+        return {status.channel: status for status in replica_status(self.server)}
 
     def status(self) -> NodeStatus:
-        threads: dict[str, _Threads] = {}
+        threads: dict[str, ReplicaStatus] = {}
+        counted: dict[str, tuple[int, int]] = {}
         problems = []
         if self.is_running:
             try:
                 threads = self.threads()
-            except (DumpfilterError, pymysql.Error, OSError) as error:
+                rows = self.execute(
+                    "SELECT channel_name, bytes_received, bytes_dropped FROM dumpfilter.channels"
+                )
+                counted = {channel: (int(received), int(dropped)) for channel, received, dropped in rows}
+            except DumpfilterError as error:
                 problems.append(f"{self.name}: the console does not answer: {error}")
         channels = []
-        for feed, found in zip(self.feeds, self.channels(), strict=True):
-            its = threads.get(feed.channel)
-            if its is None:
+        for found in self.channels():
+            its = threads.get(found.channel)
+            if its is None or found.channel not in counted:
                 channels.append(replace(found, io="No", sql="No"))
                 continue
+            received, dropped = counted[found.channel]
             channels.append(
                 replace(
                     found,
-                    io=its.io,
-                    sql=its.sql,
-                    errors=its.errors,
-                    bytes_received=its.bytes_received,
-                    bytes_dropped=its.bytes_dropped,
+                    io=its.io_state,
+                    sql=its.sql_state,
+                    errors=its.texts,
+                    bytes_received=received,
+                    bytes_dropped=dropped,
                 )
             )
-            if (its.io, its.sql) != ("Yes", "Yes"):
-                named = f"channel {feed.channel}: " if feed.channel else ""
+            if its.is_troubled:
+                named = f"channel {found.channel}: " if found.channel else ""
                 problems.append(f"{self.name}: {named}{its}")
         return self._status(
             place=channels[0].applied,
@@ -484,7 +446,7 @@ class Slave(OwnNode):
             if now > look and not self._is_paused:
                 look = now + _LOOK_FOR_ERRORS
                 for feed, threads in self._threads_of(waiting):
-                    if threads.sql == "No" and threads.errors:
+                    if not threads.sql_running and threads.texts:
                         raise NotCaughtUp(self._behind(feed, goal))
             time.sleep(_POLL)
 
@@ -497,8 +459,8 @@ class Slave(OwnNode):
             self.execute("START REPLICA SQL_THREAD")
         self._is_paused = False
 
-    def _threads_of(self, feeds: Sequence[Feed]) -> Iterator[tuple[Feed, _Threads]]:
-        with contextlib.suppress(DumpfilterError, pymysql.Error, OSError):
+    def _threads_of(self, feeds: Sequence[Feed]) -> Iterator[tuple[Feed, ReplicaStatus]]:
+        with contextlib.suppress(DumpfilterError):
             threads = self.threads()
             for feed in feeds:
                 if feed.channel in threads:

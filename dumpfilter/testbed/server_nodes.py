@@ -49,27 +49,10 @@ class SqlNode(TestbedNode):
     """A real server that statements can be sent to."""
 
     writes_binlog = True
-    server: SqlServer
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
         self._watched: WatchedSet | None = None
-
-    @property
-    def port(self) -> int:
-        return self.server.port
-
-    @property
-    def host(self) -> str:
-        return self.server.host
-
-    @property
-    def user(self) -> str:
-        return self.server.account.user
-
-    @property
-    def password(self) -> str:
-        return self.server.account.password
 
     @property
     def account(self) -> Account:
@@ -111,7 +94,7 @@ class StartedServer(SqlNode):
                 )
 
     @property
-    def server(self) -> Server:  # type: ignore[override]
+    def server(self) -> Server:
         """The server. Raises NodeIsDown before the first start."""
         if self._server is None:
             raise NodeIsDown(f"{self.name}: the server has not been started yet")
@@ -446,6 +429,14 @@ class RunningServerNode(SqlNode):
         self._address = parse_source_url(self._url)
         found = find_credentials(self._address)
         self._account = Account(found.user, found.password)
+        self._server: SqlServer | None = None
+
+    @property
+    def server(self) -> SqlServer:
+        """The server. Raises NodeIsDown before the start."""
+        if self._server is None:
+            raise NodeIsDown(f"{self.name}: the server has not been asked yet")
+        return self._server
 
     @property
     def account(self) -> Account:
@@ -471,7 +462,7 @@ class RunningServerNode(SqlNode):
 
     def start(self) -> None:
         try:
-            self.server = RunningServer(self.name, self._address.host, self._address.port, self._account)
+            self._server = RunningServer(self.name, self._address.host, self._address.port, self._account)
         except (ServerError, ConnectionLost) as error:
             raise StartFailed(str(error)) from None
         self.state = "running"
