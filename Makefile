@@ -3,6 +3,7 @@
 # make check  lint and the quick tests, in about a minute; needs Python alone
 # make fresh  the demo and the tests that need servers, in a bare Debian (SUITE=trixie); as root
 # make bench  the measured claims (minutes, gigabytes in bench/out)
+# make wheel  a wheel with the kernels compiled for this Python, in dist
 # make lint | quick-tests | proto | clean
 #
 # Each target installs missing Debian packages (tools/system_packages.py; without root it names them), and makes a
@@ -21,7 +22,7 @@ READY   := $(VENV)/.ready
 # The tests start some hundred Python processes. Each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check quick-tests server-tests fresh bench lint proto clean needs-of-python needs-of-demo needs-of-tests
+.PHONY: demo test check quick-tests server-tests fresh bench wheel lint proto clean needs-of-python needs-of-demo needs-of-tests
 
 demo: needs-of-demo $(READY)
 	$(BIN)/dumpfilter demo
@@ -45,6 +46,13 @@ server-tests: needs-of-tests $(READY)
 bench: $(READY)
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.before
+
+# The build directory of an earlier wheel, and stale kernels, would go into the wheel.
+wheel: $(READY)
+	rm -rf build
+	$(BIN)/python -m dumpfilter.warm_up
+	$(BIN)/python -m dumpfilter.compiler.shipped
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
 lint: $(READY)
 	$(BIN)/ruff check --quiet .

@@ -1,23 +1,23 @@
 """The CRC32 of events (zlib's function), for compiled code.
 
-A call of zlib from compiled code takes longer than the checksum of most events. So the functions here compute the
-checksum themselves. They use carry-less multiplication on a CPU that has it, and else eight table look-ups at a time.
+A call of a library from compiled code takes longer than the checksum of most events. So :func:`crc32` computes the
+checksum of one event itself. It uses carry-less multiplication on a CPU that has it, and else eight table look-ups at a
+time. :func:`all_sound` checks a whole buffer with Intel's ISA-L library (https://github.com/pycompression/python-isal).
 """
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
+from isal import isal_zlib
 
 from dumpfilter.binlog.native import (
-    HAS_CLMUL,
-    HAS_WIDE_CLMUL,
     crc32_fold,
-    crc32_fold_wide,
     load_u8,
     load_u32,
     load_u64,
 )
-from dumpfilter.compiler.kernels import njit
+from dumpfilter.compiler.kernels import HAS_CLMUL, njit
 
 
 def _tables() -> np.ndarray:
@@ -73,27 +73,10 @@ def _append(crc, address, length):
     return crc
 
 
-@njit(cache=True, nogil=True)
-def _crc32_wide(address, length):
-    crc = np.uint32(0xFFFFFFFF)
-    at = np.uintp(address)
-    left = np.uintp(length)
-    wide = left & ~np.uintp(255)
-    if wide:
-        folded = np.empty(64, np.uint8)
-        crc32_fold_wide(at, wide, crc, np.uintp(folded.ctypes.data))
-        crc = _append(np.uint32(0), np.uintp(folded.ctypes.data), np.uintp(64))
-    return np.uint32(~_append(crc, at + wide, left - wide))
-
-
-crc32_of_many = _crc32_wide if HAS_WIDE_CLMUL else crc32
-"""The function that computes a CRC32 like :func:`crc32`, with code that is faster for buffers of many kilobytes."""
-
-
 # The checksums of many events are verified in one pass, because CRC32 is linear. Every message that ends in its own
 # CRC32 has the same CRC32, the constant _RESIDUE. Therefore the CRC32 of consecutive events is known in advance from
-# the events' lengths: an exclusive or of one shifted _RESIDUE for each event. Carry-less multiplication computes the
-# CRC32 of all bytes at the speed of memory. A single wrong event is found as surely as by its own CRC32. Several wrong
+# the events' lengths: an exclusive or of one shifted _RESIDUE for each event. The library computes the CRC32 of all
+# bytes at the speed of memory. A single wrong event is found as surely as by its own CRC32. Several wrong
 # events cancel out with the probability 1 in 2**32, which is also the probability that a wrong event has a right
 # CRC32.
 _RESIDUE = np.uint32(0x2144DF1C)
@@ -143,12 +126,7 @@ def _shift(value, k):
 
 
 @njit(cache=True, nogil=True)
-def all_sound(base, begin, size):
-    """Tell whether the checksums of all whole events in a buffer are right. One pass checks all of them together.
-
-    The buffer has ``size`` bytes at address ``base``, and the first event begins at offset ``begin``. The check ends
-    at an incomplete event, or at an event with an impossible length.
-    """
+def _expected(base, begin, size):
     address = np.uintp(base) + np.uintp(begin)
     room = np.int64(size) - np.int64(begin)
     at = np.int64(0)
@@ -163,9 +141,23 @@ def all_sound(base, begin, size):
             wanted = _shift(wanted, 12)
             edge += _BLOCK
         wanted ^= _SHIFTED[edge - at]
-    found = crc32_of_many(address, np.uintp(at))
-    past = edge - at
+    return at, edge - at, wanted
+
+
+@njit(cache=True, nogil=True)
+def _shifted(crc, zeros):
     for k in range(13):
-        if (past >> k) & 1:
-            found = _shift(found, k)
-    return found == wanted
+        if (zeros >> k) & 1:
+            crc = _shift(crc, k)
+    return crc
+
+
+def all_sound(data: npt.NDArray[np.uint8], begin: int, size: int) -> bool:
+    """Tell whether the checksums of all whole events in a buffer are right. One pass checks all of them together.
+
+    The first event begins at offset ``begin`` of ``data``, of which ``size`` bytes count. The check ends at an
+    incomplete event, or at an event with an impossible length.
+    """
+    length, zeros, wanted = _expected(data.ctypes.data, begin, size)
+    found = isal_zlib.crc32(data[begin : begin + length])
+    return bool(_shifted(np.uint32(found), zeros) == wanted)

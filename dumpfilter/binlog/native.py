@@ -6,16 +6,10 @@ Each operation is an LLVM intrinsic, so that compiled code uses it without a cal
 
 from __future__ import annotations
 
-from llvmlite import binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
-
-HAS_CLMUL = bool(llvm.get_host_cpu_features().get("pclmul")) and bool(
-    llvm.get_host_cpu_features().get("sse4.1")
-)
-"""Whether this CPU has carry-less multiplication (x86's PCLMULQDQ). Without it, CRC32 uses tables."""
 
 
 def _load(bits: int, result):
@@ -104,11 +98,6 @@ def copy_bytes(typingctx, target, source, length):
     return types.void(types.uintp, types.uintp, types.uintp), codegen
 
 
-HAS_WIDE_CLMUL = HAS_CLMUL and all(
-    bool(llvm.get_host_cpu_features().get(name)) for name in ("vpclmulqdq", "avx512f", "avx512vl")
-)
-"""Whether this CPU has carry-less multiplication of four pairs at a time (VPCLMULQDQ on 512 bits)."""
-
 # CRC32 is computed by folding: carry-less multiplication moves 16 bytes forward by a fixed distance. The constants
 # _FOLD_* are the factors for the polynomial 0xEDB88320, and their names give the distances in bytes. (V. Gopal et
 # al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009.)
@@ -116,83 +105,6 @@ _FOLD_64 = (0x0154442BD4, 0x01C6E41596)
 _FOLD_16 = (0x01751997D0, 0x00CCAA009E)
 _FOLD_8 = (0x0163CD6124, 0)
 _BARRETT = (0x01DB710641, 0x01F7011641)
-
-
-def _fold_constant(bits: int) -> int:
-    value = 1
-    for _ in range(bits):
-        value = (value << 1) ^ (0x104C11DB7 if value & 0x80000000 else 0)
-    return int(f"{value & 0xFFFFFFFF:032b}"[::-1], 2) << 1
-
-
-_FOLD_256 = (_fold_constant(2048 + 32), _fold_constant(2048 - 32))
-
-
-@intrinsic
-def crc32_fold_wide(typingctx, address, length, crc, out):
-    """Fold many bytes to 64 bytes that have the same CRC.
-
-    ``length`` is the number of bytes at ``address``, a positive multiple of 256. ``crc`` is the raw CRC register before
-    these bytes. The 64 bytes go to ``out``. Their raw CRC, from a register of 0, is that of all bytes. Needs
-    :data:`HAS_WIDE_CLMUL`.
-    """
-    signature = types.void(types.uintp, types.uintp, types.uint32, types.uintp)
-
-    def codegen(context, builder, sig, args):
-        i8, i32, i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-        vec = ir.VectorType(i64, 8)
-        address, length, crc, out = args
-        clmul_fn = builder.module.declare_intrinsic(
-            "llvm.x86.pclmulqdq.512", (), ir.FunctionType(vec, [vec, vec, i8])
-        )
-
-        def fold(value, pair, data):
-            key = ir.Constant(vec, list(pair) * 4)
-            low = builder.call(clmul_fn, [value, key, ir.Constant(i8, 0x00)])
-            high = builder.call(clmul_fn, [value, key, ir.Constant(i8, 0x11)])
-            return builder.xor(builder.xor(low, high), data)
-
-        def load(at, offset):
-            pointer = builder.inttoptr(builder.add(at, ir.Constant(i64, offset)), vec.as_pointer())
-            value = builder.load(pointer)
-            value.align = 1
-            return value
-
-        head = builder.block
-        loop = builder.append_basic_block("fold_loop")
-        done = builder.append_basic_block("fold_done")
-        step = ir.Constant(i64, 256)
-        seed = builder.insert_element(ir.Constant(vec, [0] * 8), builder.zext(crc, i64), ir.Constant(i32, 0))
-        first = [load(address, 64 * k) for k in range(4)]
-        first[0] = builder.xor(first[0], seed)
-        at_first = builder.add(address, step)
-        left_first = builder.sub(length, step)
-        builder.cbranch(builder.icmp_unsigned(">=", left_first, step), loop, done)
-
-        builder.position_at_end(loop)
-        at, left = builder.phi(i64), builder.phi(i64)
-        lanes = [builder.phi(vec) for _ in range(4)]
-        folded = [fold(lane, _FOLD_256, load(at, 64 * k)) for k, lane in enumerate(lanes)]
-        at_next, left_next = builder.add(at, step), builder.sub(left, step)
-        builder.cbranch(builder.icmp_unsigned(">=", left_next, step), loop, done)
-        for phi, a, b in zip(
-            [at, left, *lanes], [at_first, left_first, *first], [at_next, left_next, *folded], strict=True
-        ):
-            phi.add_incoming(a, head)
-            phi.add_incoming(b, loop)
-
-        builder.position_at_end(done)
-        ends = [builder.phi(vec) for _ in range(4)]
-        for phi, a, b in zip(ends, first, folded, strict=True):
-            phi.add_incoming(a, head)
-            phi.add_incoming(b, loop)
-        one = ends[0]
-        for lane in ends[1:]:
-            one = fold(one, _FOLD_64, lane)
-        builder.store(one, builder.inttoptr(out, vec.as_pointer())).align = 1
-        return context.get_dummy_value()
-
-    return signature, codegen
 
 
 def _reduce(builder, clmul, folded):
@@ -218,7 +130,7 @@ def _reduce(builder, clmul, folded):
 def crc32_fold(typingctx, address, length, crc):
     """Return the raw CRC32 register ``crc`` after ``length`` bytes more. ``length`` is a positive multiple of 16.
 
-    Needs :data:`HAS_CLMUL`.
+    Needs :data:`~dumpfilter.compiler.kernels.HAS_CLMUL`.
     """
     signature = types.uint32(types.uintp, types.uintp, types.uint32)
 

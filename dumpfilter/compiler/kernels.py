@@ -1,17 +1,35 @@
 """The decorator of all compiled functions (kernels). Modules import ``njit`` from here instead of from numba.
 
-numba keeps compiled code in a cache beside the modules, or in the user's cache directory. Only the first run after an
-installation, an upgrade or a change of the processor compiles.
+numba keeps compiled code in a cache: in the directory ``NUMBA_CACHE_DIR``, beside the modules, or in the user's cache
+directory. An entry is valid for a module's text, a version of numba and a processor. On x86-64 the kernels are compiled
+for the level x86-64-v3 with carry-less multiplication, which processors have had since 2013. So the cache that a wheel
+brings is valid on other machines (``make wheel``, :mod:`dumpfilter.compiler.shipped`). Another processor compiles.
 """
 
 from __future__ import annotations
 
-from numba import njit  # noqa: TID251 (other modules import it from here)
+import platform
+
+from llvmlite import binding as llvm
+from numba import config, njit  # noqa: TID251 (other modules import njit from here)
 from numba.core import event
 
 from dumpfilter.compiler.notice import told_once
+from dumpfilter.compiler.shipped import LOCATORS
 
-__all__ = ["COMPILATION", "inlined", "kernel", "njit"]
+__all__ = ["COMPILATION", "HAS_CLMUL", "inlined", "kernel", "njit"]
+
+_FEATURES = llvm.get_host_cpu_features()
+
+_LEVEL_3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2")
+"""What distinguishes x86-64-v3 from x86-64 (System V ABI, "Micro-Architecture Levels")."""
+
+HAS_CLMUL = platform.machine() == "x86_64" and bool(_FEATURES.get("pclmul")) and bool(_FEATURES.get("sse4.1"))
+"""Whether this CPU has carry-less multiplication (x86's PCLMULQDQ). Without it, CRC32 uses tables."""
+
+config.CACHE_LOCATOR_CLASSES = config.CACHE_LOCATOR_CLASSES or LOCATORS
+if HAS_CLMUL and not config.CPU_NAME and all(_FEATURES.get(name) for name in _LEVEL_3):
+    config.CPU_NAME, config.CPU_FEATURES = "x86-64-v3", "+pclmul"
 
 COMPILATION = "numba:compile"
 """The name of numba's event for a compilation. Code that comes from the cache makes no such event."""

@@ -220,7 +220,7 @@ class FileScanner:
         if self._verify and self._state["checksum"][0]:
             # This quick pass checks the checksums of all events together. Only when it fails does the scan check each
             # event, to find the bad one.
-            self._state["verify"] = not all_sound(buffer.address, 0, data.size)
+            self._state["verify"] = not all_sound(data, 0, data.size)
         while True:
             self._subjects.load(self._state)
             stop, at, count, b_at, b_count = K.scan(

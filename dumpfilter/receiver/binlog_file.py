@@ -67,7 +67,7 @@ def find_end(path: Path, description: FormatDescription) -> FileEnd:
                 # The event is larger than the buffer.
                 data = np.empty(length, np.uint8)
                 continue
-            if description.checksum and not all_sound(data.ctypes.data, 0, end):
+            if description.checksum and not all_sound(data, 0, end):
                 last, at = _sound_end(data.data[:end], at, last)
                 break
             last, at = at + offset, at + end

@@ -145,7 +145,7 @@ class Deframer:
         )
         at = self._begin + read
         if written:
-            if self.checksum and not all_sound(self._out.ctypes.data, 0, written):
+            if self.checksum and not all_sound(self._out, 0, written):
                 raise self._wrong_checksum(written)
             # The next call meets the cause of the stop again. These events are stored before.
             self._begin = at

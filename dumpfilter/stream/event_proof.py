@@ -47,7 +47,7 @@ class EventProof:
         end = int(whole_events(data, at, self._smallest))
         if end < 0:
             raise _impossible_length()
-        if self._checksum and not all_sound(np.uintp(data.ctypes.data), np.int64(at), np.int64(end)):
+        if self._checksum and not all_sound(data, at, end):
             raise _wrong_checksum()
         if end < len(events):
             self._finish(events[end:])

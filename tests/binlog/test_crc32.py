@@ -7,11 +7,15 @@ import zlib
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog import crc32 as _crc32
+from dumpfilter.binlog.crc32 import all_sound
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.writer import make_event
 from dumpfilter.compiler.kernels import njit
 
 
@@ -58,3 +62,26 @@ def test_known(value: bytes) -> None:
 @given(st.binary(max_size=5000))
 def test_anything(data: bytes) -> None:
     _both(data)
+
+
+@settings(deadline=None)
+@given(st.lists(st.binary(max_size=200), min_size=1, max_size=60), st.data())
+def test_all_sound_finds_each_wrong_byte(bodies: list[bytes], draw: st.DataObject) -> None:
+    events = np.frombuffer(b"".join(make_event(EventType.XID, body) for body in bodies), np.uint8).copy()
+    begin = draw.draw(st.sampled_from([0, 19 + len(bodies[0]) + 4]))
+    whole = draw.draw(st.integers(begin, len(events)))
+    assert all_sound(events, begin, whole)
+    if begin < len(events):
+        at = draw.draw(
+            st.integers(begin, len(events) - 1).filter(lambda at: not 9 <= _inside(events, at) < 13)
+        )
+        events[at] ^= draw.draw(st.integers(1, 255))
+        assert not all_sound(events, begin, len(events))
+
+
+def _inside(events: npt.NDArray[np.uint8], at: int) -> int:
+    """Return the offset in its event of the byte at an offset."""
+    first = 0
+    while at >= first + (size := int.from_bytes(events[first + 9 : first + 13].tobytes(), "little")):
+        first += size
+    return at - first
