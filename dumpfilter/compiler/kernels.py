@@ -9,9 +9,10 @@ brings is valid on other machines (``make wheel``, :mod:`dumpfilter.compiler.shi
 from __future__ import annotations
 
 import platform
+from typing import Any
 
 from llvmlite import binding as llvm
-from numba import config, njit  # noqa: TID251 (other modules import njit from here)
+from numba import config, njit  # noqa: TID251 (other modules import it from here)
 from numba.core import event
 
 from dumpfilter.compiler.notice import told_once
@@ -27,9 +28,12 @@ _LEVEL_3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "s
 HAS_CLMUL = platform.machine() == "x86_64" and bool(_FEATURES.get("pclmul")) and bool(_FEATURES.get("sse4.1"))
 """Whether this CPU has carry-less multiplication (x86's PCLMULQDQ). Without it, CRC32 uses tables."""
 
-config.CACHE_LOCATOR_CLASSES = config.CACHE_LOCATOR_CLASSES or LOCATORS
-if HAS_CLMUL and not config.CPU_NAME and all(_FEATURES.get(name) for name in _LEVEL_3):
-    config.CPU_NAME, config.CPU_FEATURES = "x86-64-v3", "+pclmul"
+_CONFIG: Any = config
+"""numba's settings, whose types are unknown."""
+
+_CONFIG.CACHE_LOCATOR_CLASSES = _CONFIG.CACHE_LOCATOR_CLASSES or LOCATORS
+if HAS_CLMUL and not _CONFIG.CPU_NAME and all(_FEATURES.get(name) for name in _LEVEL_3):
+    _CONFIG.CPU_NAME, _CONFIG.CPU_FEATURES = "x86-64-v3", "+pclmul"
 
 COMPILATION = "numba:compile"
 """The name of numba's event for a compilation. Code that comes from the cache makes no such event."""

@@ -48,11 +48,11 @@ class _WithShipped:
             _copy_kernels(module.parent / "__pycache__", Path(self.get_cache_path()))  # type: ignore[attr-defined]
 
 
-class Provided(_WithShipped, caching.UserProvidedCacheLocator):  # type: ignore[misc]  # numba has no types
+class Provided(_WithShipped, caching.UserProvidedCacheLocator):
     """The directory ``NUMBA_CACHE_DIR``."""
 
 
-class OfUser(_WithShipped, caching.UserWideCacheLocator):  # type: ignore[misc]
+class OfUser(_WithShipped, caching.UserWideCacheLocator):
     """The user's cache directory, for modules in a directory that the user must not write to."""
 
 
