@@ -13,7 +13,6 @@ from importlib.metadata import version
 from typing import Any
 
 from dumpfilter.binlog.format import Family
-from dumpfilter.console.executor import Interrupt
 from dumpfilter.errors import DumpfilterError, GtidError, OptionError
 from dumpfilter.filter.channels import (
     DEFAULT_CHANNEL,
@@ -39,6 +38,7 @@ from dumpfilter.sql.columns import (
     replicas_columns,
 )
 from dumpfilter.sql.commands import Command, Threads
+from dumpfilter.sql.interruption import Interrupt
 from dumpfilter.sql.result import OK, Note, Result, Table
 from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.sql.waits import Wait, Waited

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
-from dumpfilter.console.executor import Interrupt
 from dumpfilter.errors import GtidError
 from dumpfilter.filter.channels import fold_channel
 from dumpfilter.slave.channel import Channel
@@ -20,6 +19,7 @@ from dumpfilter.slave.facts import executed_gtids, views
 from dumpfilter.slave.slave import Slave
 from dumpfilter.sql import server_errors
 from dumpfilter.sql.functions import number_of
+from dumpfilter.sql.interruption import Interrupt
 from dumpfilter.sql.result import Note
 from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.sql.waits import Value, Wait, Waited

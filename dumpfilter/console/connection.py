@@ -22,7 +22,6 @@ from mysql_mimic.types import Capabilities, ServerStatus
 
 from dumpfilter.console import answers
 from dumpfilter.console.costs import Costs
-from dumpfilter.console.executor import Interrupt
 from dumpfilter.console.login import Doorkeeper, Refused
 from dumpfilter.console.masking import without_passwords
 from dumpfilter.console.memory import CONSOLE_MEMORY, RESULT_MEMORY, Memory, Share, size_of
@@ -40,6 +39,7 @@ from dumpfilter.console.wire import (
 )
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.sql import server_errors
+from dumpfilter.sql.interruption import Interrupt
 from dumpfilter.sql.parser import split_statements
 from dumpfilter.sql.result import Column, Note, Result
 from dumpfilter.sql.server_errors import SqlError

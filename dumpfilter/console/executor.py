@@ -1,13 +1,12 @@
-"""The interface that a master or slave must have for its console, and the signal that interrupts a statement."""
+"""The interface that a master or slave must have for its console."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from dumpfilter.sql.commands import Command
+from dumpfilter.sql.interruption import Interrupt
 from dumpfilter.sql.result import Result, Table
 from dumpfilter.sql.waits import Wait, Waited
 
@@ -53,29 +52,3 @@ class Waiting(Protocol):
         SqlError.
         """
         ...
-
-
-class Interrupt(threading.Event):
-    """The signal that ends one running statement early.
-
-    KILL QUERY from another connection sets the signal, and so does the connection itself when its client leaves.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._callbacks: list[Callable[[], None]] = []
-
-    def set(self) -> None:
-        """End the statement."""
-        super().set()
-        for callback in list(self._callbacks):
-            callback()
-
-    @contextmanager
-    def calling(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Call a function, from any thread, when the signal is set while the ``with`` block runs."""
-        self._callbacks.append(callback)
-        try:
-            yield
-        finally:
-            self._callbacks.remove(callback)

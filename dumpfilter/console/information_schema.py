@@ -1,12 +1,14 @@
 """The tables of the console's ``information_schema``, in which clients look up schemas, tables and columns.
 
-SCHEMATA, TABLES, COLUMNS and ENGINES have rows. The other tables exist without rows, so that client programs can read
-them without an error.
+SHOW statements are made from the same rows. A table without rows exists so that client programs can read the table
+without an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from mysql_mimic.constants import INFO_SCHEMA
 
@@ -16,29 +18,24 @@ from dumpfilter.sql.result import Column, ColumnType, Table
 SCHEMA = "information_schema"
 COLLATION = "utf8mb4_0900_ai_ci"
 
-ENGINE = {
-    "ENGINE": "PERFORMANCE_SCHEMA",
-    "SUPPORT": "DEFAULT",
-    "COMMENT": "Performance Schema",
-    "TRANSACTIONS": "NO",
-    "XA": "NO",
-    "SAVEPOINTS": "NO",
-}
-"""The only row of the table ENGINES and of SHOW ENGINES. All tables of a console have this engine."""
+ENGINE = "PERFORMANCE_SCHEMA"
+"""The engine of all tables of a console."""
+
+_COLLATION_ID = 255
+"""The number that a MySQL server gives to the collation utf8mb4_0900_ai_ci."""
+
+
+def _texts(names: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), "TEXT")
+
 
 _COLUMNS: dict[str, dict[str, str]] = {
     **INFO_SCHEMA[SCHEMA],
-    "check_constraints": dict.fromkeys(
-        ("CONSTRAINT_CATALOG", "CONSTRAINT_SCHEMA", "CONSTRAINT_NAME", "CHECK_CLAUSE"), "TEXT"
-    ),
-    "engines": dict.fromkeys(ENGINE, "TEXT"),
-    "plugins": dict.fromkeys(
-        (
-            *("PLUGIN_NAME", "PLUGIN_VERSION", "PLUGIN_STATUS", "PLUGIN_TYPE", "PLUGIN_TYPE_VERSION"),
-            *("PLUGIN_LIBRARY", "PLUGIN_LIBRARY_VERSION", "PLUGIN_AUTHOR", "PLUGIN_DESCRIPTION"),
-            *("PLUGIN_LICENSE", "LOAD_OPTION"),
-        ),
-        "TEXT",
+    "check_constraints": _texts("CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME CHECK_CLAUSE"),
+    "engines": _texts("ENGINE SUPPORT COMMENT TRANSACTIONS XA SAVEPOINTS"),
+    "plugins": _texts(
+        "PLUGIN_NAME PLUGIN_VERSION PLUGIN_STATUS PLUGIN_TYPE PLUGIN_TYPE_VERSION PLUGIN_LIBRARY "
+        "PLUGIN_LIBRARY_VERSION PLUGIN_AUTHOR PLUGIN_DESCRIPTION PLUGIN_LICENSE LOAD_OPTION"
     ),
 }
 """The columns of each table, by the table's name in lower case, with their types ("INT" or "TEXT").
@@ -46,7 +43,7 @@ _COLUMNS: dict[str, dict[str, str]] = {
 The tables come from the library mysql_mimic. Tables that the client DBeaver also reads are added.
 """
 
-COLUMN_TYPES = {
+_COLUMN_TYPES = {
     ColumnType.TEXT: "longtext",
     ColumnType.INTEGER: "bigint unsigned",
     ColumnType.DOUBLE: "double",
@@ -57,10 +54,8 @@ COLUMN_TYPES = {
 The first word of the SQL type, without its length, is shown in DATA_TYPE.
 """
 
-
-def table_names() -> list[str]:
-    """Return the names of all tables of information_schema, in lower case and sorted."""
-    return sorted(_COLUMNS)
+Row = Mapping[str, Any]
+"""The values of a row by the names of its columns. Columns that are not named are NULL."""
 
 
 def schemas_of(executor: Executor) -> list[str]:
@@ -76,25 +71,17 @@ def information_schema_table(executor: Executor, name: str) -> Table | None:
     name = name.lower()
     if name not in _COLUMNS:
         return None
-    columns = [
-        Column(column.upper(), ColumnType.INTEGER if kind == "INT" else ColumnType.TEXT)
-        for column, kind in _COLUMNS[name].items()
-    ]
-    rows = {"schemata": _schemata, "tables": _tables, "columns": _table_columns, "engines": _engines}.get(
-        name
-    )
-    return Table(columns, [] if rows is None else [_row(columns, row) for row in rows(executor)])
+    columns = _columns_of(name)
+    rows = ROWS[name](executor) if name in ROWS else ()
+    return Table(columns, [[row.get(column.name) for column in columns] for row in rows])
 
 
-def _engines(executor: Executor) -> Iterable[dict[str, object]]:
-    yield dict(ENGINE)
+def _columns_of(name: str) -> list[Column]:
+    types = {"INT": ColumnType.INTEGER, "TEXT": ColumnType.TEXT}
+    return [Column(column.upper(), types[kind]) for column, kind in _COLUMNS[name].items()]
 
 
-def _row(columns: list[Column], values: dict[str, object]) -> list[object]:
-    return [values.get(column.name) for column in columns]
-
-
-def _schemata(executor: Executor) -> Iterable[dict[str, object]]:
+def _schemata(executor: Executor) -> Iterable[Row]:
     for schema in schemas_of(executor):
         yield {
             "CATALOG_NAME": "def",
@@ -105,16 +92,16 @@ def _schemata(executor: Executor) -> Iterable[dict[str, object]]:
 
 
 def _names(executor: Executor) -> list[tuple[str, str]]:
-    return [*((SCHEMA, name) for name in table_names()), *sorted(executor.table_names())]
+    return [*((SCHEMA, name.upper()) for name in sorted(_COLUMNS)), *sorted(executor.table_names())]
 
 
-def _tables(executor: Executor) -> Iterable[dict[str, object]]:
+def _tables(executor: Executor) -> Iterable[Row]:
     for schema, name in _names(executor):
         inner = schema == SCHEMA
         yield {
             "TABLE_CATALOG": "def",
             "TABLE_SCHEMA": schema,
-            "TABLE_NAME": name.upper() if inner else name,
+            "TABLE_NAME": name,
             "TABLE_TYPE": "SYSTEM VIEW" if inner else "BASE TABLE",
             "ENGINE": None if inner else schema.upper(),
             "VERSION": 10,
@@ -123,37 +110,76 @@ def _tables(executor: Executor) -> Iterable[dict[str, object]]:
         }
 
 
-def tables_of(executor: Executor, schema: str) -> list[dict[str, object]]:
-    """Return the rows of information_schema.TABLES for the tables of a schema, by column names."""
-    return [row for row in _tables(executor) if row["TABLE_SCHEMA"] == schema]
-
-
-def _table_columns(executor: Executor) -> Iterable[dict[str, object]]:
+def _table_columns(executor: Executor) -> Iterable[Row]:
     for schema, name in _names(executor):
-        if schema == SCHEMA:
-            columns: Iterable[Column] = [
-                Column(column.upper(), ColumnType.INTEGER if kind == "INT" else ColumnType.TEXT)
-                for column, kind in _COLUMNS[name].items()
-            ]
-        else:
-            table = executor.table(schema, name)
-            columns = table.columns if table else ()
-        for position, column in enumerate(columns, 1):
-            text = column.type is ColumnType.TEXT
-            column_type = COLUMN_TYPES[column.type]
-            yield {
-                "TABLE_CATALOG": "def",
-                "TABLE_SCHEMA": schema,
-                "TABLE_NAME": name.upper() if schema == SCHEMA else name,
-                "COLUMN_NAME": column.name,
-                "ORDINAL_POSITION": position,
-                "IS_NULLABLE": "YES",
-                "DATA_TYPE": column_type.split("(")[0].split()[0],
-                "CHARACTER_SET_NAME": "utf8mb4" if text else None,
-                "COLLATION_NAME": COLLATION if text else None,
-                "COLUMN_TYPE": column_type,
-                "COLUMN_KEY": "",
-                "EXTRA": "",
-                "PRIVILEGES": "select",
-                "COLUMN_COMMENT": "",
-            }
+        table = executor.table(schema, name)
+        columns = _columns_of(name.lower()) if schema == SCHEMA else table.columns if table else ()
+        yield from column_rows(schema, name, columns)
+
+
+def column_rows(schema: str, table: str, columns: Iterable[Column]) -> Iterable[Row]:
+    """Yield the rows of information_schema.COLUMNS for the columns of one table."""
+    for position, column in enumerate(columns, 1):
+        is_text = column.type is ColumnType.TEXT
+        column_type = _COLUMN_TYPES[column.type]
+        yield {
+            "TABLE_CATALOG": "def",
+            "TABLE_SCHEMA": schema,
+            "TABLE_NAME": table,
+            "COLUMN_NAME": column.name,
+            "ORDINAL_POSITION": position,
+            "IS_NULLABLE": "YES",
+            "DATA_TYPE": column_type.split("(")[0].split()[0],
+            "CHARACTER_SET_NAME": "utf8mb4" if is_text else None,
+            "COLLATION_NAME": COLLATION if is_text else None,
+            "COLUMN_TYPE": column_type,
+            "COLUMN_KEY": "",
+            "EXTRA": "",
+            "PRIVILEGES": "select",
+            "COLUMN_COMMENT": "",
+        }
+
+
+def _engines(executor: Executor) -> Iterable[Row]:
+    yield {
+        "ENGINE": ENGINE,
+        "SUPPORT": "DEFAULT",
+        "COMMENT": "Performance Schema",
+        "TRANSACTIONS": "NO",
+        "XA": "NO",
+        "SAVEPOINTS": "NO",
+    }
+
+
+def _character_sets(executor: Executor) -> Iterable[Row]:
+    yield {
+        "CHARACTER_SET_NAME": "utf8mb4",
+        "DEFAULT_COLLATE_NAME": COLLATION,
+        "DESCRIPTION": "UTF-8 Unicode",
+        "MAXLEN": 4,
+    }
+
+
+def _collations(executor: Executor) -> Iterable[Row]:
+    yield {
+        "COLLATION_NAME": COLLATION,
+        "CHARACTER_SET_NAME": "utf8mb4",
+        "ID": _COLLATION_ID,
+        "IS_DEFAULT": "Yes",
+        "IS_COMPILED": "Yes",
+        "SORTLEN": 0,
+        "PAD_ATTRIBUTE": "NO PAD",
+    }
+
+
+ROWS: Mapping[str, Callable[[Executor], Iterable[Row]]] = MappingProxyType(
+    {
+        "character_sets": _character_sets,
+        "collations": _collations,
+        "columns": _table_columns,
+        "engines": _engines,
+        "schemata": _schemata,
+        "tables": _tables,
+    }
+)
+"""The functions that return the rows of the tables that have rows, by the tables' names."""

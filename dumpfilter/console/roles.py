@@ -16,9 +16,14 @@ from dumpfilter.sql.server_errors import ER_SPECIFIC_ACCESS_DENIED_ERROR
 COMMANDS: Mapping[type[Command], Need] = GRAMMAR.needs
 """The need of each replication command."""
 
-STATEMENTS: Mapping[str, Need] = {
+QUERIES: Mapping[str, Need] = {
     **{word: Need(word, Role.READ) for word in ("SELECT", "WITH", "VALUES", "TABLE")},
     "(": Need("(SELECT …)", Role.READ),
+}
+"""The need of each statement that the console answers by a SELECT, by the statement's first word."""
+
+STATEMENTS: Mapping[str, Need] = {
+    **QUERIES,
     "SHOW": Need("SHOW …", Role.READ),
     **{word: Need(word, Role.READ) for word in ("DESCRIBE", "DESC", "EXPLAIN", "USE", "DO", "SET")},
     "BEGIN": Need("BEGIN", Role.READ),

@@ -16,12 +16,14 @@ from typing import Protocol
 
 from mysql_mimic.charset import CharacterSet
 
-from dumpfilter.console.executor import Executor, Interrupt, Waiting
+from dumpfilter.console.directory import ProcessRow
+from dumpfilter.console.executor import Executor, Waiting
 from dumpfilter.console.information_schema import SCHEMA, information_schema_table, schemas_of
 from dumpfilter.console.memory import Share
 from dumpfilter.console.roles import Role
 from dumpfilter.console.variables import Value, Variables
 from dumpfilter.sql import server_errors
+from dumpfilter.sql.interruption import Interrupt, running_interrupt
 from dumpfilter.sql.plain import Kind, plain_select
 from dumpfilter.sql.result import Column, ColumnType, Note, Result, Table
 from dumpfilter.sql.rewriting import Environment, no_such_table
@@ -67,7 +69,7 @@ class Processes(Protocol):
         """
         ...
 
-    def processes(self) -> Sequence[Sequence[object]]:
+    def processes(self) -> Sequence[ProcessRow]:
         """Return the rows of SHOW PROCESSLIST, one for each connection of the console."""
         ...
 
@@ -144,17 +146,23 @@ class Session:
 
     def use(self, database: str) -> None:
         """Make ``database`` the current database. Raises SqlError 1049 if there is no such database."""
-        if database.lower() == SCHEMA:
-            database = SCHEMA
+        database = self.schema(database)
         if database not in schemas_of(self.executor):
             raise server_errors.ER_BAD_DB_ERROR(database)
         self.database = database
 
-    def select(self, text: str, interrupt: Interrupt, shown: Mapping[str, Table] | None = None) -> Result:
+    def schema(self, name: str | None) -> str:
+        """Return the schema that a statement names, or the current database. Raises SqlError 1046 without both."""
+        name = self.database if name is None else name
+        if name is None:
+            raise server_errors.ER_NO_DB_ERROR()
+        return SCHEMA if name.lower() == SCHEMA else name
+
+    def select(self, text: str, shown: Mapping[str, Table] | None = None) -> Result:
         """Run a SELECT in this session, and return its result.
 
         ``shown`` has temporary tables by name, which the SELECT can read in the schema ``@``. SHOW uses such a table to
-        apply LIKE and WHERE. Setting ``interrupt`` ends the SELECT. Raises SqlError.
+        apply LIKE and WHERE. Raises SqlError.
         """
         if not shown and (plain := self._plain(text)) is not None:
             return plain
@@ -165,6 +173,7 @@ class Session:
         limit = self.variables.all()["max_execution_time"]
         given = int(limit) / _MILLISECONDS if isinstance(limit, int) and limit > 0 else None
         seconds = given or DEFAULT_SECONDS
+        interrupt = running_interrupt()
         slot = _slots[self.user]
         holds_slot = True
         notes: list[Note] = []
@@ -253,17 +262,20 @@ class Session:
             return information_schema_table(self.executor, name)
         return self.executor.table(schema, name) if (schema, name) in self.executor.table_names() else None
 
+    def table(self, schema: str | None, name: str) -> Table:
+        """Return a table of a schema or of the current database. Raises SqlError for a table that does not exist."""
+        schema = self.schema(schema)
+        found = self.find_table(schema, name)
+        if found is None:
+            raise no_such_table(schema, name, schemas_of(self.executor))
+        return found
+
     def columns_of(self, table: str) -> Sequence[Column]:
         """Return the columns of a table of the current database, for the command COM_FIELD_LIST.
 
         Raises SqlError 1046 if there is no current database, and 1146 if there is no such table.
         """
-        if self.database is None:
-            raise server_errors.ER_NO_DB_ERROR()
-        found = self.find_table(self.database, table)
-        if found is None:
-            raise no_such_table(self.database, table, schemas_of(self.executor))
-        return found.columns
+        return self.table(None, table).columns
 
     def statistics(self) -> str:
         """Return the line of statistics that ``mysqladmin status`` shows (the answer to COM_STATISTICS)."""

@@ -1,4 +1,4 @@
-"""The execution of SET statements: session variables, user variables, SET NAMES and SET CHARACTER SET."""
+"""The SET statement: session variables, user variables, SET NAMES and SET CHARACTER SET."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from mysql_mimic.charset import CharacterSet
 
-from dumpfilter.console.executor import Interrupt
 from dumpfilter.console.session import Session
 from dumpfilter.console.variables import Value
 from dumpfilter.sql import server_errors
+from dumpfilter.sql.cursor import Cursor
 from dumpfilter.sql.plain import Kind, plain_value
+from dumpfilter.sql.result import OK, Result
 from dumpfilter.statement.tokens import Token, TokenKind
 
 _GLOBAL_SCOPES = ("GLOBAL", "PERSIST", "PERSIST_ONLY")
@@ -29,99 +30,90 @@ class Assignment(NamedTuple):
     name: str
     value: Sequence[Token]
     """The tokens of the value."""
+    source: str
+    """The text of the value."""
     globally: bool
     """Whether the assignment has the scope GLOBAL, PERSIST or PERSIST_ONLY. The console refuses such assignments."""
 
 
-def apply_set(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> None:
-    """Carry out a client's SET statement, whose tokens are ``words``, in the client's session.
+class Names(NamedTuple):
+    """The setting ``NAMES 'utf8mb4'`` or ``CHARACTER SET 'utf8mb4'`` of a SET statement."""
 
-    The values of all assignments are computed before the first variable is set. SET TRANSACTION has no effect. Raises
-    SqlError 1064 for wrong syntax, and 1115 for an unknown character set. Raises 1193 for an unknown variable, 1227 for
-    a GLOBAL scope, and 1229 or 1238 for a variable that cannot be set.
+    character_set: str
+
+
+def read_settings(cursor: Cursor) -> tuple[Assignment | Names, ...]:
+    """Consume the settings of a SET statement, and return them. SET TRANSACTION has none. Raises SqlError 1064."""
+    settings = [_read_setting(cursor)]
+    while cursor.accept(","):
+        settings.append(_read_setting(cursor))
+    return tuple(one for one in settings if one is not None)
+
+
+def _read_setting(cursor: Cursor) -> Assignment | Names | None:
+    if word := cursor.accept("NAMES", "CHARACTER", "CHARSET"):
+        if word == "CHARACTER":
+            cursor.expect("SET")
+        # A collation after the name has no effect.
+        return Names(_read_value(cursor)[0].value)
+    signs = 0
+    while cursor.accept("@"):
+        signs += 1
+    scope = cursor.accept(*_SCOPES) if signs != 1 else ""
+    while scope and cursor.accept(".", "@"):
+        """Accept ``@@session.name`` and ``SESSION name``."""
+    if cursor.accept("TRANSACTION"):
+        _read_value(cursor)
+        return None
+    if not cursor.token.is_name:
+        cursor.fail()
+    name = cursor.advance().value
+    cursor.accept(":")
+    cursor.expect("=")
+    value = _read_value(cursor)
+    source = cursor.text[value[0].start : value[-1].end]
+    return Assignment(signs == 1, name, value, source, scope in _GLOBAL_SCOPES)
+
+
+def _read_value(cursor: Cursor) -> Sequence[Token]:
+    """Consume the tokens up to the next comma outside parentheses, of which there must be one."""
+    value: list[Token] = []
+    depth = 0
+    while not (cursor.at_end or cursor.sees(";") or (cursor.sees(",") and not depth)):
+        depth += cursor.sees("(") - cursor.sees(")")
+        value.append(cursor.advance())
+    return value or cursor.fail()
+
+
+def apply_settings(session: Session, settings: Sequence[Assignment | Names]) -> Result:
+    """Carry out a SET statement in the client's session.
+
+    The values of all assignments are computed before the first variable is set. Raises SqlError 1115 for an unknown
+    character set, 1193 for an unknown variable, 1227 for a GLOBAL scope, and 1229 or 1238 for a variable that cannot be
+    set.
     """
     computed = []
-    for part in split_set(words):
-        if not part:
-            raise server_errors.syntax_error(text, words[-1].end)
-        first = part[0].word
-        if first == "TRANSACTION" or [word.word for word in part[1:2]] == ["TRANSACTION"]:
-            return
-        if first in ("NAMES", "CHARACTER", "CHARSET"):
-            named = part[2 if first == "CHARACTER" else 1 :]
-            if not named:
-                raise server_errors.syntax_error(text, part[-1].end)
-            _set_names(session, named[0].value)
-            continue
-        assignment = read_assignment(text, part)
-        computed.append((assignment, _value(session, text, assignment.value, interrupt)))
+    for setting in settings:
+        if isinstance(setting, Names):
+            _set_names(session, setting.character_set)
+        else:
+            computed.append((setting, _computed(session, setting)))
     for assignment, value in computed:
         if assignment.is_user_variable:
             session.set_user_variable(assignment.name, value)
         else:
             _set_variable(session, assignment, value)
+    return OK
 
 
-def split_set(words: Sequence[Token]) -> list[list[Token]]:
-    """Return the tokens of each assignment of a SET statement, whose tokens are ``words``."""
-    parts: list[list[Token]] = [[]]
-    depth = 0
-    for word in words[1:]:
-        symbol = word.value if word.kind is TokenKind.SYMBOL else ""
-        depth += (symbol == "(") - (symbol == ")")
-        if symbol == ";":
-            break
-        if symbol == "," and not depth:
-            parts.append([])
-        else:
-            parts[-1].append(word)
-    return parts
-
-
-def read_assignment(text: str, part: Sequence[Token]) -> Assignment:
-    """Return the assignment that some tokens of the SET statement ``text`` are. Raises SqlError 1064."""
-
-    def value_at(position: int) -> str:
-        return part[position].value if position < len(part) else ""
-
-    def start_of(position: int) -> int:
-        return part[position].start if position < len(part) else part[-1].end
-
-    at = 0
-    while value_at(at) == "@":
-        at += 1
-    is_user_variable = at == 1
-    globally = False
-    scope = part[at].word if at < len(part) else ""
-    if scope in _SCOPES and not is_user_variable and value_at(at + 1) not in ("", "=", ":"):
-        globally = scope in _GLOBAL_SCOPES
-        at += 2 if value_at(at + 1) == "." else 1
-        while value_at(at) in ("@", "."):
-            at += 1
-    if at >= len(part) or not part[at].is_name:
-        raise server_errors.syntax_error(text, start_of(at))
-    name = value_at(at)
-    at += 1
-    if value_at(at) == ":" and value_at(at + 1) == "=":
-        at += 2
-    elif value_at(at) == "=":
-        at += 1
-    else:
-        raise server_errors.syntax_error(text, start_of(at))
-    if at >= len(part):
-        raise server_errors.syntax_error(text, part[-1].end)
-    return Assignment(is_user_variable, name, part[at:], globally)
-
-
-def _value(session: Session, text: str, part: Sequence[Token], interrupt: Interrupt) -> Value:
-    if len(part) == 1 and part[0].kind is TokenKind.WORD:
-        return _LITERAL_WORDS.get(part[0].word, part[0].value)
-    plain = plain_value(part)
+def _computed(session: Session, assignment: Assignment) -> Value:
+    tokens = assignment.value
+    if len(tokens) == 1 and tokens[0].kind is TokenKind.WORD:
+        return _LITERAL_WORDS.get(tokens[0].word, tokens[0].value)
+    plain = plain_value(tokens)
     if plain is not None and plain.kind is Kind.LITERAL:
         return plain.value
-    source = text[part[0].start : part[-1].end]
-    result = session.select(f"SELECT {source}", interrupt)
-    value: Value = result.rows[0][0]
+    value: Value = session.select(f"SELECT {assignment.source}").rows[0][0]
     return value
 
 

@@ -7,35 +7,33 @@ refuses all other statements with a server's errors.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Iterator
 
 from sqlglot import exp
 
 from dumpfilter.console import show
-from dumpfilter.console.executor import Interrupt
+from dumpfilter.console.grammar import GRAMMAR
 from dumpfilter.console.information_schema import SCHEMA, schemas_of
 from dumpfilter.console.masking import for_audit_log
-from dumpfilter.console.roles import COMMANDS, STATEMENTS, Need, Role, check_role, may_see_user
+from dumpfilter.console.roles import COMMANDS, QUERIES, STATEMENTS, Need, Role, check_role, may_see_user
 from dumpfilter.console.session import Session
-from dumpfilter.console.settings import apply_set
+from dumpfilter.console.settings import apply_settings
 from dumpfilter.security.audit import audit
 from dumpfilter.sql import server_errors
-from dumpfilter.sql.commands import Query
-from dumpfilter.sql.interruption import interruptible
+from dumpfilter.sql.commands import Command, Query
+from dumpfilter.sql.interruption import Interrupt, interruptible
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import OK, Result
 from dumpfilter.sql.rewriting import no_such_table, parse
 from dumpfilter.sql.server_errors import SqlError
-from dumpfilter.statement.tokens import Token, TokenKind, tokens
+from dumpfilter.statement.tokens import tokens
 
 LONGEST_IN_AUDIT_LOG = 1000
 """The length at which the audit log cuts a statement, characters."""
 
 MAX_STATEMENT = 64 << 10
 """The length limit of a statement that is neither a SELECT nor about replication, characters."""
-
-_MOST_ID_DIGITS = 20
-"""The number of digits that KILL reads of a connection's number, enough for 2**64 - 1. More digits are ignored."""
 
 
 def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Result:
@@ -45,43 +43,46 @@ def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Resu
     """
     session.questions += 1
     command = parse_statement(text)
-    if isinstance(command, Query):
-        result = _execute_query(session, command.text, interrupt)
-        if result.notes and not interrupt.is_set():
-            session.diagnostics = result.notes
-        return result
-    need = COMMANDS.get(type(command), Need(type(command).__name__, Role.ALL, changes=True))
-    with _audited(session, text, need), interruptible(interrupt):
-        check_role(session.role, need)
-        result = session.executor.execute(command)
-    if not interrupt.is_set():
+    with interruptible(interrupt):
+        if isinstance(command, Query):
+            run, need = _read_query(session, command.text)
+        else:
+            run = functools.partial(_execute, command)
+            need = COMMANDS.get(type(command), Need(type(command).__name__, Role.ALL, changes=True))
+        is_about_diagnostics = run.func in (show.diagnostics, show.count_diagnostics)
+        if not is_about_diagnostics and not interrupt.is_set():
+            session.diagnostics = ()
+        with _audited(session, text, need):
+            check_role(session.role, need)
+            result: Result = run(session)
+    if result.notes and not interrupt.is_set():
         # The client of an interrupted statement has received error 1317. The late result must not replace the
         # warnings that SHOW WARNINGS returns.
         session.diagnostics = result.notes
     return result
 
 
-def _execute_query(session: Session, text: str, interrupt: Interrupt) -> Result:
+def _execute(command: Command, session: Session) -> Result:
+    return session.executor.execute(command)
+
+
+def _select(text: str, session: Session) -> Result:
+    return session.select(text)
+
+
+def _read_query(session: Session, text: str) -> tuple[functools.partial[Result], Need]:
+    """Return the function that carries out a statement that is not about replication, and the right that it needs."""
     opening = next(tokens(text), None)
     first = opening.word or opening.value if opening else ""
-    if first in _QUERIES:
-        session.diagnostics = ()
-        check_role(session.role, STATEMENTS[first])
-        return session.select(text, interrupt)
+    if first in QUERIES:
+        return functools.partial(_select, text), QUERIES[first]
     if len(text) > MAX_STATEMENT:
         raise server_errors.ER_CAPACITY_EXCEEDED(
             MAX_STATEMENT, "parser_max_mem_size", "Parser bailed out for this query."
         )
-    words = list(tokens(text))
-    if show.is_about_diagnostics(words):
-        return show.diagnostics(words, session.diagnostics)
-    session.diagnostics = ()
-    if first not in _HANDLERS:
+    if first not in GRAMMAR.beginnings:
         raise _refusal(session, text, first)
-    need = STATEMENTS[first]
-    with _audited(session, text, need):
-        check_role(session.role, need)
-        return _HANDLERS[first](session, text, words, interrupt)
+    return GRAMMAR.parse(text), STATEMENTS[first]
 
 
 @contextlib.contextmanager
@@ -106,56 +107,41 @@ def _audited(session: Session, text: str, need: Need) -> Iterator[None]:
             )
 
 
-def _use(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> Result:
-    if len(words) < 2 or words[1].kind is TokenKind.BAD:
-        raise server_errors.syntax_error(text, len(text))
-    session.use(words[1].value)
+def _use(session: Session, database: str) -> Result:
+    session.use(database)
     return OK
 
 
-def _kill(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> Result:
-    kinds = [word.word for word in words[1:-1]]
-    number = words[-1]
-    if number.kind is not TokenKind.INTEGER or kinds not in ([], ["QUERY"], ["CONNECTION"]):
-        raise server_errors.syntax_error(text, number.start if len(words) > 1 else len(text))
-    connection_id = int(number.value[:_MOST_ID_DIGITS])
-    user = session.processes.user_of(connection_id)
+def _kill(session: Session, number: int, *, query_only: bool = False) -> Result:
+    user = session.processes.user_of(number)
     if user is None and not session.role.includes(Role.ALL):
         # Only an administrator learns whether somebody is just logging in under this number.
-        raise server_errors.ER_NO_SUCH_THREAD(connection_id)
+        raise server_errors.ER_NO_SUCH_THREAD(number)
     if not may_see_user(session.role, session.user, user):
-        raise server_errors.ER_KILL_DENIED_ERROR(connection_id)
-    if not session.processes.kill(connection_id, query_only=kinds == ["QUERY"]):
-        raise server_errors.ER_NO_SUCH_THREAD(connection_id)
+        raise server_errors.ER_KILL_DENIED_ERROR(number)
+    if not session.processes.kill(number, query_only=query_only):
+        raise server_errors.ER_NO_SUCH_THREAD(number)
     return OK
 
 
-def _do(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> Result:
-    return Result(notes=session.select("SELECT " + text[words[0].end :], interrupt).notes)
+def _do(session: Session, expressions: str) -> Result:
+    return Result(notes=session.select(f"SELECT {expressions}").notes)
 
 
-def _set(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> Result:
-    apply_set(session, text, words, interrupt)
-    return OK
-
-
-def _accept(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> Result:
+def _accept(session: Session) -> Result:
     # A console has nothing to roll back, but client libraries send BEGIN, COMMIT and ROLLBACK.
     return OK
 
 
-_HANDLERS: dict[str, Callable[[Session, str, Sequence[Token], Interrupt], Result]] = {
-    "USE": _use,
-    "KILL": _kill,
-    "DO": _do,
-    "SET": _set,
-    "SHOW": show.show,
-    "DESCRIBE": show.describe,
-    "DESC": show.describe,
-    "EXPLAIN": show.describe,
-    **dict.fromkeys(("BEGIN", "START", "COMMIT", "ROLLBACK", "UNLOCK"), _accept),
-}
-_QUERIES = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
+GRAMMAR.call("USE database:identifier", _use)
+GRAMMAR.call("KILL [CONNECTION] number:unsigned", _kill)
+GRAMMAR.call("KILL QUERY number:unsigned", _kill, query_only=True)
+GRAMMAR.call("DO expressions:text", _do)
+GRAMMAR.call("SET settings:settings", apply_settings)
+GRAMMAR.call("BEGIN|COMMIT|ROLLBACK *:rest", _accept)
+GRAMMAR.call("START TRANSACTION *:rest", _accept)
+GRAMMAR.call("UNLOCK TABLES", _accept)
+
 _WRITES: dict[type, str] = {
     exp.Insert: "INSERT",
     exp.Update: "UPDATE",

@@ -119,7 +119,8 @@ def _until_place(cursor: Cursor) -> Until:
     raise ER_BAD_REPLICA_UNTIL_COND()
 
 
-def _limit(cursor: Cursor) -> Mapping[str, int]:
+def limit(cursor: Cursor) -> Mapping[str, int]:
+    """Consume ``[offset,] count`` or ``count OFFSET offset``, the numbers of a LIMIT clause."""
     first = _count(cursor)
     if cursor.accept(","):
         return {"offset": first, "count": _count(cursor)}
@@ -185,7 +186,7 @@ GRAMMAR = Grammar(
         "effective": _effective,
         "filters": filter_clauses,
         "integer": Cursor.integer,
-        "limit": _limit,
+        "limit": limit,
         "line": Cursor.line,
         "moment": _moment,
         "name": lambda cursor: cursor.line().lower(),

@@ -13,10 +13,12 @@ records it, and its name in the documentation. The words of a form of syntax are
 from __future__ import annotations
 
 import enum
+import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from dumpfilter.sql.cursor import Cursor
@@ -66,7 +68,7 @@ class _Form:
     """A form of a statement's syntax."""
 
     words: Sequence[str]
-    made: type[Any]
+    made: Callable[..., Any]
     fixed: Mapping[str, Any]
     """The fields that have a fixed value in this form."""
 
@@ -74,15 +76,15 @@ class _Form:
 class Grammar:
     """The declared statements.
 
-    ``readers`` has the functions that read values, by name. ``beginnings`` has the keywords with which an optional
+    ``readers`` has the functions that read values, by name. ``optional`` has the keywords with which an optional
     value begins, for readers of values that do not begin with a string.
     """
 
-    def __init__(self, readers: Mapping[str, Reader], beginnings: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, readers: Mapping[str, Reader], optional: Mapping[str, Sequence[str]]) -> None:
         self.needs: dict[type[Any], Need] = {}
         """The need of each kind of statement."""
         self._readers = readers
-        self._beginnings = beginnings
+        self._optional = optional
         self._forms: dict[str, list[_Form]] = {}
 
     def statement(
@@ -97,11 +99,30 @@ class Grammar:
             self.needs[made] = Need(name, role, changes)
             for form in forms:
                 syntax, fixed = (form, {}) if isinstance(form, str) else form
-                words = _WORDS.findall(syntax)
-                self._forms.setdefault(words[0], []).append(_Form(words, made, fixed))
+                self.form(syntax, made, fixed)
             return made
 
         return declare
+
+    def form(
+        self, syntax: str, made: Callable[..., Any], fixed: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        """Declare a form of syntax. ``made`` gets the values and those of ``fixed``, and returns the statement."""
+        words = _WORDS.findall(syntax)
+        for first in words[0].split("|"):
+            self._forms.setdefault(first, []).append(_Form(words, made, fixed))
+
+    def call(self, syntax: str, function: Callable[..., Any], *arguments: object, **fixed: object) -> None:
+        """Declare a form of syntax whose statement is a function. A call of the statement calls ``function``.
+
+        The function gets ``arguments``, then the arguments of the call, then the values by their names.
+        """
+        self.form(syntax, functools.partial(functools.partial, function, *arguments), fixed)
+
+    @property
+    def beginnings(self) -> Collection[str]:
+        """The words with which the declared statements begin."""
+        return self._forms.keys()
 
     def seconds(self, first: str) -> set[str]:
         """Return the keywords that can follow the first word of a declared statement."""
@@ -157,7 +178,7 @@ class Grammar:
             return cursor.sees(*word.split("|"))
         if reader.isupper():
             return cursor.sees(reader)
-        return cursor.sees(*self._beginnings[reader]) if reader in self._beginnings else cursor.at_string()
+        return cursor.sees(*self._optional[reader]) if reader in self._optional else cursor.at_string()
 
 
 def _seconds(words: Sequence[str]) -> list[str]:

@@ -1,25 +1,57 @@
-"""The question whether the running statement has been interrupted, for code that knows nothing of sessions."""
+"""The signal that interrupts the running statement, for code that knows nothing of sessions."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 from dumpfilter.sql.server_errors import ER_QUERY_INTERRUPTED
 
-_running: ContextVar[threading.Event | None] = ContextVar("running_statement", default=None)
+
+class Interrupt(threading.Event):
+    """The signal that ends one running statement early.
+
+    KILL QUERY from another connection sets the signal, and so does the connection itself when its client leaves.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._callbacks: list[Callable[[], None]] = []
+
+    def set(self) -> None:
+        """End the statement."""
+        super().set()
+        for callback in list(self._callbacks):
+            callback()
+
+    @contextmanager
+    def calling(self, callback: Callable[[], None]) -> Iterator[None]:
+        """Call a function, from any thread, when the signal is set while the ``with`` block runs."""
+        self._callbacks.append(callback)
+        try:
+            yield
+        finally:
+            self._callbacks.remove(callback)
+
+
+_running: ContextVar[Interrupt | None] = ContextVar("running_statement", default=None)
 
 
 @contextmanager
-def interruptible(interrupt: threading.Event) -> Iterator[None]:
-    """Let :func:`check_interrupted` raise inside the ``with`` block as soon as ``interrupt`` is set."""
+def interruptible(interrupt: Interrupt) -> Iterator[None]:
+    """Make ``interrupt`` the signal of the statement that the calling thread carries out inside the ``with`` block."""
     token = _running.set(interrupt)
     try:
         yield
     finally:
         _running.reset(token)
+
+
+def running_interrupt() -> Interrupt:
+    """Return the signal of the statement that the calling thread carries out, or a signal that nobody sets."""
+    return _running.get() or Interrupt()
 
 
 def check_interrupted() -> None:

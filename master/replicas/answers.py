@@ -10,19 +10,16 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from dumpfilter.console.session import Session
-from dumpfilter.console.settings import read_assignment, split_set
+from dumpfilter.console.settings import Assignment, Names, read_settings
 from dumpfilter.master.replicas.source import Source
+from dumpfilter.sql.cursor import Cursor
 from dumpfilter.sql.plain import Kind, Plain, Value, plain_select, plain_value
 from dumpfilter.sql.result import OK, Column, ColumnType, Result
-from dumpfilter.sql.server_errors import ER_UNKNOWN_SYSTEM_VARIABLE
+from dumpfilter.sql.server_errors import ER_UNKNOWN_SYSTEM_VARIABLE, SqlError
 from dumpfilter.statement.tokens import Token, TokenKind, tokens
-
-_MOST_TOKENS = 1000
-"""The most tokens of a SET that is answered here. Those of replicas have 20."""
 
 _ABSENT = re.compile(r"rpl_semi_sync\w*")
 """System variables of semi-synchronous replication.
@@ -70,26 +67,29 @@ class Handshake:
         """
         if (items := plain_select(statement)) is not None:
             return self._select(items[0].plain, items[0].column) if len(items) == 1 else None
-        words = list(islice(tokens(statement), _MOST_TOKENS))
-        match [word.word for word in words[:1]]:
-            case ["SET"] if len(words) < _MOST_TOKENS:
-                return self._set(statement, words)
-            case ["SHOW"]:
-                return self._show([word for word in words if word.value != ";"])
+        cursor = Cursor(statement)
+        match cursor.advance().word:
+            case "SET":
+                try:
+                    settings = read_settings(cursor)
+                except SqlError:
+                    return None
+                return self._set(settings)
+            case "SHOW":
+                return self._show([word for word in tokens(statement) if word.value != ";"])
         return None
 
-    def _set(self, text: str, words: Sequence[Token]) -> Result | None:
+    def _set(self, settings: Sequence[Assignment | Names]) -> Result | None:
         found: dict[str, Value] = {}
-        for part in split_set(words):
-            if len(part) < 2 or part[0].value != "@" or part[1].value == "@":
+        for one in settings:
+            if isinstance(one, Names) or not one.is_user_variable:
                 return None
-            assignment = read_assignment(text, part)
-            value = plain_value(assignment.value)
+            value = plain_value(one.value)
             if value is None or value.kind not in (Kind.LITERAL, Kind.SYSTEM_VARIABLE):
                 return None
-            found[assignment.name] = value.value if value.kind is Kind.LITERAL else self._variable(value.name)
-        for name, one in found.items():
-            self._session.set_user_variable(name, one)
+            found[one.name] = value.value if value.kind is Kind.LITERAL else self._variable(value.name)
+        for name, given in found.items():
+            self._session.set_user_variable(name, given)
         return OK
 
     def _variable(self, name: str) -> Value:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pymysql
 import pytest
 
-from dumpfilter.console import statements
 from dumpfilter.console.auth import stored
-from dumpfilter.console.roles import COMMANDS, STATEMENTS, Role
+from dumpfilter.console.grammar import GRAMMAR
+from dumpfilter.console.roles import COMMANDS, QUERIES, STATEMENTS, Role
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.sql.commands import Command, Query
 from tests.console.small_executor import SmallExecutor
@@ -82,7 +82,7 @@ def refusal(connection: pymysql.Connection, statement: str) -> tuple[int, str]:
 
 def test_every_command_has_a_role() -> None:
     assert set(COMMANDS) == set(Command.__subclasses__()) - {Query}
-    assert set(STATEMENTS) == {*statements._HANDLERS, *statements._QUERIES}
+    assert set(STATEMENTS) == {*QUERIES, *GRAMMAR.beginnings}
 
 
 def test_the_page_has_the_table() -> None:

@@ -7,7 +7,7 @@ import resource
 import pytest
 
 from dumpfilter.console.connection import Limits
-from dumpfilter.console.executor import Interrupt
+from dumpfilter.sql.interruption import Interrupt
 from dumpfilter.console.memory import CLIENT_MEMORY, Share
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.session import Session

@@ -1,0 +1,81 @@
+"""The grammar of the statements about a session, such as SHOW TABLES, SET and KILL.
+
+Each statement is declared at the function that carries the statement out. The function gets the session and the values
+of the statement, and returns the result.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NoReturn
+
+from dumpfilter.console.settings import read_settings
+from dumpfilter.sql import server_errors
+from dumpfilter.sql.commands import limit
+from dumpfilter.sql.cursor import Cursor
+from dumpfilter.sql.grammar import Grammar
+
+_UNSUPPORTED = "ENGINE LIBRARY MUTEX PARSE_TREE PRIVILEGES PROFILE PROFILES"
+_UNSUPPORTED_CREATE = "EVENT FUNCTION LIBRARY PACKAGE PROCEDURE SEQUENCE SERVER TRIGGER USER"
+"""The words after SHOW and SHOW CREATE of statements that a server has and a console has not."""
+
+_QUERIES = ("SELECT", "WITH", "(", "FORMAT", "ANALYZE", "INSERT", "UPDATE", "DELETE", "TABLE", "FOR")
+"""The words after EXPLAIN of statements that explain a query, which a console has not."""
+
+
+def _skip_rest(cursor: Cursor) -> dict[str, str]:
+    """Consume all tokens that are left. They have no effect."""
+    while not cursor.at_end:
+        cursor.advance()
+    return {}
+
+
+def _rest_of(cursor: Cursor) -> str:
+    """Consume all tokens that are left, and return their text. Raises SqlError 1064 if there is none."""
+    begin = cursor.token.start
+    if cursor.at_end:
+        cursor.fail()
+    _skip_rest(cursor)
+    return cursor.text[begin:]
+
+
+def _condition(cursor: Cursor) -> dict[str, str]:
+    if cursor.accept("WHERE"):
+        return {"where": _rest_of(cursor)}
+    cursor.expect("LIKE")
+    return {"pattern": cursor.token.value, "like": _rest_of(cursor)}
+
+
+def _table_name(cursor: Cursor) -> dict[str, str]:
+    name = cursor.identifier()
+    if cursor.accept("."):
+        return {"schema": name, "name": cursor.identifier()}
+    return {"name": name} | ({"schema": cursor.identifier()} if cursor.accept("FROM", "IN") else {})
+
+
+def _refuse(statement: str, words: str, cursor: Cursor) -> NoReturn:
+    raise server_errors.ER_NOT_SUPPORTED_YET(f"{statement} {cursor.expect(*words.split())}")
+
+
+def _refuse_to_explain(cursor: Cursor) -> NoReturn:
+    cursor.expect(*_QUERIES)
+    raise server_errors.ER_NOT_SUPPORTED_YET("EXPLAIN")
+
+
+GRAMMAR = Grammar(
+    {
+        "condition": _condition,
+        "explained": _refuse_to_explain,
+        "identifier": Cursor.identifier,
+        "limit": limit,
+        "rest": _skip_rest,
+        "settings": read_settings,
+        "table": _table_name,
+        "text": _rest_of,
+        "unsigned": Cursor.unsigned,
+        "unsupported": functools.partial(_refuse, "SHOW", _UNSUPPORTED),
+        "unsupported_create": functools.partial(_refuse, "SHOW CREATE", _UNSUPPORTED_CREATE),
+    },
+    {"condition": ("LIKE", "WHERE")},
+)
+"""The declared statements."""
