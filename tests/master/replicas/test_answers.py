@@ -7,7 +7,6 @@ import resource
 import pytest
 
 from dumpfilter.console.connection import Limits
-from dumpfilter.sql.interruption import Interrupt
 from dumpfilter.console.memory import CLIENT_MEMORY, Share
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.session import Session
@@ -15,6 +14,7 @@ from dumpfilter.console.statements import execute_statement
 from dumpfilter.master.replicas.answers import Handshake
 from dumpfilter.master.replicas.source import Source
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.sql.interruption import Interrupt
 from dumpfilter.sql.result import OK
 from dumpfilter.sql.server_errors import SqlError
 from tests.console.small_executor import SmallExecutor
