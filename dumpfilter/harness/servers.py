@@ -66,8 +66,10 @@ class ServerCase:
         for node in topology.nodes:
             if node.server:
                 family = self.family or node.server
-                program = node.program if family == node.server else None
-                node = node.with_(server=family, program=program or paths.get(family))
+                if family != node.server:
+                    node = node.with_(server=family, program=None, root=None)
+                if not node.root:
+                    node = node.with_(program=node.program or paths.get(family))
             nodes.append(node)
         return replace(topology, nodes=tuple(nodes))
 

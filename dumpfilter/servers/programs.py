@@ -49,6 +49,14 @@ class Program:
     """The version, such as ``10.11.6``."""
     install: str = ""
     """The program that makes a data directory. Empty if the server itself makes its data directory."""
+    root: str = ""
+    """The root of another system, whose libraries and files the program uses. Empty: those of this machine."""
+
+    @property
+    def command(self) -> list[str]:
+        """The beginning of the server's command line."""
+        base = [f"--basedir={self.root}/usr"] if self.root else []
+        return [*command_in(self.root, self.path), "--no-defaults", *base]
 
     @property
     def title(self) -> str:
@@ -62,20 +70,38 @@ class Program:
         return int(first), int(second)
 
 
-def find_program(family: Family, named: str | None = None) -> Program:
+def command_in(root: str, program: str) -> list[str]:
+    """Return the command line that runs a program of another system with the libraries there.
+
+    The dynamic loader of that system is the prefix. ``root`` is empty for a program of this machine. Raises
+    ServerMissing.
+    """
+    if not root:
+        return [program]
+    loader = next(Path(root).glob("lib*/ld-linux*.so*"), None)
+    if loader is None:
+        raise ServerMissing(f"{root}: has no lib*/ld-linux*.so, the loader of a Linux system: name its root")
+    libraries = [*Path(root).glob("usr/lib/*-linux-gnu"), Path(root, "usr/lib/mysql/private")]
+    return [str(loader), "--library-path", ":".join(map(str, libraries)), program]
+
+
+def find_program(family: Family, named: str | None = None, root: str = "") -> Program:
     """Return the program of a family: the named one, that of the environment variable, or the one on the PATH.
 
-    Raises ServerMissing.
+    With ``root`` the program is ``usr/sbin/mysqld`` of another system, such as one that debootstrap has made. Raises
+    ServerMissing.
     """
-    named = named or os.environ.get(VARIABLE[family]) or None
+    named = str(Path(root, "usr/sbin", _NAME[family])) if root else named or os.environ.get(VARIABLE[family])
     path = shutil.which(named) if named else _which(_NAME[family])
     cure = f"{_how_to_install(family)}, or name its program with the variable {VARIABLE[family]}"
+    if family == "mysql":
+        cure += ", or install it into another system and name the system with root = DIR"
     if path is None and named:
         raise ServerMissing(f"{named}: no such program: name the program of a {_TITLE[family]} server")
     if path is None:
         raise ServerMissing(f"this machine has no {_NAME[family]}: {cure}")
     status = os.stat(path)
-    version = _version(family, path, status.st_mtime_ns, status.st_size)
+    version = _version(family, tuple(command_in(root, path)), status.st_mtime_ns, status.st_size)
     if version is None:
         raise ServerMissing(f"{path} is no {_TITLE[family]} server: {cure}")
     install = ""
@@ -83,7 +109,7 @@ def find_program(family: Family, named: str | None = None) -> Program:
         install = _install(path) or ""
         if not install:
             raise ServerMissing(f"this machine has no {_INSTALL} beside {path} or on the PATH: {cure}")
-    program = Program(family, path, version, install)
+    program = Program(family, path, version, install, root)
     if program.number < OLDEST[family]:
         oldest = ".".join(map(str, OLDEST[family]))
         raise ServerMissing(f"{path} is {program.title}, and dumpfilter needs {oldest} or later: {cure}")
@@ -106,7 +132,7 @@ def _which(program: str) -> str | None:
 
 
 @functools.cache
-def _version(family: Family, path: str, modified: int, size: int) -> str | None:
+def _version(family: Family, command: tuple[str, ...], modified: int, size: int) -> str | None:
     """Return the version that a program tells, or None if the program is no server of this family.
 
     A program with another time of change or another size is asked again.
@@ -114,7 +140,7 @@ def _version(family: Family, path: str, modified: int, size: int) -> str | None:
     del modified, size
     try:
         told = subprocess.run(
-            [path, "--no-defaults", "--version"],
+            [*command, "--no-defaults", "--version"],
             capture_output=True,
             text=True,
             check=False,
@@ -122,7 +148,7 @@ def _version(family: Family, path: str, modified: int, size: int) -> str | None:
             timeout=_VERSION_TIMEOUT,
         ).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ServerMissing(f"{path}: cannot be run: {error}") from None
+        raise ServerMissing(f"{command[-1]}: cannot be run: {error}") from None
     found = re.search(r"Ver (\d+\.\d+\.\d+)(-MariaDB)?", told)
     if found is None or (found[2] is not None) != (family == "mariadb"):
         return None

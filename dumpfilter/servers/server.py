@@ -240,8 +240,7 @@ class Server(SqlServer):
         """Return the command line of the server's process."""
         directory = self.directory.resolve()
         return [
-            self.program.path,
-            "--no-defaults",
+            *self.program.command,
             f"--datadir={directory / 'data'}",
             f"--tmpdir={directory / 'tmp'}",
             "--socket=socket",

@@ -141,15 +141,15 @@ def _make(program: Program, data: Path, fixed: Sequence[str]) -> None:
     """Let the program make a data directory. Its only account is root, over the socket."""
     temporary = data.with_name(f"{data.name}.tmp")
     temporary.mkdir(parents=True)
-    common = ["--no-defaults", f"--datadir={data}", f"--tmpdir={temporary}", *as_root(), *fixed]
+    common = [f"--datadir={data}", f"--tmpdir={temporary}", *as_root(), *fixed]
     environment = {**os.environ, "TMPDIR": str(temporary)}
     try:
         if program.family == "mariadb":
-            initialize = [program.install, *common, "--skip-test-db", "--skip-name-resolve"]
+            initialize = [program.install, "--no-defaults", *common, "--skip-test-db", "--skip-name-resolve"]
             _run([*initialize, "--auth-root-authentication-method=normal"], environment)
-            _run([program.path, *common, "--bootstrap"], environment, _WITHOUT_ROOT_OVER_TCP)
+            _run([*program.command, *common, "--bootstrap"], environment, _WITHOUT_ROOT_OVER_TCP)
         else:
-            _run([program.path, *common, "--initialize-insecure"], environment)
+            _run([*program.command, *common, "--initialize-insecure"], environment)
             # The file has the server's UUID. A server without the file makes a UUID of its own.
             (data / "auto.cnf").unlink(missing_ok=True)
     finally:

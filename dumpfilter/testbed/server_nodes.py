@@ -164,7 +164,7 @@ class StartedServer(SqlNode):
             one.name for one in self._ground.topology.nodes if one.server == "mariadb" and not one.reads
         ]
         return Server(
-            find_program(node.family, node.program),
+            find_program(node.family, node.program, node.root or ""),
             self.directory,
             name=self.name,
             server_id=self._ground.server_id(self.name),

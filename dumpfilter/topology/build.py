@@ -58,12 +58,13 @@ def server(
     rules: Sequence[str] = (),
     link: LinkShape = PLAIN,
     program: str | None = None,
+    root: str | None = None,
     options: Sequence[str] = (),
     init: Sequence[str] = (),
     gtid: bool = True,
 ) -> Node:
     """Return a real server that is started for the topology. With ``reads`` the server is a replica."""
-    table = {"server": family, "program": program, "init": tuple(init), "gtid": gtid}
+    table = {"server": family, "program": program, "root": root, "init": tuple(init), "gtid": gtid}
     return _node(name, table, reads, rules, link, options)
 
 

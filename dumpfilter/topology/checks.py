@@ -65,6 +65,8 @@ def _check_slave(topology: Topology, node: Node, where: Where) -> None:
 
 
 def _check_server(topology: Topology, node: Node, where: Where) -> None:
+    if node.root and node.server != "mysql":
+        raise OptionError(f"{where(node.name, 'root')}: goes with server = mysql only; leave it out")
     for reading in node.reads:
         source = topology[reading.source]
         if source.is_files:

@@ -193,6 +193,8 @@ class Node(Model):
     """A real server of this family that is started for the topology. One that reads a node is a real replica."""
     program: str | None = None
     """The server's program. None: the program of the family on the PATH."""
+    root: str | None = None
+    """The root of another system that has MySQL, so that a machine with MariaDB can start MySQL's server."""
     init: Texts = ()
     """SQL statements that run once, when the server is new."""
     gtid: bool = True

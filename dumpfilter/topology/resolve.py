@@ -37,7 +37,7 @@ LONGEST_NAME = 64
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _KEYS = {"server": "server", "running": "connect", "recording": "binlogs", "workload": "workload"}
 _WHAT = {"running": "a running server", "recording": "a recording", "workload": "a workload"}
-_ONLY_WITH = {"program": "server", "init": "server", "gtid": "server", "speed": "binlogs"}
+_ONLY_WITH = {"program": "server", "root": "server", "init": "server", "gtid": "server", "speed": "binlogs"}
 
 _PLACE_OF_KEY = {
     "rate": 'the rate of the link: link = { rate = "2mbit" }',

@@ -52,7 +52,7 @@ _AFTER_VALUE = re.compile(r"\s*([,\]])")
 
 _KIND_KEYS = ("server", "connect", "binlogs")
 _WORKLOAD_KEYS = ("size", "seed", "style")
-_NODE_KEYS = (*_KIND_KEYS, *_WORKLOAD_KEYS, "program", "init", "gtid", "speed", "role", "option")
+_NODE_KEYS = (*_KIND_KEYS, *_WORKLOAD_KEYS, "program", "root", "init", "gtid", "speed", "role", "option")
 _LINK_KEYS = ("rate", "delay", "jitter", "down")
 _REPEATABLE = ("init", "option", "down")
 _RULE_KEYS = {

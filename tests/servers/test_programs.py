@@ -54,7 +54,7 @@ def test_a_name_wins_over_the_variable_and_the_variable_over_the_path(
     ("present", "family", "told"),
     [
         ({}, "mariadb", "no mariadbd: install MariaDB"),
-        ({}, "mysql", "no mysqld: install MySQL .*DUMPFILTER_MYSQLD"),
+        ({}, "mysql", "no mysqld: install MySQL .*DUMPFILTER_MYSQLD, .*root = DIR"),
         ({"mariadbd": MARIADB}, "mariadb", "no mariadb-install-db beside"),
         ({"mariadbd": MYSQL, "mariadb_install_db": ""}, "mariadb", "is no MariaDB server"),
         ({"mysqld": MARIADB}, "mysql", "is no MySQL server"),
@@ -85,6 +85,24 @@ def test_a_named_program_that_is_missing_is_told(programs: Callable[..., None]) 
     programs()
     with pytest.raises(ServerMissing, match="/nowhere/mysqld: no such program"):
         find_program("mysql", "/nowhere/mysqld")
+
+
+def test_a_program_of_another_system_runs_with_its_loader(
+    programs: Callable[..., None], tmp_path: Path
+) -> None:
+    root = tmp_path / "other"
+    for directory in ("lib64", "usr/sbin", "usr/lib/x86_64-linux-gnu"):
+        (root / directory).mkdir(parents=True)
+    with pytest.raises(ServerMissing, match=r"other/usr/sbin/mysqld: no such program"):
+        find_program("mysql", root=str(root))
+    for name in ("lib64/ld-linux-x86-64.so.2", "usr/sbin/mysqld"):
+        (root / name).write_text(f"#!/bin/sh\necho '{MYSQL}'\n")
+        (root / name).chmod(0o755)
+    found = find_program("mysql", root=str(root))
+    loader, option, libraries, *command = found.command
+    assert (loader, option) == (str(root / "lib64/ld-linux-x86-64.so.2"), "--library-path")
+    assert str(root / "usr/lib/x86_64-linux-gnu") in libraries.split(":")
+    assert command == [str(root / "usr/sbin/mysqld"), "--no-defaults", f"--basedir={root}/usr"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import stat
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pymysql
 import pytest
 
 from dumpfilter.errors import ConnectionLost, ServerFailed, StatementRefused
-from dumpfilter.servers import RunningServer, Server, end_servers
+from dumpfilter.servers import RunningServer, Server, end_servers, find_program
 from dumpfilter.servers import server as module
 
 Make = Callable[..., Server]
@@ -111,3 +112,14 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path, server: Make) -
     (tmp_path / "m").write_text("a file")
     with pytest.raises(ServerFailed, match=r"^m: .*Not a directory|^m: .*File exists"):
         server().start()
+
+
+@pytest.mark.skipif("DUMPFILTER_MYSQL_ROOT" not in os.environ, reason="no other system with MySQL is named")
+def test_mysql_of_another_system_runs_beside_mariadb(server: Make, tmp_path: Path) -> None:
+    program = find_program("mysql", root=os.environ["DUMPFILTER_MYSQL_ROOT"])
+    mysql = Server(program, tmp_path / "mysql", name="mysql", server_id=9)
+    try:
+        mysql.start()
+        assert mysql.value("@@server_id") == "9"
+    finally:
+        end_servers([mysql])

@@ -169,6 +169,14 @@ def error_of(text: str) -> str:
             "topology string: w[server]: a mariadb server cannot replicate from m, which is mysql; say server = mysql",
         ),
         (
+            "m[server=mariadb, root=/opt/mysql] >> w",
+            "topology string: m[root]: goes with server = mysql only; leave it out",
+        ),
+        (
+            "m >> w[root=/opt/mysql]",
+            "topology string: w[root]: goes with server only; leave it out, or say server",
+        ),
+        (
             "m[server=mysql] >> f >> w[server=mysql, gtid=no, do-db=a]",
             "topology string: w[gtid]: a MySQL replica by file and position gets wrong positions behind a filter; "
             "leave gtid out, or leave the rules out",

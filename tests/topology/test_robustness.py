@@ -67,6 +67,7 @@ KEYS = st.sampled_from(
         "init",
         "gtid",
         "program",
+        "root",
     )
 )
 
