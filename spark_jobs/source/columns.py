@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -69,93 +69,20 @@ NO_FILTERS: Mapping[str, int] = MappingProxyType({})
 
 Int64 = npt.NDArray[np.int64]
 
-
-class Column(Protocol):
-    """One column of the data source: the values that this column has for a number of events."""
-
-    def among(self, keep: Int64) -> Column:
-        """Return the column for only some of its events.
-
-        ``keep`` has the indexes of these events, from 0, in the order of the result.
-        """
-
-    def where(self, test: Callable[[pa.Array], pa.Array]) -> npt.NDArray[np.bool_]:
-        """Tell for each event whether its value passes ``test``.
-
-        ``test`` maps an Arrow array of values to booleans. Null means unknown, as in SQL, and does not pass.
-        """
-
-    def arrow(self, type: pa.DataType) -> pa.Array:
-        """Return the values as an Arrow array of this type."""
+_NO_COUNTS: npt.NDArray[np.int32] = np.zeros(0, np.int32)
 
 
-@dataclass(frozen=True)
-class Values:
-    """A column of numbers, times or booleans. ``null`` marks the events without a value (None: every event has a
-    value)."""
+def true_of(test: Callable[[pa.Array], pa.Array], values: pa.Array) -> npt.NDArray[np.bool_]:
+    """Tell for each value of a column whether it passes ``test``.
 
-    values: npt.NDArray[np.generic]
-    null: npt.NDArray[np.bool_] | None = None
-    type: pa.DataType | None = None
-    """The Arrow type of the values if numpy's type does not tell it, for example for timestamps; otherwise None."""
-
-    def among(self, keep: Int64) -> Values:
-        return Values(self.values[keep], None if self.null is None else self.null[keep], self.type)
-
-    def where(self, test: Callable[[pa.Array], pa.Array]) -> npt.NDArray[np.bool_]:
-        return _true(test(self.arrow(self.type)))
-
-    def arrow(self, type: pa.DataType | None) -> pa.Array:
-        found = pa.array(self.values, mask=self.null)
-        return found if type is None else found.cast(type)
-
-
-@dataclass(frozen=True)
-class Words:
-    """A column of texts, stored as numbers, since few different texts repeat in many events.
-
-    ``words`` has the texts. ``numbers`` has for each event the index of its text in ``words``, or -1 for null.
+    ``test`` maps an Arrow array of values to booleans. Null means unknown, as in SQL, and does not pass. Each word of a
+    dictionary is asked about once.
     """
-
-    numbers: npt.NDArray[np.integer]
-    words: pa.Array
-
-    def among(self, keep: Int64) -> Words:
-        return Words(self.numbers[keep], self.words)
-
-    def where(self, test: Callable[[pa.Array], pa.Array]) -> npt.NDArray[np.bool_]:
-        # An event without a text has the index -1, which selects the last text in the array. Therefore a null is
-        # appended as the last text.
-        found = _true(test(pa.concat_arrays([self.words, pa.nulls(1, pa.string())])))
-        return np.take(found, self.numbers)
-
-    def arrow(self, type: pa.DataType) -> pa.Array:
-        missing = self.numbers < 0
-        return self.words.take(pa.array(self.numbers, mask=missing if missing.any() else None))
-
-
-@dataclass(frozen=True)
-class Costly:
-    """A column whose values are computed as late as possible, for the wanted events only.
-
-    ``make`` returns the values of the events with the given numbers. ``events`` has the numbers of the wanted events.
-    """
-
-    make: Callable[[Int64], pa.Array]
-    events: Int64
-
-    def among(self, keep: Int64) -> Costly:
-        return Costly(self.make, self.events[keep])
-
-    def where(self, test: Callable[[pa.Array], pa.Array]) -> npt.NDArray[np.bool_]:
-        return _true(test(self.make(self.events)))
-
-    def arrow(self, type: pa.DataType) -> pa.Array:
-        return self.make(self.events)
-
-
-def _true(found: pa.Array) -> npt.NDArray[np.bool_]:
-    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), np.bool_)
+    is_dictionary = isinstance(values, pa.DictionaryArray)
+    asked = pa.concat_arrays([values.dictionary, pa.nulls(1, pa.string())]) if is_dictionary else values
+    found = np.asarray(pc.fill_null(test(asked), False).to_numpy(zero_copy_only=False), np.bool_)
+    # A value without a word has the number of the null after the words.
+    return found[values.indices.fill_null(len(asked) - 1).to_numpy()] if is_dictionary else found
 
 
 _TYPE_WORDS = pa.array([event_name(kind) for kind in range(256)], pa.string())
@@ -171,47 +98,6 @@ _COMPRESSED: npt.NDArray[np.bool_] = by_number(lambda kind: kind.compressed).ast
 def _text(name: str | None) -> str | None:
     # Arrow requires valid UTF-8, but a name from a binlog may have other bytes.
     return None if name is None else name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-class _SubjectWords:
-    """The values of the columns ``database``, ``table`` and ``statement_kind`` for each subject.
-
-    A subject is a table or a statement. The subject's number is the index of its values.
-    """
-
-    def __init__(self, subjects: Subjects) -> None:
-        self._subjects = subjects
-        self._databases: list[str | None] = []
-        self._tables: list[str | None] = []
-        self._kinds: list[int] = []
-        self._arrays: tuple[pa.Array, pa.Array, npt.NDArray[np.int8]] | None = None
-
-    def arrays(self) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int8]]:
-        """Return the databases, the tables and the statement kinds of all subjects so far.
-
-        A statement kind is an index into ``_KINDS``, the names of the kinds, int8. It is -1 for a table.
-        """
-        if self._arrays is None or len(self._databases) < len(self._subjects):
-            for number in range(len(self._databases), len(self._subjects)):
-                self._add(number)
-            self._arrays = (
-                pa.array(self._databases, pa.string()),
-                pa.array(self._tables, pa.string()),
-                np.array(self._kinds, np.int8),
-            )
-        return self._arrays
-
-    def _add(self, number: int) -> None:
-        database = table = None
-        kind = -1
-        if self._subjects.members(number) is None:
-            subject = self._subjects[number]
-            database, table = subject.schema_and_table()
-            if not isinstance(subject, TableSubject):
-                kind = _KIND_WORDS.index(subject.kind.value)
-        self._databases.append(_text(database))
-        self._tables.append(_text(table))
-        self._kinds.append(kind)
 
 
 @dataclass(frozen=True)
@@ -269,10 +155,10 @@ class EventColumns:
         image_reader: Callable[[], RowImageReader] = RowImageReader,
     ) -> None:
         self._sent, self._filters = sent, filters
-        self._image_readers = (image_reader(), image_reader())
-        self._file = pa.array([_text(file)], pa.string())
-        self._words = _SubjectWords(subjects)
-        self._sources = sources
+        self.image_readers = (image_reader(), image_reader())
+        self.file = pa.array([_text(file)], pa.string())
+        self._subjects, self._sources = subjects, sources
+        self._of_subject: list[tuple[str | None, str | None, int]] = []
         self._wanted = frozenset(wanted)
         self._opened = opened
         self._transaction = -1
@@ -302,16 +188,31 @@ class EventColumns:
         if self._opened and segment.payloads:
             parts.append(self._inside(segment, data))
         return EventsOfSegment(
+            self,
             segment,
             parts,
-            self._file,
-            self._words,
             self._transactions(segment),
-            self._gtids(segment) if "gtid" in self._wanted else None,
-            self._rows(parts) if "rows" in self._wanted else None,
+            self._rows(parts) if "rows" in self._wanted else _NO_COUNTS,
             self._decided(segment, len(parts) > 1),
-            self._image_readers,
         )
+
+    @property
+    def of_subject(self) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int8]]:
+        """The database, the table and the statement kind of each subject (table or statement) so far.
+
+        A statement kind is an index into ``_KINDS``, the names of the kinds, int8. It is -1 for a table.
+        """
+        for number in range(len(self._of_subject), len(self._subjects)):
+            database = table = None
+            kind = -1
+            if self._subjects.members(number) is None:
+                subject = self._subjects[number]
+                database, table = subject.schema_and_table()
+                if not isinstance(subject, TableSubject):
+                    kind = _KIND_WORDS.index(subject.kind.value)
+            self._of_subject.append((_text(database), _text(table), kind))
+        databases, tables, kinds = zip(*self._of_subject, strict=True) if self._of_subject else ((), (), ())
+        return pa.array(databases, pa.string()), pa.array(tables, pa.string()), np.array(kinds, np.int8)
 
     def _decided(self, segment: Segment, opened: bool) -> dict[str, npt.NDArray[np.bool_]]:
         """Return for each filter's column whether the filter sends the events, inner events after those of the file."""
@@ -369,7 +270,8 @@ class EventColumns:
         self._transaction = int(found[-1])
         return found
 
-    def _gtids(self, segment: Segment) -> pa.Array:
+    def gtids(self, segment: Segment) -> pa.Array:
+        """Return the GTID of each transaction of a segment as text; null without a GTID."""
         source = segment.txn_source
         family = segment.format_description.family
         known = np.unique(source[source >= 0]).tolist()
@@ -412,43 +314,32 @@ class EventsOfSegment:
 
     def __init__(
         self,
+        maker: EventColumns,
         segment: Segment,
         parts: Sequence[_Part],
-        file: pa.Array,
-        words: _SubjectWords,
         transactions: Int64,
-        gtids: pa.Array | None,
-        rows: npt.NDArray[np.int32] | None,
+        counts: npt.NDArray[np.int32],
         decided: Mapping[str, npt.NDArray[np.bool_]],
-        image_readers: Sequence[RowImageReader],
     ) -> None:
-        self._segment = segment
-        self._parts = parts
-        self._file = file
-        self._words = words
-        self._transactions = transactions
-        self._gtids = gtids
-        self._rows = rows
-        self._decided = decided
-        self._image_readers = image_readers
+        self._maker, self._segment, self._parts = maker, segment, parts
+        self._transactions, self._counts, self._decided = transactions, counts, decided
         self._outer = self._joined(lambda part: part.outer)
-        self._order = np.argsort(self._outer, kind="stable") if len(parts) > 1 else None
+        self._order = np.argsort(self._outer, kind="stable")
 
     def __len__(self) -> int:
         return len(self._outer)
 
-    def column(self, name: str) -> Column:
-        """Return the column of this name: one of :data:`TYPES`, ``sql``, or the column of a filter.
+    def column(self, name: str, keep: Int64 | None = None) -> pa.Array:
+        """Return the values of a column: one of :data:`TYPES`, ``sql``, or the column of a filter.
 
-        Raises KeyError for ``gtid`` or ``rows`` if the maker's parameter ``wanted`` does not name the column.
+        ``keep`` has the numbers of the events, from 0, in the order of the result; None: all events. Texts that repeat
+        in many events are a dictionary array.
         """
+        events = self._order if keep is None else self._order[keep]
         if name in self._decided:
-            sent = Values(self._decided[name])
-            return sent if self._order is None else sent.among(self._order)
-        if name in ("gtid", "rows") and (self._gtids if name == "gtid" else self._rows) is None:
-            raise KeyError(name)
-        made: Column = getattr(self, f"_{name}_column")()
-        return made if self._order is None else made.among(self._order)
+            return pa.array(self._decided[name][events])
+        made: pa.Array = getattr(self, f"_{name}")(events)
+        return made
 
     def changed_rows(self, keep: Int64 | None) -> ChangedRows:
         """Return the row images of the events with the numbers ``keep`` (ascending; None: all events).
@@ -456,14 +347,13 @@ class EventsOfSegment:
         ``event`` of the result is an index into ``keep``. The method must be called once for each segment, even for no
         events, since the readers of row images remember table maps. Raises BinlogError for rows that cannot be decoded.
         """
-        order = np.arange(len(self)) if self._order is None else self._order
-        kept = order if keep is None else order[keep]
+        kept = self._order if keep is None else self._order[keep]
         wanted = np.zeros(len(self), np.bool_)
         wanted[kept] = True
         place = np.empty(len(self), np.int64)
         place[kept] = np.arange(kept.size)
         found, first = [], 0
-        for part, reader in zip(self._parts, self._image_readers, strict=False):
+        for part, reader in zip(self._parts, self._maker.image_readers, strict=False):
             count = part.start.size
             position = self._segment.offset[part.outer]
             is_wanted = wanted[first : first + count]
@@ -481,64 +371,64 @@ class EventsOfSegment:
         found = [of(part) for part in self._parts]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
-    def _transaction_number(self) -> Int64:
-        of_event = np.repeat(np.arange(self._transactions.size), np.diff(self._segment.txn_event))
-        return np.take(of_event, self._outer)
-
-    def _subject(self) -> npt.NDArray[np.int32]:
-        found: npt.NDArray[np.int32] = np.maximum(self._joined(lambda part: part.subject), -1)
+    def _numbers(self, field: int, events: Int64) -> npt.NDArray[np.uint32]:
+        found: npt.NDArray[np.uint32] = self._joined(lambda part: part.header(field))[events]
         return found
 
-    def _file_column(self) -> Column:
-        return Words(np.zeros(len(self), np.int8), self._file)
+    def _transaction_number(self, events: Int64) -> Int64:
+        of_event = np.repeat(np.arange(self._transactions.size), np.diff(self._segment.txn_event))
+        return np.take(of_event, self._outer[events])
 
-    def _position_column(self) -> Column:
-        return Values(self._segment.offset[self._outer])
+    def _subject(self, events: Int64) -> npt.NDArray[np.int32]:
+        found: npt.NDArray[np.int32] = np.maximum(self._joined(lambda part: part.subject)[events], -1)
+        return found
 
-    def _end_log_pos_column(self) -> Column:
-        return Values(self._joined(lambda part: part.header(13)))
+    def _file(self, events: Int64) -> pa.Array:
+        return _words(np.zeros(events.size, np.int8), self._maker.file)
 
-    def _size_column(self) -> Column:
-        return Values(self._joined(lambda part: part.size))
+    def _position(self, events: Int64) -> pa.Array:
+        return pa.array(self._segment.offset[self._outer[events]])
 
-    def _type_column(self) -> Column:
-        return Words(self._joined(lambda part: part.type).astype(np.int16), _TYPE_WORDS)
+    def _end_log_pos(self, events: Int64) -> pa.Array:
+        return pa.array(self._numbers(13, events))
 
-    def _timestamp_column(self) -> Column:
-        seconds = self._joined(lambda part: part.header(0)).astype(np.int64)
-        return Values(seconds * 1_000_000, None, TYPES["timestamp"])
+    def _size(self, events: Int64) -> pa.Array:
+        return pa.array(self._joined(lambda part: part.size)[events])
 
-    def _server_id_column(self) -> Column:
-        return Values(self._joined(lambda part: part.header(5)))
+    def _type(self, events: Int64) -> pa.Array:
+        return _words(self._joined(lambda part: part.type)[events].astype(np.int16), _TYPE_WORDS)
 
-    def _gtid_column(self) -> Column:
-        return Words(self._transaction_number(), self._gtids)
+    def _timestamp(self, events: Int64) -> pa.Array:
+        return pa.array(self._numbers(0, events).astype(np.int64) * 1_000_000).cast(TYPES["timestamp"])
 
-    def _transaction_column(self) -> Column:
-        found = self._transactions[self._transaction_number()]
-        return Values(found, found < 0)
+    def _server_id(self, events: Int64) -> pa.Array:
+        return pa.array(self._numbers(5, events))
 
-    def _database_column(self) -> Column:
-        return Words(self._subject(), self._words.arrays()[0])
+    def _gtid(self, events: Int64) -> pa.Array:
+        return _words(self._transaction_number(events), self._maker.gtids(self._segment))
 
-    def _table_column(self) -> Column:
-        return Words(self._subject(), self._words.arrays()[1])
+    def _transaction(self, events: Int64) -> pa.Array:
+        found = self._transactions[self._transaction_number(events)]
+        return pa.array(found, mask=found < 0)
 
-    def _statement_kind_column(self) -> Column:
-        of_type = _KIND_OF_TYPE[self._joined(lambda part: part.type)]
+    def _database(self, events: Int64) -> pa.Array:
+        return _words(self._subject(events), self._maker.of_subject[0])
+
+    def _table(self, events: Int64) -> pa.Array:
+        return _words(self._subject(events), self._maker.of_subject[1])
+
+    def _statement_kind(self, events: Int64) -> pa.Array:
+        of_type = _KIND_OF_TYPE[self._joined(lambda part: part.type)[events]]
         # An event without a subject (table or statement) has the index -1, which selects the last number in the array.
         # Therefore a -1, which stands for null, is appended as the last number.
-        of_subject = np.append(self._words.arrays()[2], np.int8(-1))[self._subject()]
-        return Words(np.where(of_type >= 0, of_type, of_subject), _KINDS)
+        of_subject = np.append(self._maker.of_subject[2], np.int8(-1))[self._subject(events)]
+        return _words(np.where(of_type >= 0, of_type, of_subject), _KINDS)
 
-    def _rows_column(self) -> Column:
-        assert self._rows is not None
-        return Values(self._rows, self._rows == UNKNOWN)
+    def _rows(self, events: Int64) -> pa.Array:
+        counts = self._counts[events]
+        return pa.array(counts, mask=counts == UNKNOWN)
 
-    def _sql_column(self) -> Column:
-        return Costly(self._texts, np.arange(len(self)))
-
-    def _texts(self, events: Int64) -> pa.Array:
+    def _sql(self, events: Int64) -> pa.Array:
         starts = np.cumsum([0, *(part.size.size for part in self._parts)])
         texts: list[str | None] = [None] * len(events)
         has_text = HAS_TEXT[self._joined(lambda part: part.type)[events]]
@@ -550,17 +440,18 @@ class EventsOfSegment:
             texts[place] = text_of(int(part.type[number]), body, part.fd)
         return pa.array(texts, pa.string())
 
-    def _compressed_column(self) -> Column:
-        found = [
-            _COMPRESSED[part.type] if k == 0 else np.ones(part.type.size, np.bool_)
-            for k, part in enumerate(self._parts)
-        ]
-        return Values(np.concatenate(found))
+    def _compressed(self, events: Int64) -> pa.Array:
+        is_inside = events >= self._parts[0].size.size
+        return pa.array(is_inside | _COMPRESSED[self._joined(lambda part: part.type)[events]])
 
-    def _inner_column(self) -> Column:
-        numbers = np.zeros(len(self), np.int32)
+    def _inner(self, events: Int64) -> pa.Array:
         first = self._parts[0].size.size
-        if len(self._parts) > 1:
-            begins = np.searchsorted(self._parts[1].outer, self._parts[1].outer)
-            numbers[first:] = np.arange(begins.size) - begins
-        return Values(numbers, np.arange(len(self)) < first)
+        begins = np.searchsorted(self._outer[first:], self._outer[events])
+        return pa.array((events - first - begins).astype(np.int32), mask=events < first)
+
+
+def _words(numbers: npt.NDArray[np.integer[Any]], words: pa.Array) -> pa.DictionaryArray:
+    """Return texts, given each text's index in ``words``, or -1 for null."""
+    missing = numbers < 0
+    indices = pa.array(numbers, mask=missing if missing.any() else None)
+    return pa.DictionaryArray.from_arrays(indices, words)

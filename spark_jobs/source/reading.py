@@ -27,7 +27,7 @@ from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.rows import RowImageReader
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Held, Range, blocks_of
-from dumpfilter.spark_jobs.source.columns import OF_SUBJECTS, EventColumns, EventsOfSegment
+from dumpfilter.spark_jobs.source.columns import OF_SUBJECTS, EventColumns, EventsOfSegment, true_of
 from dumpfilter.spark_jobs.source.images import IMAGES, exploded, image_lists
 from dumpfilter.spark_jobs.source.options import SourceOptions
 
@@ -248,19 +248,19 @@ class _Batches:
             if field.name in found:
                 arrays.append(found[field.name])
                 continue
-            column = events.column(field.name)
-            arrays.append((column if keep is None else column.among(keep)).arrow(field.type))
+            values = events.column(field.name, keep)
+            is_dictionary = isinstance(values, pa.DictionaryArray)
+            arrays.append(values.dictionary_decode() if is_dictionary else values.cast(field.type))
         yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _wanted(self, events: EventsOfSegment) -> Int64 | None:
         """Return the numbers of the events that pass the filter and all predicates; None: all events."""
         keep: Int64 | None = None
         if self._filtered:
-            keep = np.flatnonzero(events.column(FILTER).where(lambda sent: sent))
+            keep = np.flatnonzero(events.column(FILTER))
         for predicate in self._predicates:
             if keep is not None and not keep.size:
                 break
-            column = events.column(predicate.column)
-            passed = np.flatnonzero((column if keep is None else column.among(keep)).where(predicate))
+            passed = np.flatnonzero(true_of(predicate, events.column(predicate.column, keep)))
             keep = passed if keep is None else keep[passed]
         return keep
