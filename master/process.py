@@ -436,8 +436,23 @@ def _replicas(options: MasterOptions, sql: _SqlPorts, reload: Reload) -> Iterato
         return
     from dumpfilter.master.replicas.server import serving_replicas
 
+    if not control.filters.entries:
+        raise OptionError(
+            "--replica-port: no replica could log in: name at least one [[replica]] in the file of --config"
+        )
+    server, most = sql.server, sql.server.max_connections
     executor = sql.executor(port=endpoint.port, reload=False)
-    with serving_replicas(endpoint, sql.server, control.filters, executor, sql.directory) as (replicas, port):
+    with serving_replicas(
+        endpoint,
+        server.service,
+        server.loop,
+        server.gate.places,
+        control.filters,
+        executor,
+        sql.directory,
+        max_connections=most,
+    ) as (replicas, port):
+        server.count_replicas = lambda: (len(replicas.port.connections), most)
 
         def take_over(config: MasterConfig) -> None:
             control.take_over(config.replicas)

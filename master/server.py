@@ -73,14 +73,14 @@ class MasterServer:
             if warning is not None:
                 log.warning("insecure", reason=warning)
         self._limits = limits or ServerLimits()
-        self._loop = ServingLoop("grpc-loop")
+        self.loop = ServingLoop("grpc-loop")
         self._probe: asyncio.Task[None] | None = None
         self._stopped = False
         self.count_replicas: Callable[[], tuple[int, int]] | None = None
         """Returns the connections of the replication port and the most of them. None: the master has no such port."""
         self.source = source
         self._turns: LoopTurns | None = None
-        self.reader = SharedReader(store, self._loop.loop)
+        self.reader = SharedReader(store, self.loop.loop)
         self.service = DumpFilterService(
             self.reader, write_filter=write_filter, config=config, limits=self._limits
         )
@@ -90,9 +90,9 @@ class MasterServer:
             source.on_written = store.watcher.follow_writer(lambda: source.follower.progress.file)
             from dumpfilter.master.source import LoopTurns
 
-            self._turns = source.follower.turns = LoopTurns(self._loop.loop, self.reader.received)
+            self._turns = source.follower.turns = LoopTurns(self.loop.loop, self.reader.received)
         self.service.drains.on_change.append(self._tell_drained)
-        self._loop.start()
+        self.loop.start()
         try:
             self.port = self.wait(self._open(listen))
         except BaseException:
@@ -101,7 +101,7 @@ class MasterServer:
 
     def wait(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
         """Run a coroutine in the server's loop, and return its result. Raises TimeoutError after ``seconds``."""
-        return self._loop.wait(work, seconds)
+        return self.loop.wait(work, seconds)
 
     @property
     def max_connections(self) -> int:
@@ -162,7 +162,7 @@ class MasterServer:
         drained = self.service.drains.is_all
         with contextlib.suppress(RuntimeError):
             # After the end of the loop nobody asks for the health.
-            self._loop.loop.call_soon_threadsafe(lambda: self._health.set(drained=drained))
+            self.loop.loop.call_soon_threadsafe(lambda: self._health.set(drained=drained))
 
     def drain(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> int:
         """Send all slaves away, each after its current transaction, and wait until their dumps have ended.
@@ -199,7 +199,7 @@ class MasterServer:
     @property
     def is_serving(self) -> bool:
         """Whether the serving loop runs: from the creation of the server to its stop."""
-        return self._loop.is_running
+        return self.loop.is_running
 
     def stop(self, grace: float = 1.0) -> None:
         """End all dumps, stop the server, and close the binlog set. Running calls get ``grace`` seconds to end."""
@@ -216,10 +216,7 @@ class MasterServer:
 
     async def _stop(self, grace: float) -> None:
         self._health.set(serving=False)
-        self.service.stopping = True
-        for slave in self.service.register.all():
-            slave.dump = 0
-            slave.notify()
+        self.service.end_dumps()
         if self._probe is not None:
             self._probe.cancel()
         await self._port.stop(grace)
@@ -228,5 +225,5 @@ class MasterServer:
     def _end_loop(self) -> None:
         if self._turns is not None:
             self._turns.close()
-        self._loop.end()
+        self.loop.end()
         self.reader.close()

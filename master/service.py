@@ -18,6 +18,7 @@ from dumpfilter.filter.convert import (
     filter_to_proto,
     origin_from_proto,
 )
+from dumpfilter.index.subjects import Subjects
 from dumpfilter.logs import Seldom
 from dumpfilter.master import dump as dumps
 from dumpfilter.master.access import Access, AccessDenied, TryLater
@@ -44,6 +45,7 @@ from dumpfilter.master.messages import (
 from dumpfilter.master.refusals import Context, stops_slaves
 from dumpfilter.master.register import Client, NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
+from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer, peer_address
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
@@ -58,7 +60,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     The methods are coroutines of one asyncio loop. What may wait for the disk or take long runs through ``reader`` in
     another thread. The methods raise errors of dumpfilter, which the gate (:mod:`dumpfilter.master.gate`) turns into
-    gRPC's status codes.
+    gRPC's status codes. An edge has no ``reader`` until a slave or replica asks for something.
 
     ``write_filter`` has rules like ``--binlog-do-db``. With it every slave sees the binlog as if a server with these
     rules had written it.
@@ -66,23 +68,22 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     def __init__(
         self,
-        reader: Reader,
+        reader: Reader | None,
         *,
         master_uuid: str = "",
         write_filter: ReplicationFilter | None = None,
         config: MasterConfig | None = None,
         limits: ServerLimits | None = None,
     ) -> None:
-        store = reader.store
-        self.reader = reader
-        self.store = store
-        self.register = Register(store.subjects, write_filter)
-        self.master_uuid = master_uuid or uuid_of(store.binlogs)
+        self._reader = reader
+        self.subjects = Subjects() if reader is None else reader.store.subjects
+        self.register = Register(self.subjects, write_filter)
+        self.master_uuid = master_uuid or ("" if reader is None else uuid_of(reader.store.binlogs))
         self.config = config or MasterConfig()
         self.limits = limits or ServerLimits()
         """The configuration in force. :meth:`reconfigure` replaces it."""
         self.access = Access(self.config.users)
-        self.filter_warnings = FilterWarnings(store.subjects)
+        self.filter_warnings = FilterWarnings(self.subjects)
         self.drains = Drains()
         self.drains.on_change.append(self._wake_drained)
         self.known_slaves = KnownSlaves(self.register, self.drains)
@@ -91,6 +92,24 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """The gate for the lines about refused calls, of which a stranger can cause thousands in a second."""
         self.stopping = False
         """Whether the master is shutting down. Dumps then end with UNAVAILABLE, so that the slaves reconnect."""
+
+    @property
+    def reader(self) -> Reader:
+        """The reading of the binlog for all dumps. Raises BinlogUnreadable while there is no binlog."""
+        assert self._reader is not None
+        return self._reader
+
+    @property
+    def store(self) -> BinlogStore:
+        """The binlog set that is served. Raises BinlogUnreadable while there is none."""
+        return self.reader.store
+
+    def end_dumps(self) -> None:
+        """End all dumps with an error after which slaves connect again, because the process ends."""
+        self.stopping = True
+        for slave in self.register.all():
+            slave.dump = 0
+            slave.notify()
 
     async def Register(self, request: pb.RegisterRequest, context: Context) -> pb.RegisterResponse:
         """Register a slave, with the filter by which the master chooses events for it."""

@@ -64,6 +64,7 @@ class BinlogStore:
             ones are sent whole.
         is_complete: whether the slave that writes the set, its relay log, has received everything from the beginning of
             its first binlog file on, or from its own GTIDs on.
+        subjects: the numbers of tables and statements, if another set with the same filters had some before.
     """
 
     def __init__(
@@ -74,9 +75,10 @@ class BinlogStore:
         cache_bytes: int = CACHE_BYTES,
         max_opened: int = MAX_OPENED,
         is_complete: bool = True,
+        subjects: Subjects | None = None,
     ) -> None:
         self.binlogs = source if isinstance(source, BinlogSet) else BinlogSet.open(source)
-        self.subjects = Subjects()
+        self.subjects = Subjects() if subjects is None else subjects
         self.sources = SourceNumbers()
         self._verify = verify
         self._max_opened = max_opened

@@ -16,19 +16,18 @@ import structlog
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
-from dumpfilter.console.port import listening_socket
 from dumpfilter.edge.options import EdgeOptions
-from dumpfilter.edge.served_channel import RelayService, ServedChannel
+from dumpfilter.edge.served_channel import ServedChannel
 from dumpfilter.errors import OptionError
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.grpc_port import GrpcPort, end_of_tasks
 from dumpfilter.master.limits import Places, ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.replicas.filters import ReplicaFilters
-from dumpfilter.master.replicas.server import ReplicaServer
-from dumpfilter.master.service import DumpFilterService
+from dumpfilter.master.replicas.server import serving_replicas
 from dumpfilter.master.serving_loop import ServingLoop
 from dumpfilter.options.port_file import write_port
+from dumpfilter.security.endpoint import Endpoint
 from dumpfilter.security.tls import TlsSource, temporary_tls
 from dumpfilter.slave.channel import Watching
 from dumpfilter.slave.slave import Slave
@@ -143,10 +142,8 @@ class Edge:
     def needed_relay_log(self, channel: str) -> str | None:
         """Return the oldest relay log file of a channel that a connected slave or replica still reads, or None."""
         served = self._channels.get(channel)
-        service = served.running if served is not None else None
-        if service is None:
-            return None
-        files = [slave.file for slave in service.register.all() if slave.dump and slave.file]
+        slaves = [] if served is None else served.register.all()
+        files = [slave.file for slave in slaves if slave.dump and slave.file]
         return min(files, key=file_number, default=None)
 
     def replicas(self) -> Sequence[ReplicaRow]:
@@ -156,12 +153,12 @@ class Edge:
                 slave.server_id,
                 slave.host,
                 slave.port,
-                service.store.format_description.header.server_id,
+                served.store.format_description.header.server_id,
                 slave.uuid,
             )
             for served in self._channels.values()
-            if (service := served.running) is not None
-            for slave in service.register.all()
+            if served.is_open
+            for slave in served.register.all()
         ]
 
     @contextmanager
@@ -173,82 +170,65 @@ class Edge:
         cannot be written.
         """
         options = self._options
-        self._loop.start()
-        servers: list[ReplicaServer] = []
-        ports: list[GrpcPort] = []
-        try:
+        with contextlib.ExitStack() as stack:
+            self._loop.start()
+            stack.callback(self._end)
+            for served in self._channels.values():
+                served.serve(slave)
             if self._for_replicas:
                 tls = self._tls or temporary_tls(options.replica_host, self._ca)
                 for name, port in self._for_replicas.items():
-                    servers.append(self._open(slave, name, port, tls, executor, directory))
+                    endpoint = Endpoint(options.replica_host, port, tls=tls, insecure=self._insecure)
+                    self.chosen_ports[name] = stack.enter_context(
+                        self._serving_replicas(name, endpoint, executor, directory)
+                    )
                 _write_first(options.replica_port_file, self.chosen_ports)
             for name, port in self._for_slaves.items():
-                ports.append(self._open_for_slaves(slave, name, port))
+                self.slave_ports[name] = stack.enter_context(self._serving_slaves(name, port))
             _write_first(options.serve_port_file, self.slave_ports)
+            for served in self._channels.values():
+                stack.callback(served.end_dumps)
             yield
-        finally:
-            self._close(servers, ports)
 
-    def _open_for_slaves(self, slave: Slave, name: str, port: int) -> GrpcPort:
-        served = self._channels[name]
-
-        async def open_port() -> GrpcPort:
-            opened = GrpcPort(RelayService(lambda: served.service(slave)), self._limits)
-            self.slave_ports[name] = opened.open(self._listen(port))
+    @contextmanager
+    def _serving_slaves(self, name: str, port: int) -> Iterator[int]:
+        async def open_port() -> tuple[GrpcPort, int]:
+            opened = GrpcPort(self._channels[name], self._limits)
+            chosen = opened.open(self._listen(port))
             await opened.start()
-            return opened
+            return opened, chosen
 
-        opened = self._loop.wait(open_port(), _STOP_SECONDS)
-        log.info("slaves.listening", channel=name, host=self._options.serve_host, port=self.slave_ports[name])
-        return opened
+        opened, chosen = self._loop.wait(open_port(), _STOP_SECONDS)
+        log.info("slaves.listening", channel=name, host=self._options.serve_host, port=chosen)
+        try:
+            yield chosen
+        finally:
+            with contextlib.suppress(TimeoutError):
+                self._loop.wait(opened.stop(_GRACE_SECONDS), _STOP_SECONDS)
 
-    def _open(
-        self,
-        slave: Slave,
-        name: str,
-        port: int,
-        tls: TlsSource,
-        executor: Executor,
-        directory: ConnectionDirectory,
-    ) -> ReplicaServer:
-        host, served = self._options.replica_host, self._channels[name]
-        filters = ReplicaFilters(self._config.replicas)
-        seen: list[DumpFilterService] = []
-
-        def service() -> DumpFilterService:
-            found = served.service(slave)
-            if not seen or seen[-1] is not found:
-                seen[:] = [found]
-                # How names are compared is known only now.
-                filters.replace(self._load(found.store.names).replicas)
-            return found
-
-        server = ReplicaServer(
-            service,
+    @contextmanager
+    def _serving_replicas(
+        self, name: str, endpoint: Endpoint, executor: Executor, directory: ConnectionDirectory
+    ) -> Iterator[int]:
+        served, filters = self._channels[name], ReplicaFilters(self._config.replicas)
+        served.on_open = lambda config: filters.replace(config.replicas)
+        with serving_replicas(
+            endpoint,
+            served,
+            self._loop,
             self._places,
             filters,
             executor,
-            tls=tls,
-            directory=directory,
-            demand_tls=not self._insecure,
+            directory,
             max_connections=self._limits.max_dumps,
-        )
-        listener = listening_socket("the replication port", host, port)
-        self.chosen_ports[name] = int(listener.getsockname()[1])
-        self._loop.wait(server.open(listener), _STOP_SECONDS)
-        log.info("replicas.listening", channel=name, host=host, port=self.chosen_ports[name])
-        return server
+            channel=name,
+        ) as (_, port):
+            yield port
 
-    def _close(self, servers: Sequence[ReplicaServer], ports: Sequence[GrpcPort]) -> None:
-        for served in self._channels.values():
-            served.stop()
+    def _end(self) -> None:
+        """End the loop of the closed ports."""
         with contextlib.suppress(TimeoutError):
-            for server in servers:
-                self._loop.wait(server.close(), _STOP_SECONDS)
-            for port in ports:
-                self._loop.wait(port.stop(_GRACE_SECONDS), _STOP_SECONDS)
-            if ports:
-                self._loop.wait(end_of_tasks(), _STOP_SECONDS)
+            self._loop.wait(end_of_tasks(), _STOP_SECONDS)
         for served in self._channels.values():
             served.close()
         self._loop.end(_STOP_SECONDS)

@@ -99,7 +99,6 @@ class ReplicaConnection(Connection):
         super().__init__(**console)
         self._shared = shared
         self._service = service
-        self._store = service.store
         self._family = service.store.family
         self._handshake: Handshake
         """The queries before the dump, from the login on."""
@@ -305,21 +304,21 @@ class ReplicaConnection(Connection):
 
     def _start(self, request: DumpRequest, state: SessionState, gtids: GtidSet | None) -> ReplicaStart:
         if gtids is not None:
-            return start_by_gtids(gtids, self._store, is_strict=state.is_strict)
+            return start_by_gtids(gtids, self._service.store, is_strict=state.is_strict)
         return start_by_position(
-            request.file, request.position, self._store, is_computed=self._computes_position(state)
+            request.file, request.position, self._service.store, is_computed=self._computes_position(state)
         )
 
     @property
     def _source(self) -> Source:
         """The facts about the server that wrote the binlog, as replicas ask for them."""
-        return Source(self._store, self._service.master_uuid)
+        return Source(self._service.store, self._service.master_uuid)
 
     def _is_filtered(self, slave: RegisteredSlave) -> bool:
         """Tell whether a replica's dump may lack events of the binlog."""
         write_filter = self._service.register.write_filter
         return (
-            self._store.is_relay_log
+            self._service.store.is_relay_log
             or slave.filter.is_on
             or bool(slave.imposed)
             or (write_filter is not None and write_filter.is_on)
@@ -328,7 +327,7 @@ class ReplicaConnection(Connection):
     def _is_other_filters(self, start: ReplicaStart, slave: RegisteredSlave) -> bool:
         """Tell whether another filter chose the events that the replica has of the dump's first transaction."""
         until = slave.other_filter_until
-        names = self._store.binlogs.names
+        names = self._service.store.binlogs.names
         if until is None or until[0] not in names or not slave.server_id:
             return False
         return (names.index(until[0]), until[1]) > (names.index(start.dump.file), start.dump.position)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -22,14 +23,14 @@ from dumpfilter.console.roles import Role
 from dumpfilter.console.rsa_exchange import RsaExchange
 from dumpfilter.console.session import Session
 from dumpfilter.console.wire import PacketStream
-from dumpfilter.errors import DumpfilterError, OptionError
+from dumpfilter.errors import DumpfilterError
 from dumpfilter.master.limits import Places
 from dumpfilter.master.replicas.connection import ReplicaConnection, ReplicaPort
 from dumpfilter.master.replicas.failures import failure
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.own_rows import OwnRows
-from dumpfilter.master.server import MasterServer
 from dumpfilter.master.service import DumpFilterService
+from dumpfilter.master.serving_loop import ServingLoop
 from dumpfilter.options.port_file import write_port
 from dumpfilter.packets.framing import frame
 from dumpfilter.security.endpoint import Endpoint
@@ -50,6 +51,8 @@ _THREADS_OF_USER = 4
 """The statements of one user that run at a time, so that no user's statements occupy all threads."""
 _MOST_ASKED = 8
 """The most replicas that are asked for their own filters at once."""
+_END_SECONDS = 12.0
+"""The longest time that the end of a port may take, seconds."""
 _MARIADB_PREFIX = "5.5.5-"
 """The beginning of the version that MariaDB announces, because old replicas refuse a source of version 10."""
 
@@ -57,15 +60,12 @@ _MARIADB_PREFIX = "5.5.5-"
 class ReplicaServer:
     """The replication port of one master. ``executor`` carries out the statements that replicas seldom send.
 
-    ``service`` returns the service that serves the next replica, and raises DumpfilterError if there is none at
-    present. A master always has the same service. A slave has another one when its relay log goes back.
-
     All replicas are slaves of the service's register, and share its dump threads with the slaves of dumpfilter.
     """
 
     def __init__(
         self,
-        service: Callable[[], DumpFilterService],
+        service: DumpFilterService,
         places: Places,
         filters: ReplicaFilters,
         executor: Executor,
@@ -129,7 +129,7 @@ class ReplicaServer:
 
     def _greeting(self) -> Greeting:
         try:
-            store = self._service().store
+            store = self._service.store
         except DumpfilterError as error:
             raise failure(error) from None
         version = store.format_description.server_version
@@ -141,7 +141,7 @@ class ReplicaServer:
     def _connect(self, stream: PacketStream, door: Doorkeeper) -> Connection:
         return ReplicaConnection(
             self._shared,
-            self._service(),
+            self._service,
             stream=stream,
             door=door,
             pool=self._pool,
@@ -157,37 +157,38 @@ class ReplicaServer:
 @contextmanager
 def serving_replicas(
     endpoint: Endpoint,
-    server: MasterServer,
+    service: DumpFilterService,
+    loop: ServingLoop,
+    places: Places,
     filters: ReplicaFilters,
     executor: Executor,
     directory: ConnectionDirectory,
+    *,
+    max_connections: int,
+    **log_fields: str,
 ) -> Iterator[tuple[ReplicaServer, int]]:
     """Serve real replicas while the ``with`` block runs, and yield the server and its TCP port.
 
-    Raises OptionError if nobody could log in, or if the address cannot be listened on.
+    ``log_fields`` are further fields of the line in the log. Raises OptionError if the address cannot be listened on.
     """
-    if not filters.entries:
-        raise OptionError(
-            "--replica-port: no replica could log in: name at least one [[replica]] in the file of --config"
-        )
     replicas = ReplicaServer(
-        lambda: server.service,
-        server.gate.places,
+        service,
+        places,
         filters,
         executor,
         tls=endpoint.tls or temporary_tls(endpoint.host, endpoint.ca),
         directory=directory,
         demand_tls=not endpoint.insecure,
-        max_connections=server.max_connections,
+        max_connections=max_connections,
     )
     listener = listening_socket("the replication port", endpoint.host, endpoint.port)
     port = int(listener.getsockname()[1])
-    server.wait(replicas.open(listener))
-    server.count_replicas = lambda: (len(replicas.port.connections), server.max_connections)
-    log.info("replicas.listening", host=endpoint.host, port=port)
+    loop.wait(replicas.open(listener))
+    log.info("replicas.listening", **log_fields, host=endpoint.host, port=port)
     try:
         if endpoint.port_file is not None:
             write_port(endpoint.port_file, port)
         yield replicas, port
     finally:
-        server.wait(replicas.close())
+        with contextlib.suppress(TimeoutError):
+            loop.wait(replicas.close(), _END_SECONDS)

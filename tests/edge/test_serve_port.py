@@ -10,10 +10,8 @@ import pytest
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.edge.edge import Edge
 from dumpfilter.edge.options import EdgeOptions
-from dumpfilter.edge.served_channel import RelayService
 from dumpfilter.errors import OptionError
 from dumpfilter.security.exposure import Exposed
-from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.edge.edges import chained
 from tests.slave.driven import UUID, Driven, apply_before, driven, serving, wait_until
 from tests.slave.growing import GrowingCopy
@@ -233,8 +231,3 @@ def test_trouble_in_the_middle_changes_nothing_at_the_end(
             end.catch_up(master)
             wait_until(lambda: end.executed() == ALL, end.executed)
             end.expect_law(master)
-
-
-def test_the_port_answers_every_call_of_the_contract() -> None:
-    methods = pb.DESCRIPTOR.services_by_name["DumpFilter"].methods
-    assert {method.name for method in methods} <= vars(RelayService).keys()

@@ -71,7 +71,8 @@ def test_who_publishes_wakes_who_waits(relay_dir: Path, monkeypatch: pytest.Monk
     loop = asyncio.new_event_loop()
     served = ServedChannel("", loop)
     served.note(RelayPosition("relay-bin.000001", 700))
-    watcher = served.service(cast("Slave", slave)).store.watcher
+    served.serve(cast("Slave", slave))
+    watcher = served.store.watcher
     woken = threading.Event()
     watcher.listener = woken.set
     watcher.watch(True)

@@ -83,7 +83,7 @@ def serving(
     server.start()
     filters = ReplicaFilters(entries or [entry(user, rules) for user, rules in USERS.items()])
     replicas = ReplicaServer(
-        lambda: server.service,
+        server.service,
         server.gate.places,
         filters,
         MasterConsole(server.service),
