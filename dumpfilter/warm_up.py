@@ -20,8 +20,8 @@ from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.gap_events import with_gaps
 from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.row_counts import RowCounter
-from dumpfilter.binlog.row_image import row_images
+from dumpfilter.binlog.row_image import ColumnPlan
+from dumpfilter.binlog.row_walk import row_images
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
 from dumpfilter.binlog.writer import BinlogSetWriter, make_event, rebase_array, with_body
 from dumpfilter.compiler.progress import compilations_told
@@ -84,15 +84,6 @@ def warm_up(directory: Path) -> None:
             segment.offset - segment.start,
             segment.size,
             np.full_like(segment.type, EventType.QUERY_COMPRESSED),
-            segment.format_description,
-        )
-        RowCounter().count(
-            reader.data,
-            segment.offset - segment.start,
-            segment.size,
-            segment.type,
-            segment.role,
-            segment.subject,
             segment.format_description,
         )
     tallied = tally.take().summed()
@@ -197,7 +188,9 @@ def _walk_one_row_image(file: Path) -> None:
                 tables[table.table_id] = table
             elif event.type in ROWS:
                 rows = decode_rows_header(event.type, event.body)
-                row_images(tables[rows.table_id], rows, event.body[rows.rows_offset :])
+                row_images(
+                    ColumnPlan.from_table_map(tables[rows.table_id]), rows, event.body[rows.rows_offset :]
+                )
                 break
 
 

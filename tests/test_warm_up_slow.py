@@ -63,7 +63,7 @@ def test_no_kernel_is_left_out(tmp_path: Path) -> None:
     warm_up(tmp_path / "all")
     warm_up_row_images(tmp_path / "rows")
     kernels = list(all_kernels())
-    assert len(kernels) > 100
+    assert len(kernels) > 30
     # Kernels that only other kernels call are compiled with their callers, and have no code of their own.
     inner = {id(called) for kernel in kernels for called in called_by(kernel)}
     assert [str(kernel) for kernel in kernels if id(kernel) not in inner and not kernel.signatures] == []

@@ -9,24 +9,31 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from tempfile import SpooledTemporaryFile
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.rows import RowsHeader, TableMap, is_pre_ga
+from dumpfilter.binlog.row_image import ColumnPlan, ImageLayout
+from dumpfilter.binlog.row_walk import NULL, Layouts, RowsError, as_arrays, find_rows
+from dumpfilter.binlog.rows import RowsHeader, TableMap, encode_table_map, is_pre_ga
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.printing.literals import quoted_name
-from dumpfilter.rows import Column, Printed, PrintedColumn, RowPrinter
+from dumpfilter.rows import Column, Table, describe_table
 from dumpfilter.rows.json_binary import changes_expression, json_changes, json_value, sql_quoted
-from dumpfilter.rows.table import char_length
-
-ToSql = Callable[[bytes], bytes]
+from dumpfilter.rows.table import bit_count, char_length
+from dumpfilter.rows.texts import ByteMap, CellError, Form, Style, StyledColumns, cell_texts
 
 _SPOOLED = 16 << 20
 """The most bytes of lines of one statement that stay in memory. More bytes go to a temporary file."""
 _PIECE = 1 << 20
+"""The bytes of rows that become one piece of lines, at least one row."""
+_TABLE_ID_LENGTH = 6
+_MOST_COLUMNS = 1 << 18
+"""The number of columns of all tables at which the printer forgets them."""
 
 TYPES = 2
 """The verbosity from which on each value has its column's type and metadata behind it."""
@@ -65,24 +72,6 @@ _BLOB_NAMES = {
     4: "LONGBLOB/LONGTEXT",
 }
 _ENUM_NAMES = {1: "ENUM(1 byte)", 2: "ENUM(2 bytes)"}
-
-_MYSQL_ESCAPES = {
-    ord("'"): b"\\'",
-    ord("\\"): b"\\\\",
-    8: b"\\b",
-    9: b"\\t",
-    10: b"\\n",
-    12: b"\\f",
-    13: b"\\r",
-}
-
-
-def _escapes(special: dict[int, bytes]) -> list[bytes]:
-    return [special.get(byte) or (b"\\x%02x" % byte if byte < 32 else bytes((byte,))) for byte in range(256)]
-
-
-_ESCAPES: dict[Family, list[bytes]] = {"mysql": _escapes(_MYSQL_ESCAPES), "mariadb": _escapes({})}
-"""The bytes that each byte of a string is printed as. MariaDB escapes neither quotes nor backslashes."""
 
 
 class StatementRows:
@@ -125,12 +114,39 @@ class StatementRows:
                 write(piece)
 
 
+class _Lines(NamedTuple):
+    """The lines of the rows of one layout.
+
+    Each image begins with a cell that is NULL, whose text is the image's first lines.
+    """
+
+    layouts: Layouts
+    """The arrays of the layout alone."""
+    before: int
+    """The number of columns of the image before the change."""
+    styled: StyledColumns
+
+
+class _Printed:
+    """A table, and the lines of its layouts that were met."""
+
+    def __init__(self, table: TableMap, family: Family) -> None:
+        self.table: Table = describe_table(table, family)
+        self.plan = ColumnPlan.from_table_map(table)
+        self.lines: dict[tuple[ImageLayout, bytes], _Lines] = {}
+        """The lines by layout, and by the first lines of the first image."""
+
+
 class RowText:
-    """A printer of the rows of rows events as comment lines. ``verbosity`` is 1, or 2 for types behind the values."""
+    """A printer of the rows of rows events as comment lines. ``verbosity`` is 1, or 2 for types behind the values.
+
+    It remembers the tables that it met.
+    """
 
     def __init__(self, verbosity: int) -> None:
         self._verbosity = verbosity
-        self._printer = RowPrinter(self._column, _ESCAPES)
+        self._tables: dict[tuple[Family, bytes], _Printed] = {}
+        self._column_count = 0
 
     def lines(
         self, table: TableMap, rows: RowsHeader, data: bytes | memoryview, family: Family
@@ -140,30 +156,82 @@ class RowText:
         ``table`` is the event's table map with the names to print. ``data`` are its uncompressed rows. Raises
         BinlogError for malformed rows.
         """
+        if rows.is_dummy:
+            return
         name = _in_one_line(quoted_name(table.database) + b"." + quoted_name(table.table))
-        head = _extra_line(rows) + _HEADS[rows.kind] % name
-        between = b"### SET\n" if rows.kind == "update" else b""
-        return self._printer.lines(table, rows, data, family, (head, between))
+        found = self._lines(table, rows, _extra_line(rows) + _HEADS[rows.kind] % name, family)
+        raw = np.frombuffer(data, np.uint8)
+        begin, end = np.zeros(1, np.int64), np.array([raw.size], np.int64)
+        try:
+            cells = find_rows(raw, begin, end, begin, found.layouts)
+        except RowsError as error:
+            raise error.error from None
+        shape = (cells.event.size, len(found.styled.styles) - 2)
+        start, length = (
+            np.insert(one.reshape(shape), [0, found.before], NULL, axis=1)
+            for one in (cells.start, cells.length)
+        )
+        step = max(1, shape[0] * _PIECE // max(1, raw.size))
+        for first in range(0, shape[0], step):
+            yield _piece(raw, start[first : first + step], length[first : first + step], found.styled)
 
-    def _column(self, number: int, column: Column, family: Family) -> PrintedColumn:
+    def _lines(self, table: TableMap, rows: RowsHeader, head: bytes, family: Family) -> _Lines:
+        key = (family, encode_table_map(table)[_TABLE_ID_LENGTH:])
+        known = self._tables.get(key)
+        if known is None:
+            if self._column_count > _MOST_COLUMNS:
+                self._tables.clear()
+                self._column_count = 0
+            known = self._tables[key] = _Printed(table, family)
+        layout = known.plan.layout(rows)
+        lines = known.lines.get((layout, head))
+        if lines is None:
+            columns, split = (*layout.before, *layout.after), len(layout.before)
+            self._column_count += len(columns)
+            styles = [self._style(number + 1, known.table.columns[number], family) for number in columns]
+            second = _head(b"### SET\n" if rows.kind == "update" else b"")
+            lines = known.lines[layout, head] = _Lines(
+                as_arrays([(known.plan, layout)], fill_unchanged=False),
+                split,
+                StyledColumns.of([_head(head), *styles[:split], second, *styles[split:]]),
+            )
+        return lines
+
+    def _style(self, number: int, column: Column, family: Family) -> Style:
         types = not_null = null = b""
         if self._verbosity >= TYPES:
             types = b" /* %s meta=%d nullable=%d is_null=" % (
-                _type_text(column, family),
+                _type_name(column, family).encode(),
                 column.metadata,
                 column.nullable,
             )
             not_null, null = b"%d */" % False, b"%d */" % True
-        form, parameter = _form(column)
-        return PrintedColumn(
-            form,
-            parameter,
-            b"###   @%d=" % number,
-            types + not_null + b"\n",
-            b"NULL" + types + null + b"\n",
-            _PENDING_PRINTERS.get(column.type, _unprintable),
-            lambda data: changes_expression(f"@{number}", list(json_changes(data)), _CHANGES_LINE).encode(),
+        style = _style(column, family)
+        quote = b"'" if style.form in _QUOTED else b""
+        name = b"###   @%d=" % number
+        return style._replace(
+            changes=lambda data, _: changes_expression(f"@{number}", list(json_changes(data)), _CHANGES_LINE),
+            around=(name + quote, quote + types + not_null + b"\n", name + b"NULL" + types + null + b"\n"),
         )
+
+
+def _head(text: bytes) -> Style:
+    return Style(Form.PENDING, around=(b"", b"", text))
+
+
+def _piece(
+    data: npt.NDArray[np.uint8],
+    start: npt.NDArray[np.int64],
+    length: npt.NDArray[np.int64],
+    styled: StyledColumns,
+) -> bytes:
+    """Return the lines of some rows, given their cells in an array of rows and columns."""
+    column = np.tile(np.arange(start.shape[1]), start.shape[0])
+    try:
+        text, _ = cell_texts(data, start.ravel(), length.ravel(), column, styled)
+    except CellError as error:
+        raise error.error from None
+    return text.tobytes()
 
 
 _ONE_LINE = bytes.maketrans(b"\n\r\0", b"   ")
@@ -197,10 +265,6 @@ def _extra_line(rows: RowsHeader) -> bytes:
     return b"### Extra row data: type %d, %d bytes\n" % (extra[0], len(extra))
 
 
-def _type_text(column: Column, family: Family) -> bytes:
-    return _type_name(column, family).encode()
-
-
 def _type_name(column: Column, family: Family) -> str:
     kind, metadata = column.type, column.metadata
     if kind in _INTEGER_NAMES:
@@ -212,7 +276,7 @@ def _type_name(column: Column, family: Family) -> str:
     if kind == T.NEWDECIMAL:
         return f"DECIMAL({metadata >> 8},{metadata & 0xFF})"
     if kind == T.BIT:
-        return f"BIT({8 * (metadata >> 8) + (metadata & 0xFF)})"
+        return f"BIT({bit_count(column)})"
     if kind == T.ENUM:
         return _ENUM_NAMES.get(metadata & 0xFF, "ENUM")
     if kind == T.SET:
@@ -228,61 +292,62 @@ def _type_name(column: Column, family: Family) -> str:
     return f"{name} COMPRESSED" if kind in (T.VARCHAR_COMPRESSED, T.BLOB_COMPRESSED) else name
 
 
-def _form(column: Column) -> tuple[Printed, int]:
+def _style(column: Column, family: Family) -> Style:
     kind, metadata = column.type, column.metadata
     if kind in _INTEGER_NAMES:
-        return Printed.INTEGER, 0
+        # The programs do not know whether a column is UNSIGNED, and print both numbers.
+        return Style(Form.BOTH)
     if kind == T.BIT:
-        return Printed.BITS, 8 * (metadata >> 8) + (metadata & 0xFF)
+        return Style(Form.BITS, bit_count(column))
+    if kind == T.SET:
+        return Style(Form.BITS, 8 * (metadata & 0xFF))
     if kind in _PENDING_PRINTERS:
-        return Printed.PENDING, 0
-    return _FORMS.get(kind, Printed.STRING), metadata
+        return Style(Form.PENDING, 0, (), _PENDING_PRINTERS[kind])
+    if kind in _FORMS:
+        return Style(_FORMS[kind], _PARAMETERS.get(kind, metadata))
+    return Style(Form.MAPPED, ByteMap.MYSQL if family == "mysql" else ByteMap.MARIADB)
 
 
-def _json(data: bytes) -> bytes:
-    value = json_value(data)
-    text = sql_quoted(value.text)
-    return text.encode("utf-8", "replace")
+def _json(data: bytes) -> str:
+    return sql_quoted(json_value(data).text)
 
 
-def _float(data: bytes) -> bytes:
+def _float(data: bytes) -> str:
     value: float = struct.unpack("<f", data)[0]
-    return b"%-20g" % value
+    return f"{value:<20g}"
 
 
-def _double(data: bytes) -> bytes:
+def _double(data: bytes) -> str:
     value: float = struct.unpack("<d", data)[0]
-    return b"%.20g" % value
+    return f"{value:.20g}"
 
 
-def _vector(data: bytes) -> bytes:
+def _vector(data: bytes) -> str:
     if len(data) % 4:
         raise BinlogCorrupt(f"a VECTOR value has {len(data)} bytes, which is no number of floats")
-    return b"[" + b",".join(b"%.5e" % value for value in np.frombuffer(data, "<f4").tolist()) + b"]"
-
-
-def _unprintable(data: bytes) -> bytes:
-    raise AssertionError("compiled code prints the values of this column")
+    return f"[{','.join(f'{value:.5e}' for value in np.frombuffer(data, '<f4').tolist())}]"
 
 
 _FORMS = {
-    T.ENUM: Printed.NUMBER,
-    T.SET: Printed.SET,
-    T.YEAR: Printed.YEAR,
-    T.DATE: Printed.DATE,
-    T.NEWDATE: Printed.DATE,
-    T.TIME: Printed.OLD_TIME,
-    T.DATETIME: Printed.OLD_DATETIME,
-    T.TIMESTAMP: Printed.NUMBER,
-    T.TIME2: Printed.TIME,
-    T.DATETIME2: Printed.DATETIME,
-    T.TIMESTAMP2: Printed.TIMESTAMP,
-    T.NEWDECIMAL: Printed.DECIMAL,
+    T.ENUM: Form.UNSIGNED,
+    T.YEAR: Form.YEAR,
+    T.DATE: Form.DATE,
+    T.NEWDATE: Form.DATE,
+    T.TIME: Form.OLD_TIME,
+    T.DATETIME: Form.OLD_DATETIME,
+    T.TIMESTAMP: Form.UNSIGNED,
+    T.TIME2: Form.TIME,
+    T.DATETIME2: Form.DATETIME,
+    T.TIMESTAMP2: Form.SECONDS,
+    T.NEWDECIMAL: Form.DECIMAL,
 }
-_PENDING_PRINTERS: dict[int, ToSql] = {
+_PARAMETERS = {T.YEAR: 1900, T.DATE: ord(":"), T.NEWDATE: ord(":")}
+"""The parameters of the forms that do not depend on the column's metadata."""
+_QUOTED = frozenset({Form.DATE, Form.OLD_TIME, Form.OLD_DATETIME, Form.TIME, Form.DATETIME, Form.MAPPED})
+_PENDING_PRINTERS: dict[int, Callable[[bytes], str]] = {
     T.FLOAT: _float,
     T.DOUBLE: _double,
     T.JSON: _json,
     T.VECTOR: _vector,
-    T.NULL: lambda data: b"NULL",
+    T.NULL: lambda data: "NULL",
 }

@@ -1,11 +1,11 @@
 """Row images: the values that rows events carry, decoded in columns, for MySQL and MariaDB.
 
 :class:`RowImageReader` reads the rows events of a stream and returns all changed rows as Arrow arrays.
-:class:`RowPrinter` prints the rows of one rows event. :class:`Table` says what a Table_map event tells about a table
+:class:`RowCounter` counts them. :class:`Table` says what a Table_map event tells about a table
 and its columns.
 """
 
-from dumpfilter.rows.printed_rows import Printed, PrintedColumn, RowPrinter
+from dumpfilter.rows.events import RowCounter
 from dumpfilter.rows.reader import ChangedRows, RowImageReader
 from dumpfilter.rows.structs import MAP_TYPE
 from dumpfilter.rows.table import Column, Table, describe_table
@@ -14,10 +14,8 @@ __all__ = [
     "MAP_TYPE",
     "ChangedRows",
     "Column",
-    "Printed",
-    "PrintedColumn",
+    "RowCounter",
     "RowImageReader",
-    "RowPrinter",
     "Table",
     "describe_table",
 ]

@@ -10,24 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dumpfilter.binlog.compression import rows_data
-from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, ROWS, STMT_END_F, EventType
+from dumpfilter.binlog.events import GTIDS, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
-from dumpfilter.binlog.rows import ROWS_HEADER_LENGTH_V0, TableMap, decode_rows_header, decode_table_map
-from dumpfilter.errors import BinlogCorrupt, BinlogError
-from dumpfilter.rows._cell_kernels import columns_of_cells
-from dumpfilter.rows.cells import RowsError, documents_before, find_cells
-from dumpfilter.rows.layouts import AFTER, BEFORE, KnownTable, LayoutTable, TableKey
-from dumpfilter.rows.structs import Images, maps, structs
+from dumpfilter.binlog.row_image import AFTER, BEFORE
+from dumpfilter.binlog.row_walk import NULL, RowsError, find_rows
+from dumpfilter.rows.events import RowsEvents, RowsEventsFinder, at_position, with_map
+from dumpfilter.rows.structs import Cells, Images, maps, structs
 from dumpfilter.rows.table import Table
-from dumpfilter.rows.texts import NO_DOCUMENTS, CellError
+from dumpfilter.rows.texts import CellError, Documents
 
-_MOST_COLUMNS = 1 << 18
-"""The number of columns, of all tables and layouts, at which the reader forgets them. A column takes some 200 bytes."""
-_ENDS = GTIDS | {EventType.XID}
+_ENDS: npt.NDArray[np.bool_] = np.isin(np.arange(256), [*GTIDS, EventType.XID])
 """The events after which no Table_map event is in force."""
-_WATCHED: npt.NDArray[np.bool_] = np.isin(np.arange(256), [EventType.TABLE_MAP, *ROWS, *_ENDS])
-_COMPRESSED = frozenset(kind for kind in ROWS if kind.kind.compressed)
 
 Bytes = npt.NDArray[np.uint8]
 Int64 = npt.NDArray[np.int64]
@@ -45,54 +38,6 @@ class ChangedRows(NamedTuple):
 
     With ``binlog_row_image=MINIMAL`` the after-image of an update has the changed columns only.
     """
-
-
-class _Mapped(NamedTuple):
-    """A Table_map event in force."""
-
-    key: TableKey
-    table: TableMap
-    position: int
-    """The position of the event in the file."""
-
-
-class _RowsEvents:
-    """The rows events to decode: where their rows lie, and their layouts."""
-
-    def __init__(self, data: Bytes) -> None:
-        self.data = data
-        self.event: list[int] = []
-        self.layout: list[int] = []
-        self.start: list[int] = []
-        self.end: list[int] = []
-        self.map: list[int] = []
-        """The position of each event's Table_map event."""
-        self._opened: list[bytes] = []
-        self._size = data.size
-
-    def add(self, event: int, layout: int, table: int, start: int, end: int) -> None:
-        """Add an event whose rows lie in the data. ``table`` is the position of its Table_map event."""
-        self.event.append(event)
-        self.layout.append(layout)
-        self.start.append(start)
-        self.end.append(end)
-        self.map.append(table)
-
-    def add_opened(self, event: int, layout: int, table: int, rows: bytes) -> None:
-        """Add an event with rows that MariaDB had compressed."""
-        self.add(event, layout, table, self._size, self._size + len(rows))
-        self._opened.append(rows)
-        self._size += len(rows)
-
-    def all_data(self) -> Bytes:
-        """Return the data, followed by the uncompressed rows."""
-        data = self.data
-        if self._opened:
-            data = np.concatenate((data, np.frombuffer(b"".join(self._opened), np.uint8)))
-        # numba compiles separate versions of a function for read-only and writable buffers.
-        data = data.view()
-        data.flags.writeable = False
-        return data
 
 
 class RowImageReader:
@@ -117,12 +62,9 @@ class RowImageReader:
         check: Callable[[Table, Family], None] | None = None,
         invalid_dates: Counter[str] | None = None,
     ) -> None:
-        self._check = check
         self._invalid_dates: Counter[str] = Counter() if invalid_dates is None else invalid_dates
-        self._maps: dict[int, _Mapped] = {}
         self._types = types
-        self._names = names
-        self._layouts = LayoutTable(names=names)
+        self._finder = RowsEventsFinder(names, check)
 
     def read(
         self,
@@ -142,129 +84,59 @@ class RowImageReader:
         ``wanted`` only the rows events for which it is true are decoded. Raises BinlogCorrupt or BinlogUnsupported with
         the event's position when an event cannot be decoded.
         """
-        if self._layouts.column_count > _MOST_COLUMNS:
-            self._layouts = LayoutTable(names=self._names)
-        events = _RowsEvents(data)
-        view = memoryview(np.ascontiguousarray(data))  # type: ignore[arg-type]
-        id_length = _id_length(fd)
-        for k in np.flatnonzero(_WATCHED[type]).tolist():
-            first = int(start[k]) + HEADER_LENGTH
-            body = view[first : int(start[k]) + int(size[k]) - fd.checksum_length]
-            kind = int(type[k])
-            try:
-                if kind == EventType.TABLE_MAP:
-                    self._map(body, id_length, fd, int(position[k]))
-                elif kind in _ENDS:
-                    self._maps.clear()
-                else:
-                    if wanted is None or wanted[k]:
-                        self._rows(events, k, kind, body, first, fd)
-                    if len(body) > id_length and body[id_length] & STMT_END_F:
-                        self._maps.clear()
-            except BinlogError as error:
-                raise _at(error, int(position[k])) from error
-        return self._decode(events, position)
+        found = self._finder.find(
+            data, start, size, type, fd, closes=_ENDS[type], wanted=wanted, position=position
+        )
+        return self._decode(found, position)
 
-    def _map(self, body: memoryview, id_length: int, fd: FormatDescription, position: int) -> None:
-        table_id = int.from_bytes(body[:id_length], "little")
-        # The table id differs between equal tables. The rest of the event is the table.
-        key = (fd.family, bytes(body[id_length:]))
-        known = self._layouts.tables.get(key)
-        table = known.map if known else decode_table_map(body, fd.post_header_length(EventType.TABLE_MAP))
-        self._maps[table_id] = _Mapped(key, table, position)
-
-    def _rows(
-        self, events: _RowsEvents, k: int, kind: int, body: memoryview, first: int, fd: FormatDescription
-    ) -> None:
-        id_length = _id_length(fd)
-        mapped = self._maps.get(int.from_bytes(body[:id_length], "little"))
-        known, place = None, 0
-        if mapped is not None:
-            known, place = self._known(mapped, fd), mapped.position
-            # Most events of a table have equal headers, so that a look-up takes the place of decoding.
-            header = known.header_lengths.get(kind)
-            if header is not None:
-                layout = known.by_header.get((kind, bytes(body[id_length + 2 : header])))
-                if layout is not None:
-                    events.add(k, layout, place, first + header, first + len(body))
-                    return
-        rows = decode_rows_header(kind, body, fd.post_header_length(kind) or None)
-        if rows.is_dummy:
-            return
-        if known is None:
-            raise BinlogCorrupt(
-                f"rows event: no Table_map event tells the columns of table id {rows.table_id}"
-            )
-        layout = self._layouts.layout(known, rows)
-        if rows.compressed:
-            events.add_opened(k, layout, place, bytes(rows_data(rows, body)))
-            return
-        if not rows.extra:
-            known.header_lengths[kind] = rows.rows_offset
-            known.by_header[kind, bytes(body[id_length + 2 : rows.rows_offset])] = layout
-        events.add(k, layout, place, first + rows.rows_offset, first + len(body))
-
-    def _known(self, mapped: _Mapped, fd: FormatDescription) -> KnownTable:
-        known = self._layouts.tables.get(mapped.key)
-        if known is not None:
-            return known
-        try:
-            known = self._layouts.add_table(mapped.key, mapped.table, fd.family)
-            if self._check is not None:
-                self._check(known.table, fd.family)
-        except BinlogError as error:
-            raise _with_map(error, mapped.position) from error
-        return known
-
-    def _decode(self, events: _RowsEvents, position: Int64) -> ChangedRows:
+    def _decode(self, events: RowsEvents, position: Int64) -> ChangedRows:
         data = events.all_data()
-        layouts, columns = self._layouts.arrays()
-        layout_of = np.array(events.layout, np.int64)
-        of_event = np.array(events.event, np.int64)
+        layouts, columns = self._finder.layouts.arrays()
+        layout_of, of_event, start, end = (
+            np.array(one, np.int64) for one in (events.layout, events.event, events.start, events.end)
+        )
         try:
-            found = find_cells(
-                data, np.array(events.start, np.int64), np.array(events.end, np.int64), layout_of, layouts
-            )
+            found = find_rows(data, start, end, layout_of, layouts)
         except RowsError as error:
             # The Table_map event may be the damaged one: it tells where each value ends.
-            what = _with_map(error.error, events.map[error.event])
-            raise _at(what, int(position[of_event[error.event]])) from error.error
-        places = documents_before(found, layout_of, layouts)
-        starts, lengths = found.before.start, found.before.length
-        documents = {cell: (int(starts[place]), int(lengths[place])) for cell, place in places.items()}
-        event = of_event[found.row_event]
-        images = layouts.images[layout_of[found.row_event]]
+            what = with_map(error.error, events.map[error.event])
+            raise at_position(what, int(position[of_event[error.event]])) from error.error
+        event, layout = of_event[found.event], layout_of[found.event]
+        row = np.repeat(np.arange(event.size), np.diff(found.cell))
+        # The index of each cell's column among the columns of all layouts.
+        place = np.arange(row.size) + (layouts.first[layout] - found.cell[:-1])[row]
+        is_after = place >= layouts.second[layout][row]
+        documents = _documents(found.length, layouts.document[place], found.start, found.cell[row])
         made = []
-        for number, (bit, cells, layout_at, columns_of, changed) in enumerate(
-            (
-                (BEFORE, found.before, layouts.before, columns.before, NO_DOCUMENTS),
-                (AFTER, found.after, layouts.after, columns.after, documents),
-            )
-        ):
-            column = np.empty(cells.start.size, np.int64)
-            columns_of_cells(found.row_event, layout_of, layout_at, columns_of, cells.row, column)
+        for number, bit in enumerate((BEFORE, AFTER)):
+            chosen = np.flatnonzero(is_after == bool(number))
+            first = np.searchsorted(row[chosen], np.arange(event.size + 1))
+            cells = Cells(first, found.start[chosen], found.length[chosen])
+            changed = {
+                int(np.searchsorted(chosen, cell)): place for cell, place in documents.items() if number
+            }
+            images = Images(layouts.images[layout] & bit != 0, cells, columns[place[chosen]], changed)
             try:
-                made.append(self._images(data, Images(images & bit != 0, cells, column, changed), number))
+                made.append(self._images(data, images, number))
             except CellError as error:
-                row = int(np.searchsorted(cells.row, error.cell, "right")) - 1
-                raise _at(error.error, int(position[event[row]])) from error.error
+                wrong = int(np.searchsorted(cells.row, error.cell, "right")) - 1
+                raise at_position(error.error, int(position[event[wrong]])) from error.error
         return ChangedRows(event, *made)
 
     def _images(self, data: Bytes, images: Images, number: int) -> pa.Array:
-        forms = self._layouts.forms()
+        styled, described = self._finder.layouts.styled(), self._finder.layouts.described
         if self._types is not None:
-            described = self._layouts.described
-            return structs(data, images, forms, described, self._types[number], self._invalid_dates)
-        return maps(data, images, forms)
+            return structs(data, images, styled, described, self._types[number], self._invalid_dates)
+        return maps(data, images, styled, described)
 
 
-def _id_length(fd: FormatDescription) -> int:
-    return 4 if fd.post_header_length(EventType.TABLE_MAP) == ROWS_HEADER_LENGTH_V0 else 6
+def _documents(length: Int64, document: npt.NDArray[np.int32], start: Int64, first: Int64) -> Documents:
+    """Return the JSON documents that partial updates change, by the number of the cell with the changes.
 
-
-def _at(error: BinlogError, position: int) -> BinlogError:
-    return type(error)(error.what, file=error.file, position=position)
-
-
-def _with_map(error: BinlogError, position: int) -> BinlogError:
-    return type(error)(f"{error.what} (its Table_map event is at {position})")
+    ``document`` has each cell's index in its row of the document, or -1, and ``first`` the row's first cell. Changes
+    whose before-image lacks the column, or has NULL there, are left out.
+    """
+    changes = np.flatnonzero((length < NULL) & (document >= 0))
+    before = first[changes] + document[changes]
+    places = zip(changes.tolist(), start[before].tolist(), length[before].tolist(), strict=True)
+    return {cell: (at, size) for cell, at, size in places if size >= 0}

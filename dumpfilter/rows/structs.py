@@ -11,11 +11,10 @@ import pyarrow as pa
 
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.row_walk import NULL
 from dumpfilter.errors import BinlogError, BinlogUnsupported
-from dumpfilter.rows._cell_kernels import Cells
-from dumpfilter.rows.layouts import ColumnForms
 from dumpfilter.rows.table import Column
-from dumpfilter.rows.texts import NO_DOCUMENTS, CellError, Documents, cell_texts
+from dumpfilter.rows.texts import NO_DOCUMENTS, CellError, Documents, StyledColumns, cell_texts
 from dumpfilter.rows.typed import column_type, typed_values
 
 Int64 = npt.NDArray[np.int64]
@@ -28,6 +27,18 @@ or null for NULL. A column that the row image lacks has no entry.
 """
 
 
+MOST_TEXT = (1 << 31) - 1
+"""The most bytes of text in an Arrow array of strings."""
+
+
+class Cells(NamedTuple):
+    """The cells of one kind of images, of all rows. Row r has the cells ``row[r] : row[r + 1]``."""
+
+    row: Int64
+    start: Int64
+    length: Int64
+
+
 class Images(NamedTuple):
     """The cells of row images of one kind (before or after), to be made Arrow arrays."""
 
@@ -35,21 +46,21 @@ class Images(NamedTuple):
     """Whether each row has the image."""
     cells: Cells
     column: Int64
-    """The number of each cell's column in :class:`ColumnForms`."""
+    """The number of each cell's column in the :class:`StyledColumns`."""
     documents: Documents = NO_DOCUMENTS
 
 
 def structs(
     data: npt.NDArray[np.uint8],
     images: Images,
-    forms: ColumnForms,
+    styled: StyledColumns,
     described: list[tuple[Column, Family]],
     wanted: pa.StructType,
     invalid_dates: Counter[str],
 ) -> pa.StructArray:
     """Return the row images as structs of the type ``wanted``, null for rows without the image.
 
-    ``described`` has each column of ``forms`` and the family of its server. A field is null where the row image lacks
+    ``described`` has each column of ``styled`` and the family of its server. A field is null where the row image lacks
     the column. A field that is a map has the columns without a field of their own, as texts; without such a field they
     are left out. ``invalid_dates`` counts dates that become null. Raises CellError for a malformed value, and for a
     value that the type of its field cannot have.
@@ -64,12 +75,12 @@ def structs(
         if pa.types.is_map(one.type):
             others = np.flatnonzero(field < 0)
             try:
-                arrays.append(maps(data, _only(images, others, row), forms, one.type))
+                arrays.append(maps(data, _only(images, others, row), styled, described, one.type))
             except CellError as error:
                 raise CellError(int(others[error.cell]), error.error) from error
             continue
         cells = np.flatnonzero(field == number)
-        arrays.append(_field(data, images, cells, row[cells], forms, described, one, invalid_dates))
+        arrays.append(_field(data, images, cells, row[cells], styled, described, one, invalid_dates))
     if not arrays:
         return pa.array([{} if has else None for has in images.has.tolist()], wanted)
     valid = None if images.has.all() else pa.py_buffer(np.packbits(images.has, bitorder="little"))
@@ -77,16 +88,36 @@ def structs(
 
 
 def maps(
-    data: npt.NDArray[np.uint8], images: Images, forms: ColumnForms, kind: pa.MapType = MAP_TYPE
+    data: npt.NDArray[np.uint8],
+    images: Images,
+    styled: StyledColumns,
+    described: list[tuple[Column, Family]],
+    kind: pa.MapType = MAP_TYPE,
 ) -> pa.MapArray:
     """Return the row images as maps of texts, null for rows without the image. Raises CellError."""
-    items = cell_texts(data, images.cells, images.column, forms, images.documents)
-    keys = forms.names.take(pa.array(images.column))
+    items = _strings(data, images.cells, images.column, styled, images.documents)
+    names = pa.array([column.name for column, _ in described], pa.string())
+    keys = names.take(pa.array(images.column))
     entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
     offsets = pa.py_buffer(images.cells.row.astype(np.int32))
     valid = None if images.has.all() else pa.py_buffer(np.packbits(images.has, bitorder="little"))
     return pa.Array.from_buffers(
         kind, images.has.size, [valid, offsets], children=[entries], null_count=int((~images.has).sum())
+    )
+
+
+def _strings(
+    data: npt.NDArray[np.uint8], cells: Cells, column: Int64, styled: StyledColumns, documents: Documents
+) -> pa.StringArray:
+    """Return the text of each cell, or null for NULL. Raises CellError."""
+    text, at = cell_texts(data, cells.start, cells.length, column, styled, documents)
+    if text.size > MOST_TEXT:
+        what = f"the values of the rows have {text.size} bytes, more than {MOST_TEXT}"
+        raise CellError(0, BinlogUnsupported(what))
+    null = cells.length == NULL
+    valid = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
+    return pa.StringArray.from_buffers(
+        column.size, pa.py_buffer(at.astype(np.int32)), pa.py_buffer(text), valid, int(null.sum())
     )
 
 
@@ -110,7 +141,7 @@ def _field(
     images: Images,
     cells: Int64,
     row: Int64,
-    forms: ColumnForms,
+    styled: StyledColumns,
     described: list[tuple[Column, Family]],
     wanted: pa.Field,
     invalid_dates: Counter[str],
@@ -122,7 +153,7 @@ def _field(
     # A table that was altered has several columns of one name.
     for one in np.unique(column).tolist():
         chosen = np.flatnonzero(column == one)
-        parts.append(_values(data, images, cells[chosen], one, forms, described[one], wanted, invalid_dates))
+        parts.append(_values(data, images, cells[chosen], one, styled, described[one], wanted, invalid_dates))
         order.append(row[chosen])
     if not parts:
         return pa.nulls(count, wanted.type)
@@ -138,7 +169,7 @@ def _values(
     images: Images,
     cells: Int64,
     number: int,
-    forms: ColumnForms,
+    styled: StyledColumns,
     described: tuple[Column, Family],
     wanted: pa.Field,
     invalid_dates: Counter[str],
@@ -150,7 +181,7 @@ def _values(
         is_decimal = column.type == T.NEWDECIMAL
         if wanted.type == pa.string() or kind == pa.string() or is_decimal:
             some = Cells(images.cells.row[:1], start, length)
-            found = cell_texts(data, some, np.full(cells.size, number), forms, _documents(images, cells))
+            found = _strings(data, some, np.full(cells.size, number), styled, _documents(images, cells))
             if is_decimal and wanted.type != pa.string():
                 found = found.cast(kind)
         else:

@@ -126,6 +126,11 @@ def char_length(metadata: int) -> int:
     return ((metadata >> 8 << 4 & 0x300) ^ 0x300) | (metadata & 0xFF)
 
 
+def bit_count(column: Column) -> int:
+    """Return the number of bits of a BIT column."""
+    return 8 * (column.metadata >> 8) + (column.metadata & 0xFF)
+
+
 def _columns(table: TableMap) -> Iterator[Column]:
     at = 0
     for number, kind in enumerate(table.column_types):

@@ -16,7 +16,7 @@ import pyarrow as pa
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.format import Family
 from dumpfilter.rows.charsets import BINARY, codec_of
-from dumpfilter.rows.table import INTEGERS, TEXTS, Column, Table, char_length
+from dumpfilter.rows.table import INTEGERS, TEXTS, Column, Table, bit_count, char_length
 from dumpfilter.rows.values import uncompressed_value
 
 Bytes = npt.NDArray[np.uint8]
@@ -71,7 +71,7 @@ def column_type(column: Column, family: Family) -> pa.DataType:
     if kind in _OTHERS:
         return _OTHERS[kind]
     if kind == T.BIT:
-        return pa.int64() if _bits(column) < 64 else _BIGGEST
+        return pa.int64() if bit_count(column) < 64 else _BIGGEST
     if kind == T.NEWDECIMAL:
         precision, scale = column.metadata >> 8, column.metadata & 0xFF
         return pa.decimal128(precision, scale) if precision <= MOST_DIGITS else pa.string()
@@ -152,8 +152,8 @@ def typed_values(data: Bytes, start: Int64, length: Int64, column: Column) -> pa
     if kind in TEXTS or kind == T.GEOMETRY:
         return _binary(data, start, length, column)
     if kind == T.BIT:
-        return _array(_big(data, start, null, (_bits(column) + 7) // 8), null, pa.uint64()).cast(
-            pa.int64() if _bits(column) < 64 else _BIGGEST
+        return _array(_big(data, start, null, (bit_count(column) + 7) // 8), null, pa.uint64()).cast(
+            pa.int64() if bit_count(column) < 64 else _BIGGEST
         )
     if kind in INTEGERS:
         width = _WIDTHS[kind]
@@ -171,10 +171,6 @@ def typed_values(data: Bytes, start: Int64, length: Int64, column: Column) -> pa
         year = _little(data, start, null, 1).astype(np.int64)
         return _array(np.where(year > 0, 1900 + year, 0), null, pa.int64()).cast(pa.int16())
     return _moments(data, start, null, column)
-
-
-def _bits(column: Column) -> int:
-    return 8 * (column.metadata >> 8) + (column.metadata & 0xFF)
 
 
 def _array(values: npt.NDArray[np.generic], null: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:

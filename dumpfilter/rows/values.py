@@ -1,4 +1,4 @@
-"""The conversion of single values to text in Python code, for the types that the compiled code leaves out."""
+"""The style of a column's values as plain texts, and the conversion of single values in Python code."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.compression import MAX_UNCOMPRESSED_EVENT
 from dumpfilter.binlog.format import Family
 from dumpfilter.errors import BinlogCorrupt
-from dumpfilter.rows.charsets import codec_of, decode
+from dumpfilter.rows.charsets import BINARY, LATIN1, UTF8, codec_of, decode
 from dumpfilter.rows.json_binary import changes_expression, json_changes, json_value
 from dumpfilter.rows.json_changes import changed_document
 from dumpfilter.rows.numbers import number_texts
-from dumpfilter.rows.table import Column
-
-ToText = Callable[[bytes], str]
+from dumpfilter.rows.table import INTEGERS, Column, bit_count, char_length
+from dumpfilter.rows.texts import ByteMap, Form, Style
 
 _FLOAT_BYTES = 4
 _PACKED = 0x80
@@ -26,17 +25,63 @@ _UNWRAPPED = 0x08
 """The bit for a deflate stream without zlib's header."""
 
 
-def to_text(column: Column, family: Family) -> ToText:
-    """Return the function that converts a column's values to text."""
+_FORMS = {
+    T.YEAR: Form.YEAR,
+    T.TIME: Form.OLD_TIME,
+    T.DATETIME: Form.OLD_DATETIME,
+    T.TIMESTAMP: Form.OLD_TIMESTAMP,
+    T.TIME2: Form.TIME,
+    T.DATETIME2: Form.DATETIME,
+    T.TIMESTAMP2: Form.TIMESTAMP,
+    T.NEWDECIMAL: Form.DECIMAL,
+    T.FLOAT: Form.REAL,
+    T.DOUBLE: Form.REAL,
+    T.GEOMETRY: Form.HEX,
+}
+_DASH = ord("-")
+
+
+def text_style(column: Column, family: Family) -> Style:
+    """Return the style of a column's values as plain texts."""
     kind = column.type
-    if kind in (T.JSON, T.TYPED_ARRAY):
-        return lambda data: json_value(data).json
-    if kind == T.VECTOR:
-        return _vector
     codec = codec_of(column.collation, family)
+    if kind in INTEGERS:
+        return Style(Form.UNSIGNED if column.unsigned else Form.SIGNED)
+    if kind in (T.ENUM, T.SET):
+        if not column.values:
+            return Style(Form.UNSIGNED if kind == T.ENUM else Form.SET_BITS)
+        labels = tuple(decode(value, codec).encode() for value in column.values)
+        return Style(Form.ENUM if kind == T.ENUM else Form.SET, 0, labels)
+    if kind == T.BIT:
+        return Style(Form.BITS, bit_count(column))
+    if kind in (T.DATE, T.NEWDATE):
+        return Style(Form.DATE, _DASH)
+    if kind in _FORMS:
+        return Style(_FORMS[kind], column.metadata if _FORMS[kind] != Form.HEX else 0)
+    if kind in (T.JSON, T.TYPED_ARRAY):
+        return Style(Form.PENDING, 0, (), lambda data: json_value(data).json, _changes(column.name))
+    if kind == T.VECTOR:
+        return Style(Form.PENDING, 0, (), _vector)
     if kind in (T.VARCHAR_COMPRESSED, T.BLOB_COMPRESSED):
-        return lambda data: decode(uncompressed_value(data), codec)
-    return lambda data: decode(data, codec)
+        return Style(Form.PENDING, 0, (), lambda data: decode(uncompressed_value(data), codec))
+    if codec == BINARY:
+        return Style(Form.HEX, char_length(column.metadata) if kind == T.STRING else 0)
+    if codec == LATIN1:
+        return Style(Form.MAPPED, ByteMap.LATIN1)
+    # Bytes of an unknown character set are text if they are UTF-8. Those of a known set that Python lacks are no UTF-8.
+    if codec == UTF8 or column.collation is None:
+        return Style(Form.UTF8)
+    return Style(Form.HEX if codec is None else Form.PENDING, 0, (), lambda data: decode(data, codec))
+
+
+def _changes(name: str) -> Callable[[bytes, bytes | None], str]:
+    def text(data: bytes, document: bytes | None) -> str:
+        """Return the JSON text after the changes, or without a document an SQL expression that makes the changes."""
+        if document is not None:
+            return changed_document(document, data)
+        return changes_expression(f"`{name.replace('`', '``')}`", list(json_changes(data)))
+
+    return text
 
 
 def _vector(data: bytes) -> str:
@@ -73,14 +118,3 @@ def uncompressed_value(data: bytes) -> bytes:
     if len(value) != length:
         raise BinlogCorrupt(f"a compressed column's value does not have the {length} bytes that it announces")
     return value
-
-
-def changed_json(name: str, data: bytes, document: bytes | None) -> str:
-    """Return the JSON text of a column after the changes of a partial update.
-
-    ``document`` is the binary JSON value before the update. Without a document, return an SQL expression that makes the
-    changes.
-    """
-    if document is not None:
-        return changed_document(document, data)
-    return changes_expression(f"`{name.replace('`', '``')}`", list(json_changes(data)))

@@ -21,7 +21,8 @@ from typing import Any
 from rich.console import Console, Group
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.row_image import ColumnPlan, row_images
+from dumpfilter.binlog.row_image import ColumnPlan
+from dumpfilter.binlog.row_walk import row_images
 from dumpfilter.binlog.rows import RowsHeader, TableMap
 from dumpfilter.printable import escape_invalid_utf8
 from dumpfilter.report.terminal import table
@@ -116,7 +117,7 @@ class SummaryTarget:
         Raises BinlogCorrupt when a row cannot be parsed. In that case no row of the event is counted.
         """
         images = row_images(self._plan(table_map), header, data)
-        if len(images) == 0:
+        if not images.end.size:
             return
         name = qualified_name(database, table)
         have = self._begin_change("tables", name)
@@ -131,20 +132,13 @@ class SummaryTarget:
         )
         digest = bytes.fromhex(have["digest"])
         content = memoryview(data)
-        at = 0
-        nothing = [0] * len(images)
-        before = (images.before_end - images.before_start).tolist() or nothing
-        after = (images.after_end - images.after_start).tolist() or nothing
-        for before_length, after_length in zip(before, after, strict=True):
-            # A rows event holds the before-images and after-images of its rows one after another without gaps.
-            end = at + before_length + after_length
-            lengths = _LENGTHS.pack(before_length, after_length)
+        for start, middle, end in zip(*(one.tolist() for one in images), strict=True):
+            lengths = _LENGTHS.pack(middle - start, end - middle)
             link = blake2b(digest + head + lengths, digest_size=DIGEST_BYTES)
-            link.update(content[at:end])
+            link.update(content[start:end])
             digest = link.digest()
-            at = end
         count = {"insert": "inserted", "update": "updated", "delete": "deleted"}[header.kind]
-        changed = {count: have[count] + len(images), "digest": digest.hex()}
+        changed = {count: have[count] + images.end.size, "digest": digest.hex()}
         self._summaries["tables"][name] = have | changed
 
     def statement(self, database: str | None, text: bytes) -> None:

@@ -23,13 +23,13 @@ from dumpfilter.binlog.events import ROWS, by_number, event_name
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MysqlGtid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.row_counts import UNKNOWN, RowCounter
+from dumpfilter.binlog.row_walk import UNKNOWN
 from dumpfilter.binlog.rows import rows_kind
 from dumpfilter.dump.sent_events import SentEvents
 from dumpfilter.errors import BinlogError
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
-from dumpfilter.rows import ChangedRows, RowImageReader
+from dumpfilter.rows import ChangedRows, RowCounter, RowImageReader
 from dumpfilter.spark_jobs.source.images import IMAGES, joined
 from dumpfilter.spark_jobs.source.texts import HAS_TEXT, text_of
 from dumpfilter.statement import StatementKind
@@ -256,7 +256,7 @@ class EventColumns:
         counters = (self._counter, self._inner_counter)
         return np.concatenate(
             [
-                counter.count(part.data, part.start, part.size, part.type, part.role, part.subject, part.fd)
+                counter.count(part.data, part.start, part.size, part.type, part.role, part.fd)
                 for counter, part in zip(counters, parts, strict=False)
             ]
         )

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from dumpfilter.binlog.compression import compress, decode_transaction_payload, rows_data
 from dumpfilter.binlog.events import ROWS, EventType
-from dumpfilter.binlog.row_image import row_images
+from dumpfilter.binlog.row_image import ColumnPlan
+from dumpfilter.binlog.row_walk import row_images
 from dumpfilter.binlog.rows import RowsHeader, TableMap, decode_rows_header, decode_table_map, rows_kind
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.slave.targets import SummaryTarget, Target
@@ -259,10 +260,8 @@ def test_row_by_row_a_recording_has_the_same_summary(name):
     whole, single = SummaryTarget(), SummaryTarget()
     for table, head, data in recorded(f"recordings/{name}"):
         whole.rows(table.database, table.table, table, head, data)
-        images = row_images(table, head, data)
-        starts = images.before_start if head.kind != "insert" else images.after_start
-        ends = images.after_end if head.kind != "delete" else images.before_end
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        images = row_images(ColumnPlan.from_table_map(table), head, data)
+        for start, end in zip(images.start.tolist(), images.end.tolist(), strict=True):
             single.rows(table.database, table.table, table, head, data[start:end])
     assert whole.state() == single.state()
     assert len(whole.state()["tables"]) >= 7

@@ -15,12 +15,12 @@ from dumpfilter.binlog.events import ROWS, EventHeader, EventType, event_name
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MysqlGtid
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.binlog.row_image import row_images_reference
 from dumpfilter.binlog.rows import decode_rows_header, decode_table_map, rows_kind
 from dumpfilter.errors import BinlogError
 from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.statement import Statement
+from tests.binlog.plain_rows import plain_row_images
 from tests.index.plain_index import ReferenceIndex, Transaction, index_events
 
 T = EventType
@@ -54,9 +54,7 @@ class RowCount:
         try:
             header = decode_rows_header(kind, body, fd.post_header_length(kind) or None)
             table = self._tables.get(header.table_id)
-            return (
-                None if table is None else len(row_images_reference(table, header, rows_data(header, body)))
-            )
+            return None if table is None else len(plain_row_images(table, header, rows_data(header, body)))
         except BinlogError:
             return None
 

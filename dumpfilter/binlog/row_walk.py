@@ -1,0 +1,364 @@
+"""The walk over the rows of rows events: the places of rows, of their images and of the values.
+
+A *cell* is one value of one row image: a place in the data, or NULL. The cells of a row's image before the change
+stand before those of its image after the change. One compiled function reads many events of different tables in one
+pass. Tests compare it with plain Python.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog.row_image import AFTER, BEFORE, ColumnPlan, ImageLayout
+from dumpfilter.binlog.rows import RowsHeader
+from dumpfilter.compiler.kernels import njit
+from dumpfilter.errors import BinlogCorrupt
+
+Bytes = npt.NDArray[np.uint8]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+NULL = -1
+"""The length of a cell that is NULL. A length of ``-2 - n`` marks n bytes of changes to a JSON value."""
+UNKNOWN = -1
+"""The count of an event whose rows cannot be counted."""
+
+_PARTIAL_JSON_UPDATES = 1
+"""The only known bit of value_options in the after-image of a partial update (the server's ``PARTIAL_JSON_UPDATES``).
+
+The bitmap ``partial_bits`` follows value_options when this bit is set.
+"""
+_FEWEST_ROWS = 16
+_LIKELY_ROW = 48
+"""The size of a row, bytes, from which the first size of the arrays is guessed."""
+
+
+class _Mode(enum.IntEnum):
+    """The results that a walk writes."""
+
+    ENDS = 0
+    """The walk writes the ends of rows and images."""
+    COUNT = 1
+    """The walk writes the number of rows of each event, and passes over the events with a problem."""
+    CELLS = 2
+    """The walk writes the ends of rows and images, and the cells."""
+
+
+class _Stop(enum.IntEnum):
+    """The reasons for which the compiled walk returns."""
+
+    DONE = 0
+    FULL = 1
+    """The output arrays are full. The caller enlarges them, and the walk continues."""
+    CUT = 2
+    EMPTY_ROW = 3
+    BAD_VALUE_OPTIONS = 4
+
+
+_PROBLEMS = {
+    _Stop.CUT: "the rows data end inside a row",
+    _Stop.EMPTY_ROW: "there are rows data for rows without columns",
+    _Stop.BAD_VALUE_OPTIONS: "an update has unknown value_options",
+}
+
+
+class Layouts(NamedTuple):
+    """The columns of the row images of each layout, as arrays.
+
+    The columns of all layouts lie in one list. Layout k has its before-image at ``first[k] : second[k]``, and its
+    after-image at ``second[k] : first[k + 1]``.
+    """
+
+    first: Int64
+    second: Int64
+    size: Int32
+    """The size of the values of each column, bytes. The entry ``-n`` says: a value begins with n bytes of length."""
+    document: Int32
+    """The index in the before-image of the JSON document that a partial update of each column changes; -1 for none."""
+    json: Int32
+    """The bit of each JSON column of a partial update in ``partial_bits``; -1 for other columns."""
+    images: Bytes
+    """The images that a row of each layout has: the sum of BEFORE and AFTER."""
+    partial_bytes: Int32
+    """The size of ``partial_bits`` in a partial update of JSON values, bytes; -1 for other changes."""
+
+
+class FoundRows(NamedTuple):
+    """The rows of many rows events, and their cells. Row r has the cells ``cell[r] : cell[r + 1]``."""
+
+    event: Int64
+    """The number of the event that each row belongs to."""
+    middle: Int64
+    """The offset at which each row's before-image ends."""
+    end: Int64
+    cell: Int64
+    start: Int64
+    length: Int64
+
+
+class RowsError(Exception):
+    """An error about one of many rows events. The caller knows where the event lies."""
+
+    def __init__(self, event: int, error: BinlogCorrupt, row: int, at: int) -> None:
+        self.event, self.row, self.at = event, row, at
+        self.error = error
+        super().__init__(str(error))
+
+
+def as_arrays(layouts: Sequence[tuple[ColumnPlan, ImageLayout]], *, fill_unchanged: bool = True) -> Layouts:
+    """Return the arrays of some layouts.
+
+    With ``fill_unchanged``, a JSON value that a partial update leaves unchanged is that of the before-image. Otherwise
+    the value is an empty list of changes.
+    """
+    columns: list[tuple[int, int, int]] = []
+    first, second = [0], []
+    for plan, layout in layouts:
+        place = {column: k for k, column in enumerate(layout.before)} if fill_unchanged else {}
+        bit = {column: k for k, column in enumerate(plan.json)} if layout.partial_bytes >= 0 else {}
+        columns += [(plan.sizes[column], -1, -1) for column in layout.before]
+        second.append(len(columns))
+        columns += [(plan.sizes[one], place.get(one, -1), bit.get(one, -1)) for one in layout.after]
+        first.append(len(columns))
+    size, document, json = np.array(columns, np.int32).reshape(-1, 3).T.copy()
+    return Layouts(
+        np.array(first, np.int64),
+        np.array(second, np.int64),
+        size,
+        document,
+        json,
+        np.array([layout.images for _, layout in layouts], np.uint8),
+        np.array([layout.partial_bytes for _, layout in layouts], np.int32),
+    )
+
+
+def find_rows(
+    data: Bytes, start: Int64, end: Int64, layout_of: Int64, layouts: Layouts, *, cells: bool = True
+) -> FoundRows:
+    """Return all rows, and with ``cells`` their cells. The rows of event k lie at ``data[start[k] : end[k]]``.
+
+    ``layout_of`` has the number of each event's layout. Raises RowsError when the data do not consist of whole rows.
+    """
+    mode = _Mode.CELLS if cells else _Mode.ENDS
+    room = _FEWEST_ROWS + int((end - start).sum()) // _LIKELY_ROW
+    found = _new_rows(room, 4 * room if cells else 0)
+    event = rows = 0
+    at = int(start[0]) if start.size else 0
+    while True:
+        stop, event, at, rows = _walk(
+            mode, _read_only(data), start, end, layout_of, layouts, found, _NO_COUNTS, event, at, rows
+        )
+        if stop == _Stop.DONE:
+            used = int(found.cell[rows])
+            return FoundRows(
+                *(one[:rows] for one in found[:3]),
+                found.cell[: rows + 1],
+                found.start[:used],
+                found.length[:used],
+            )
+        if stop != _Stop.FULL:
+            row = rows - int(np.searchsorted(found.event[:rows], event))
+            what = f"rows event: {_PROBLEMS[_Stop(stop)]}"
+            raise RowsError(event, BinlogCorrupt(what), row, at - int(start[event]))
+        more = _new_rows(2 * found.event.size, 2 * found.start.size)
+        for old, new in zip(found, more, strict=True):
+            new[: old.size] = old
+        found = more
+
+
+def count_rows(data: Bytes, start: Int64, end: Int64, layout_of: Int64, layouts: Layouts) -> Int32:
+    """Return the number of rows of each event, or UNKNOWN. The parameters are those of :func:`find_rows`."""
+    counts = np.empty(start.size, np.int32)
+    at = int(start[0]) if start.size else 0
+    _walk(_Mode.COUNT, _read_only(data), start, end, layout_of, layouts, _new_rows(0, 0), counts, 0, at, 0)
+    return counts
+
+
+class RowImages(NamedTuple):
+    """The offsets of the row images in the rows data of one rows event, one int64 for each row.
+
+    Inserts have no before-images and deletes have no after-images, so that such images are empty. An image begins with
+    its null bitmap. The after-image of a partial update begins with its value_options instead. The images follow one
+    another without gaps and fill the data.
+    """
+
+    start: Int64
+    """The offset of each row, where its before-image begins."""
+    middle: Int64
+    """The offset at which the before-image ends and the after-image begins."""
+    end: Int64
+
+
+def row_images(plan: ColumnPlan, rows: RowsHeader, data: bytes | bytearray | memoryview) -> RowImages:
+    """Return the offsets of the row images in the rows data of a rows event.
+
+    Parameters:
+        plan: the plan of the event's table map.
+        rows: the decoded header of the event.
+        data: the uncompressed rows data (:func:`dumpfilter.binlog.compression.rows_data`).
+
+    Raises BinlogCorrupt when the data do not consist of whole rows, and BinlogUnsupported for rows events of servers
+    before 5.1.18.
+    """
+    if rows.is_dummy:
+        nothing = np.empty(0, np.int64)
+        return RowImages(nothing, nothing, nothing)
+    layouts = _arrays_of(plan, plan.layout(rows))
+    begin, end = np.zeros(1, np.int64), np.array([len(data)], np.int64)
+    try:
+        found = find_rows(np.frombuffer(data, np.uint8), begin, end, begin, layouts, cells=False)
+    except RowsError as error:
+        where = f"(row {error.row}, byte {error.at} of the rows)"
+        raise BinlogCorrupt(f"{error.error.what} {where}") from None
+    return RowImages(np.concatenate((begin, found.end))[:-1], found.middle, found.end)
+
+
+@functools.lru_cache(1024)
+def _arrays_of(plan: ColumnPlan, layout: ImageLayout) -> Layouts:
+    return as_arrays([(plan, layout)])
+
+
+_NO_COUNTS: Int32 = np.empty(0, np.int32)
+
+
+def _read_only(data: Bytes) -> Bytes:
+    # numba compiles separate versions of a function for read-only and writable buffers.
+    data = data.view()
+    data.flags.writeable = False
+    return data
+
+
+def _new_rows(rows: int, cells: int) -> FoundRows:
+    event, middle, end = (np.empty(rows, np.int64) for _ in range(3))
+    return FoundRows(
+        event, middle, end, np.zeros(rows + 1, np.int64), np.empty(cells, np.int64), np.empty(cells, np.int64)
+    )
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _image(data, at, end, sizes, first, last, writes_cells, out_start, out_length, k):
+    """Return the end of a row image that begins at ``at``, or -1, and write its cells."""
+    nulls = at
+    at += (last - first + 7) >> 3
+    if at > end:
+        return np.int64(-1)
+    bits = np.int64(0)
+    for c in range(last - first):
+        if c & 7 == 0:
+            bits = np.int64(data[nulls + (c >> 3)])
+        is_null = bits & 1
+        bits >>= 1
+        if is_null:
+            if writes_cells:
+                out_start[k + c] = 0
+                out_length[k + c] = NULL
+            continue
+        size = np.int64(sizes[first + c])
+        if size < 0:
+            if at - size > end:
+                return np.int64(-1)
+            length = np.int64(data[at])
+            if size < -1:
+                length |= np.int64(data[at + 1]) << 8
+                if size < -2:
+                    length |= np.int64(data[at + 2]) << 16
+                    if size < -3:
+                        length |= np.int64(data[at + 3]) << 24
+            at -= size
+        else:
+            length = size
+        if length > end - at:
+            return np.int64(-1)
+        if writes_cells:
+            out_start[k + c] = at
+            out_length[k + c] = length
+        at += length
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _walk(mode, data, starts, ends, layout_of, layouts, out, counts, e, at, rows):
+    """Write the rows of all events from event ``e`` and offset ``at`` on, until a problem or a full array.
+
+    ``rows`` is the number of rows that ``out`` (FoundRows) already has. Returns ``(stop, event, offset, rows)``.
+    """
+    firsts, seconds, sizes, documents, jsons, images, partials = layouts
+    row_event, row_middle, row_end, row_cell, cell_start, cell_length = out
+    writes_cells = mode == _Mode.CELLS
+    k = row_cell[rows]
+    while e < starts.size:
+        end, layout = ends[e], layout_of[e]
+        first, second, last = firsts[layout], seconds[layout], firsts[layout + 1]
+        partial = np.int64(partials[layout])
+        count = 0
+        while at < end:
+            if mode != _Mode.COUNT and rows >= row_event.size:
+                return np.int64(_Stop.FULL), e, at, rows
+            if writes_cells and k + last - first > cell_start.size:
+                return np.int64(_Stop.FULL), e, at, rows
+            stop = np.int64(_Stop.DONE)
+            middle = here = at
+            if images[layout] & BEFORE:
+                middle = here = _image(
+                    data, at, end, sizes, first, second, writes_cells, cell_start, cell_length, k
+                )
+            bits = np.int64(-1)
+            if here >= 0 and images[layout] & AFTER:
+                if partial >= 0:
+                    if here >= end:
+                        here = np.int64(-1)
+                    # value_options is a packed integer, which has one byte as long as only one bit is defined.
+                    elif data[here] > _PARTIAL_JSON_UPDATES:
+                        stop = np.int64(_Stop.BAD_VALUE_OPTIONS)
+                    else:
+                        has_bits = data[here] == _PARTIAL_JSON_UPDATES
+                        here += 1
+                        if has_bits:
+                            bits = here
+                            here += partial
+                after = k + second - first
+                if here >= 0 and stop == _Stop.DONE:
+                    here = _image(
+                        data, here, end, sizes, second, last, writes_cells, cell_start, cell_length, after
+                    )
+                if here >= 0 and bits >= 0 and writes_cells and stop == _Stop.DONE:
+                    for c in range(last - second):
+                        bit = jsons[second + c]
+                        if bit < 0 or not data[bits + (bit >> 3)] >> (bit & 7) & 1:
+                            continue
+                        document = documents[second + c]
+                        if cell_length[after + c] == 0 and document >= 0:
+                            # A JSON value without changes is the value of the before-image.
+                            cell_start[after + c] = cell_start[k + document]
+                            cell_length[after + c] = cell_length[k + document]
+                        elif cell_length[after + c] >= 0:
+                            cell_length[after + c] = -2 - cell_length[after + c]
+            if here < 0:
+                stop = np.int64(_Stop.CUT)
+            elif here == at and stop == _Stop.DONE:
+                stop = np.int64(_Stop.EMPTY_ROW)
+            if stop != _Stop.DONE:
+                if mode != _Mode.COUNT:
+                    return stop, e, at, rows
+                count = UNKNOWN
+                break
+            at = here
+            count += 1
+            if mode != _Mode.COUNT:
+                row_event[rows], row_middle[rows], row_end[rows] = e, middle, here
+                rows += 1
+                if writes_cells:
+                    k += last - first
+                row_cell[rows] = k
+        if mode == _Mode.COUNT:
+            counts[e] = count
+        e += 1
+        if e < starts.size:
+            at = starts[e]
+    return np.int64(_Stop.DONE), e, at, rows
