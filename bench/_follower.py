@@ -89,7 +89,6 @@ class Follower:
         self._dropped = 0
         self._next: tuple[str, int] | None = None
         self._file_ended = False
-        self._version, self._awaited = 1, 0
         self._begins_anywhere = True
 
     @property
@@ -97,39 +96,26 @@ class Follower:
         """The file and the position that the follower has reached."""
         return self._next or (self.resume.file, self.resume.position)
 
-    def begin(self, filter_version: int) -> pb.DumpRequest:
+    def begin(self) -> pb.DumpRequest:
         """Begin a new stream at the resume point. Return the request, without the id of the slave."""
         here = self.resume
         self._go_to(here)
         self._next = None
-        self._version, self._awaited = filter_version, 0
         self._begins_anywhere = not here.file
-        request = pb.DumpRequest(filter_version=filter_version)
+        request = pb.DumpRequest()
         getattr(request, "from").CopyFrom(pb.BinlogPosition(file=here.file, position=here.position))
         return request
 
     def change_filter(self, place: Place) -> None:
-        """Discard everything after ``place``, and all chunks until :meth:`await_version` says what to wait for."""
+        """Discard everything after ``place``. The next stream begins there, with another filter."""
         self.resume = place
         self._go_to(place)
         self.remembered.clear()
-        # The follower is not at the place of the last chunk any more.
-        self._next = None
-        self._awaited = 1 << 63
 
-    def await_version(self, version: int) -> None:
-        """Take only chunks of this filter version from now on."""
-        self._awaited = version
-
-    def take(self, raw: bytes) -> bool:
-        """Prove a message and take its events. Return False for a chunk that an older filter chose.
-
-        Raises WrongStream.
-        """
+    def take(self, raw: bytes) -> None:
+        """Prove a message and take its events. Raises WrongStream."""
         chunk = pb.Chunk.FromString(raw)
         self.chunks += 1
-        if chunk.filter_version < self._awaited:
-            return False
         events = chunk.events
         self._prove(chunk)
         self._enter(chunk)
@@ -137,7 +123,6 @@ class Follower:
         self._next = (chunk.file, chunk.end_position)
         self._file_ended = chunk.end_of_file
         self.end_of_log |= chunk.end_of_log
-        return True
 
     def _go_to(self, place: Place) -> None:
         self._digest, self._size, self._tail = place.digest.copy(), place.size, b""
@@ -148,9 +133,7 @@ class Follower:
         where = f"{chunk.file} at {chunk.begin_position}"
         if chunk.crc32 != chunk_crc32(chunk):
             raise WrongStream(f"{where}: the CRC32 does not match")
-        if chunk.filter_version != (self._awaited or self._version):
-            raise WrongStream(f"{where}: filter version {chunk.filter_version}, wanted {self._version}")
-        if self._next is None or self._awaited:
+        if self._next is None:
             return
         file, position = self._next
         if chunk.file == file and not self._file_ended:
@@ -161,11 +144,9 @@ class Follower:
             raise WrongStream(f"{where}: the chunk before ended at {position} of {file}")
 
     def _enter(self, chunk: pb.Chunk) -> None:
-        """Check the beginning of a stream, of a file, and of the chunks that a new filter chose."""
+        """Check the beginning of a stream, and of a file."""
         here = self.resume
-        begins = self._next is None or self._awaited
-        if self._awaited:
-            self._version, self._awaited = self._awaited, 0
+        begins = self._next is None
         if begins and not chunk.format_description:
             raise WrongStream(f"{chunk.file}: a stream begins without a format description event")
         if not chunk.format_description:

@@ -151,7 +151,7 @@ class _Client:
             return channel.unary_stream(COPY if job.once else FOLLOW)(text.encode())
         async with self._places:
             answer = await self._register(channel)
-        request = self.follower.begin(answer.filter_version)
+        request = self.follower.begin()
         request.slave_id, request.once = answer.slave_id, job.once
         dump = channel.unary_stream(METHOD + "Dump", request_serializer=pb.DumpRequest.SerializeToString)
         return dump(request)

@@ -116,8 +116,8 @@ class _Client:
         self._changed = False
         self._line = Line(job.address) if self.life is Life.VANISHING else None
         self._absent = False
-        self._refusal = ""
-        """The master's answer when it did not change the filter in the running stream."""
+        self._is_changing = False
+        """Whether the client has cancelled the stream, to register again with another filter."""
         self._taking = asyncio.Lock()
 
     def _between(self, bounds: tuple[float, float]) -> float:
@@ -151,39 +151,39 @@ class _Client:
             except WrongStream as error:
                 result.error = f"wrong stream: {error}"
                 return
-        if vanished == result.vanished:
+        if reason and vanished == result.vanished:
             result.lost.append(reason)
             if len(result.lost) >= _MOST_LOST:
                 result.error = f"lost {_MOST_LOST} connections, the last time: {reason}"
             await asyncio.sleep(0.2)
 
     async def _receive(self, channel: grpc.aio.Channel) -> str:
-        """Receive a stream until it ends, and return the reason."""
+        """Receive a stream until it ends, and return the reason; an empty one if the client changes its filter."""
         async with self._places:
             answer = await self._register(channel)
-        request = self.follower.begin(answer.filter_version)
+        request = self.follower.begin()
         request.slave_id, request.other_filters_before = answer.slave_id, self._changed
         dump = channel.unary_stream(METHOD + "Dump", request_serializer=pb.DumpRequest.SerializeToString)
         call = dump(request)
         changer = None
         if self.life is Life.CHANGING:
-            changer = asyncio.create_task(self._change_filters(channel, answer.slave_id, call))
+            changer = asyncio.create_task(self._change_filter(call))
         try:
             async for raw in call:
                 async with self._taking:
-                    self.follower.take(raw)
+                    if not self._is_changing:
+                        self.follower.take(raw)
                 if self.life is Life.SLOW and not self._settled.is_set():
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self._settled.wait(), self._between(_SLOW_SECONDS))
         except asyncio.CancelledError:
-            # The follower cancels the stream itself when the master has not changed the filter in it.
-            if not self._refusal:
+            if not self._is_changing:
                 raise
         finally:
             if changer is not None:
                 changer.cancel()
-        reason, self._refusal = self._refusal or "the stream ended", ""
-        return reason
+        is_changing, self._is_changing = self._is_changing, False
+        return "" if is_changing else "the stream ended"
 
     async def _register(self, channel: grpc.aio.Channel) -> pb.RegisterResponse:
         method = channel.unary_unary(
@@ -211,38 +211,24 @@ class _Client:
             await asyncio.sleep(self._between(_AWAY_SECONDS))
             self._absent = False
 
-    async def _change_filters(self, channel: grpc.aio.Channel, slave_id: str, call: Any) -> None:
-        """Change the filter again and again, from a place that the slave's applier could have reached.
+    async def _change_filter(self, call: Any) -> None:
+        """Change the filter after a time, from a place that the slave's applier could have reached.
 
-        When the master does not change the filter, the follower registers again, with the new filter.
+        The client then registers again, with the new filter.
         """
-        method = channel.unary_unary(
-            METHOD + "ChangeFilter",
-            request_serializer=pb.ChangeFilterRequest.SerializeToString,
-            response_deserializer=pb.ChangeFilterResponse.FromString,
-        )
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._settled.wait(), self._between(_CHANGE_SECONDS))
                 return
-            follower = self.follower
-            if not follower.remembered:
-                continue
-            async with self._taking:
-                place = self._random.choice(follower.remembered)
-                follower.change_filter(place)
-                self.result.pieces.append((self._filter, (place.file, place.position)))
-                self._filter = self._random.randrange(NUMBER)
-                self._changed = True
-                request = pb.ChangeFilterRequest(slave_id=slave_id, filter=definition_of(self._filter))
-                getattr(request, "from").CopyFrom(pb.BinlogPosition(file=place.file, position=place.position))
-                try:
-                    answer = await method(request, timeout=60)
-                except grpc.aio.AioRpcError as error:
-                    self._refusal = f"ChangeFilter: {error.code().name}: {error.details()}"
-                    call.cancel()
-                    return
-                follower.await_version(answer.filter_version)
+            if self.follower.remembered:
+                break
+        async with self._taking:
+            place = self._random.choice(self.follower.remembered)
+            self.follower.change_filter(place)
+            self.result.pieces.append((self._filter, (place.file, place.position)))
+            self._filter = self._random.randrange(NUMBER)
+            self._changed = self._is_changing = True
+            call.cancel()
 
     def finished(self) -> dict[str, Any]:
         """Return the result."""

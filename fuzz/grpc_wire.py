@@ -70,7 +70,6 @@ def seeds(slave_id: str) -> list[tuple[str, bytes]]:
                 password="p",
             ),
         ),
-        ("ChangeFilter", pb.ChangeFilterRequest(slave_id=slave_id, filter=definition, **{"from": place})),
         ("Dump", pb.DumpRequest(slave_id=slave_id, once=True, chunk_size=5000, **{"from": place})),
         ("Dump", pb.DumpRequest(slave_id=slave_id, once=True, gtid_set=gtids, heartbeat_period_ms=1)),
         ("ListSlaves", pb.ListSlavesRequest(slave_id=slave_id)),

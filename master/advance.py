@@ -78,9 +78,7 @@ class DumpPlace:
 class Encoding(Protocol):
     """The form in which one kind of slave gets the chunks of a dump. Equal encodings write equal messages."""
 
-    def pieces(
-        self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan], filter_version: int
-    ) -> Sequence[PlacedPlan]:
+    def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> Sequence[PlacedPlan]:
         """Return the plans of one segment, which were made from ``place``, in a form from which messages are made."""
 
     def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
@@ -204,14 +202,13 @@ def _placed(store: BinlogStore, place: DumpPlace, first: First, plans: Sequence[
     segment, thread, shared = first.segment, first.thread, first.shared
     position = place.position
     store.scan_ahead(place.source, segment.end)
-    version = thread.filter_version
     outcome = plans[0].outcome if len(plans) == 1 else None
     key = None
     if outcome is not None:
-        key = (outcome, position, place.end, place.resume, version, place.encoding)
+        key = (outcome, position, place.end, place.resume, place.encoding)
     pieces = None if key is None else shared.pieces.get(key)
     if pieces is None:
-        pieces = place.encoding.pieces(place, segment, plans, version)
+        pieces = place.encoding.pieces(place, segment, plans)
         if key is not None:
             shared.pieces[key] = pieces
     reach = shared.reaches.get(position)

@@ -50,7 +50,6 @@ def position_chunk(
         end_position=position,
         # Inside a transaction a new dump can only begin before the transaction.
         resume_position=place.resume if place.thread.in_transaction else position,
-        filter_version=place.thread.filter_version,
         end_of_file=end_of_file,
         end_of_log=end_of_log,
         heartbeat=heartbeat,
@@ -113,7 +112,6 @@ class GrpcPlan(PlacedPlan):
                 end_position=end,
                 resume_position=resume,
                 resume_bytes=plan.resume_bytes - begin if is_here and plan.resume_bytes else 0,
-                filter_version=self.filter_version,
                 counts=counts if is_last else None,
                 completed=completed if is_here else None,
                 gaps=gaps_to_proto(here, key_of) if here else None,
@@ -126,12 +124,10 @@ class GrpcPlan(PlacedPlan):
 class GrpcEncoding:
     """The encoding of dumps for slaves of dumpfilter: chunks of ``dumpfilter.proto``, serialized."""
 
-    def pieces(
-        self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan], filter_version: int
-    ) -> list[PlacedPlan]:
+    def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> list[PlacedPlan]:
         """Return the plans of one segment with what the chunk before each has told the slave."""
         return [
-            GrpcPlan(plan, place.source, told, filter_version, plan.gaps.of_writer(segment))
+            GrpcPlan(plan, place.source, told, plan.gaps.of_writer(segment))
             for plan, told in zip(plans, place.positions(segment, plans), strict=True)
         ]
 

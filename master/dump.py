@@ -64,11 +64,6 @@ class DumpOptions:
     """The events that the slave need not get again."""
     heartbeat_period: float = 0.0
     """The time between heartbeats while the master has nothing to send, seconds; 0 for the master's default."""
-    filter_version: int = 0
-    """The filter version that the slave knew when it chose the start position.
-
-    A newer filter may demand an earlier start position. With 0 the master does not compare versions.
-    """
     other_filters_before: bool = False
     """Whether another filter may have chosen the events that the slave has from before the start position.
 
@@ -173,12 +168,6 @@ class Dump:
         self._own = OwnExclusion(reader, start, self._change.origin)
         self._from = start.file, start.position
         self._told = start.told
-        version = options.filter_version
-        if version and (place := self._change.place_after(version)) is not None:
-            # The slave's filter changed after the slave had chosen its start position. The dump therefore begins at the
-            # position that came with the change.
-            self._from, self._told = place, None
-            self._other_filters_before = True
         self._encoding = options.encoding or GrpcEncoding()
         self.reached = Reached(*self._from, is_boundary=True)
         """The place up to which the message that was yielded last covers the binlog."""
@@ -208,18 +197,12 @@ class Dump:
             chunk_size=self._pace.size,
             origin=self._own.shared_origin,
             other_filters_before=self._other_filters_before,
-            filter_version=change.slave_version,
         )
 
     @property
     def _changed(self) -> bool:
         """Whether the slave's filter has changed since this dump began to use it."""
         return self._slave.change.version != self._change.version
-
-    @property
-    def _goes_back(self) -> bool:
-        """Whether the slave's new filter demands that the dump go back to an earlier position."""
-        return self._slave.change.place_after(self._change.version) is not None
 
     @property
     def _is_drained(self) -> bool:
@@ -258,10 +241,7 @@ class Dump:
             if kept is None and not place.thread.in_transaction:
                 self._drains.check(self._slave.as_peer)
             if kept is None and self._changed:
-                before = place.source
-                went_back, place = await self._take_up_change(place)
-                if went_back:
-                    yield self._announce(place, before)
+                place = self._take_up_change(place)
             self._pace.hear(self._slave.line_rate)
             if kept is None and self._is_sized and place.thread.chunk_size != self._pace.size:
                 thread = place.thread.with_chunk_size(self._pace.size)
@@ -278,8 +258,6 @@ class Dump:
                 async for message in self._of_step(step, kept):
                     yield message
                 kept = None
-                if self._changed and self._goes_back:
-                    continue
                 if self._left is not None:
                     place = self._left
                     continue
@@ -441,7 +419,7 @@ class Dump:
                 raise ahead
 
     async def _of_step(self, step: Step, kept: _KeptUntil | None) -> AsyncIterator[bytes]:
-        """Yield the messages of a step, up to a change of filter with which the dump goes back.
+        """Yield the messages of a step.
 
         After a change of the line's rate the dump leaves the step at the next boundary, which ``_left`` then holds.
         """
@@ -474,8 +452,6 @@ class Dump:
             self._pace.hear(self._slave.line_rate)
             if ends_transaction(piece.plan):
                 self._drains.check(self._slave.as_peer)
-            if self._changed and self._goes_back:
-                return
             if self._is_sized and self._pace.size != chunk_size and number < len(step.pieces):
                 left = await self._reader.call(lambda piece=piece: place_after(self._store, step, piece))  # type: ignore[misc]
                 if left is not None:
@@ -485,24 +461,16 @@ class Dump:
     def _progress(self, plan: ChunkPlan, counts: Counts) -> None:
         self._register.progress(self._slave, plan.file, plan.end, counts)
 
-    async def _take_up_change(self, place: DumpPlace) -> tuple[bool, DumpPlace]:
-        """Continue the dump with the slave's new filter. Return whether the dump goes back, and where it goes on.
-
-        A change of filter may name a position, the position of the slave's applier, and the dump then goes back to it.
-        Chunks that are still on their way carry the old filter's version, so the slave can discard them.
-        """
+    def _take_up_change(self, place: DumpPlace) -> DumpPlace:
+        """Return the place from which the dump continues with the slave's new filter."""
         change = self._slave.change
-        wanted = change.place_after(self._change.version)
         self._change = change
         old, self._own = self._own, OwnExclusion(self._reader, self._start, change.origin)
-        if wanted is None:
-            # The old filter decides the rest of an open transaction, which other slaves may not leave out.
-            self._is_private = place.thread.in_transaction
-            thread = (old.own(place) if self._is_private else place).thread.fork()
-            thread.change_filter(change.flags, change.slave_version, origin=self._own.shared_origin)
-            return False, self._reader.known(replace(place, thread=thread))
-        self._other_filters_before = True
-        return True, await self._enter(*wanted)
+        # The old filter decides the rest of an open transaction, which other slaves may not leave out.
+        self._is_private = place.thread.in_transaction
+        thread = (old.own(place) if self._is_private else place).thread.fork()
+        thread.change_filter(change.flags, origin=self._own.shared_origin)
+        return self._reader.known(replace(place, thread=thread))
 
 
 def ends_transaction(plan: ChunkPlan) -> bool:

@@ -23,9 +23,6 @@ _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 _BOUNDS = {
     f"/{_SERVICE}/Register": MethodBounds(MAX_REQUEST, check=lambda request: check_filter(request.filter)),
-    f"/{_SERVICE}/ChangeFilter": MethodBounds(
-        MAX_REQUEST, check=lambda request: check_filter(request.filter)
-    ),
     f"/{_SERVICE}/Alive": MethodBounds(kind=Kind.FREE),
     f"/{_SERVICE}/Dump": MethodBounds(MAX_REQUEST, Kind.DUMP, is_serialized=True, check=check_dump_request),
     f"/{_HEALTH}/Check": MethodBounds(kind=Kind.FREE),

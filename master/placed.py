@@ -101,7 +101,6 @@ class PlacedPlan(ABC):
     source: IndexedFile
     """The open binlog file from which the events are read. Another file may take its name meanwhile."""
     positions: ToldPositions
-    filter_version: int
     committed_at: float | None = field(default=None, init=False)
     """The Unix time at which the first transaction was committed, once messages have been made. None: not known."""
 

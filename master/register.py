@@ -84,7 +84,7 @@ UNKNOWN_CLIENT = Client()
 
 @dataclass(frozen=True)
 class FilterChange:
-    """A slave's filter, and the binlog file and position from which the master uses the filter.
+    """A slave's filter, and the filter's number.
 
     A change of filter replaces the whole object, so that a running dump never sees half a change.
     """
@@ -92,22 +92,6 @@ class FilterChange:
     flags: TableFlags
     version: int
     origin: OriginFilter | None = None
-    place: tuple[str, int] | None = None
-    """The binlog file and position to which a running dump goes back, to send from there with the new filter.
-
-    With None the dump continues from its own position.
-    """
-    place_version: int = 0
-    """The filter version that came with ``place``, the position to which a running dump goes back.
-
-    A later change of ``--binlog-do-db`` rules increases ``version`` only. A dump that has not yet gone back to
-    ``place`` can still see by this number that it must.
-    """
-
-    @property
-    def slave_version(self) -> int:
-        """The filter version that the slave knows: 1 at its registration, then the version of its own newest change."""
-        return self.place_version or 1
 
     @cached_property
     def weight(self) -> int:
@@ -119,13 +103,6 @@ class FilterChange:
             lists = (self.origin.ignore_server_ids, self.origin.do_domain_ids, self.origin.ignore_domain_ids)
             ids = sum(map(len, lists))
         return _RULE_WEIGHT * len(rules) + _CHARACTER_WEIGHT * text + _ID_WEIGHT * ids
-
-    def place_after(self, version: int) -> tuple[str, int] | None:
-        """Return the binlog file and position to which a dump that still uses filter ``version`` must go back.
-
-        Return None when the dump continues from its own position.
-        """
-        return self.place if version < self.place_version else None
 
 
 @dataclass
@@ -427,18 +404,15 @@ class Register:
         rule_filter: ReplicationFilter,
         *,
         origin: OriginFilter | None = None,
-        place: tuple[str, int] | None = None,
     ) -> RegisteredSlave:
         """Replace a slave's filter. Raises NotRegistered for an unknown slave id.
 
-        The slave's running dump goes back to ``place``, a binlog file and position, and sends the events from there
-        with the new filter. With None the dump uses the new filter from its present position.
+        The slave's running dump uses the new filter from its next transaction on.
         """
         slave = self.get(slave_id)
         with self._lock:
-            version = slave.filter_version + 1
             flags = self._flags(rule_filter, slave.imposed)
-            change = FilterChange(flags, version, origin, place, place_version=version)
+            change = FilterChange(flags, slave.filter_version + 1, origin)
             if slave.dump:
                 self._check_weight(slave, change)
                 self._weigh(slave, change.weight)

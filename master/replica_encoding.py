@@ -127,14 +127,12 @@ class ReplicaEncoding:
     temporary tables otherwise.
     """
 
-    def pieces(
-        self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan], filter_version: int
-    ) -> list[PlacedPlan]:
+    def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> list[PlacedPlan]:
         """Return the plans of one segment with the stand-ins of the transactions that each drops."""
         source, resume = place.source, place.thread.resume
         pieces: list[PlacedPlan] = []
         for plan, told in zip(plans, place.positions(segment, plans), strict=True):
-            whole = ReplicaPlan(plan, source, told, filter_version)
+            whole = ReplicaPlan(plan, source, told)
             if self.by_gtid and len(plan.gaps.runs):
                 whole.dropped = find_dropped(plan, segment, resume, source.read, source.gtid_source)
                 pieces += whole.parts(resume)

@@ -10,7 +10,7 @@ import grpc
 import structlog
 
 from dumpfilter import __version__
-from dumpfilter.errors import BinlogError, DumpfilterError, OptionError, PositionError
+from dumpfilter.errors import BinlogError, DumpfilterError, OptionError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.convert import (
     family_to_proto,
@@ -25,7 +25,7 @@ from dumpfilter.master.access import Access, AccessDenied, TryLater
 from dumpfilter.master.ahead import check_place
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.drain import Drained, Drains
-from dumpfilter.master.dump_start import check_boundary, start_at, start_of, wanted_by
+from dumpfilter.master.dump_start import start_of, wanted_by
 from dumpfilter.master.filter_warnings import FilterWarnings
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.imposed import ImposedFilter, imposed_on
@@ -140,7 +140,6 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return pb.RegisterResponse(
             slave_id=slave.slave_id,
             filter=filter_to_proto(slave.filter),
-            filter_version=slave.filter_version,
             master_uuid=self.master_uuid,
             family=family_to_proto(fd.family),
             server_version=fd.server_version,
@@ -263,30 +262,6 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Forget a slave and end its dump."""
         await self._audited("Unregister", context, lambda: self.register.remove(request.slave_id))
         return pb.UnregisterResponse()
-
-    async def ChangeFilter(
-        self, request: pb.ChangeFilterRequest, context: Context
-    ) -> pb.ChangeFilterResponse:
-        """Replace a registered slave's filter. A running dump of the slave changes to the new filter."""
-
-        def change() -> RegisteredSlave:
-            # A stranger without an id must learn nothing about the binlog files, and cost no time for the rules.
-            self.register.get(request.slave_id)
-            place = getattr(request, "from")
-            return self.register.change_filter(
-                request.slave_id,
-                self._filter(request.filter),
-                origin=origin_from_proto(request.filter.origin),
-                place=self._place(place) if place.file else None,
-            )
-
-        slave = await self._audited("ChangeFilter", context, change)
-        await self.reader.serve(lambda: self.filter_warnings.texts(slave))
-        return pb.ChangeFilterResponse(
-            filter=filter_to_proto(slave.filter),
-            filter_version=slave.filter_version,
-            imposed=imposed_to_proto(slave.imposed),
-        )
 
     async def _audited(
         self, what: str, context: Context, change: Callable[[], RegisteredSlave]
@@ -440,25 +415,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             kept=dumps.Kept(request.kept_bytes, request.kept_crc32),
             heartbeat_period=request.heartbeat_period_ms
             and max(request.heartbeat_period_ms / 1000, self.limits.min_heartbeat_period),
-            filter_version=request.filter_version,
             other_filters_before=request.other_filters_before,
         )
         return dumps.Dump(self.reader, self.register, slave, start, options, drains=self.drains)
-
-    def _place(self, place: pb.BinlogPosition) -> tuple[str, int]:
-        """Check the binlog file and position from which a slave wants its new filter, and return them.
-
-        Raises BinlogMissing for an unknown file, and PositionError for a position that is not between two transactions.
-        """
-        start = start_at(place.file, place.position, self.store)
-        if start.told is not None:
-            raise PositionError(
-                "the relay log has dropped transactions here; register again to begin at this position",
-                file=place.file,
-                position=place.position,
-            )
-        check_boundary(start, self.store)
-        return start.file, start.position
 
     def _filter(self, definition: pb.FilterDefinition) -> ReplicationFilter:
         check_filter(definition)

@@ -385,8 +385,7 @@ class Channel:
             here = self._sql.info
             family = self._receiver.info.family
             # A kill between the two writes must not leave a whole relay log that an applier reads from the beginning.
-            with self._receiver.rewinding(MasterInfo(family=family, retrieved=here.executed)):
-                pass
+            self._receiver.rewind(MasterInfo(family=family, retrieved=here.executed))
             self._applied_file.save(
                 RelayLogInfo(executed=here.executed, target=self.target.state()), synced=True
             )

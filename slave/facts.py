@@ -169,7 +169,6 @@ class _ChannelFacts:
     CHANNEL_NAME = column("name", _TEXT)
     FILTER_ON = column("info.filter_on", _TEXT)
     FILTER_SEMANTICS = column(lambda view: view.channel.semantics.value.upper(), _TEXT)
-    FILTER_VERSION = column("channel.io.filter_version")
     IMPOSED_BY = column(lambda view: ",".join(one.name for one in view.channel.imposed), _TEXT)
     IMPOSED_RULES = column(lambda view: " ".join(imposed_rules(view.channel)), _TEXT)
     CONNECTIONS = column("counted.connections", metric="connections_total")

@@ -41,7 +41,6 @@ class _FilterChange(NamedTuple):
 
     flags: TableFlags
     origin: OriginFilter | None
-    version: int
 
 
 class DumpThread:
@@ -55,8 +54,6 @@ class DumpThread:
         origin: the server ids and domains whose transactions the slave wants; None: all.
         other_filters_before: whether the slave may hold transactions that an earlier dump chose with another filter.
             The thread then sends XA COMMIT even for prepared transactions that it has not seen.
-        filter_version: the number that the slave gave this filter. Chunks name it, so that the slave can tell chunks
-            of an old filter from chunks of a new one.
     """
 
     def __init__(
@@ -68,7 +65,6 @@ class DumpThread:
         exclude: GtidSet | None = None,
         origin: OriginFilter | None = None,
         other_filters_before: bool = False,
-        filter_version: int = 1,
     ) -> None:
         self._flags = flags
         self._origin = origin
@@ -87,9 +83,6 @@ class DumpThread:
         self._relay_rotate: int | None = None
         self.resume = 0
         """The last transaction boundary at or before :attr:`position`."""
-        self.filter_version = filter_version
-        """The version number of the filter that decided the last segment. The number grows with each change of
-        filter."""
         self.position: int | None = None
         """The file offset of the next event to be decided; None before the first file."""
 
@@ -145,7 +138,6 @@ class DumpThread:
             self._origin,
             self._exclusion.key,
             self._change,
-            self.filter_version,
             self.chunk_size,
             self._xa_ends.key,
             # Boundary filters that the slave no longer has do not decide about later segments.
@@ -155,18 +147,12 @@ class DumpThread:
             self.position,
         )
 
-    def change_filter(
-        self,
-        flags: TableFlags,
-        version: int,
-        *,
-        origin: OriginFilter | None = None,
-    ) -> None:
+    def change_filter(self, flags: TableFlags, *, origin: OriginFilter | None = None) -> None:
         """Use another filter for the segments after the open transaction.
 
         The change takes effect with the next segment that begins between two transactions.
         """
-        self._change = _FilterChange(flags, origin, version)
+        self._change = _FilterChange(flags, origin)
 
     def start_file(self, position: int, read: ReadAt, *, relay_rotate: int | None = None) -> None:
         """Begin with another binlog file, at a position between two transactions.
@@ -196,7 +182,7 @@ class DumpThread:
 
     def _take_up_change(self) -> None:
         if self._change is not None and not self.in_transaction:
-            self._flags, self._origin, self.filter_version = self._change
+            self._flags, self._origin = self._change
             self._change = None
 
     @property

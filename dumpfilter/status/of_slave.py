@@ -52,7 +52,7 @@ def slave_status(login: Login) -> Record:
     )
 
 
-_NO_COUNTERS = ("FILTER_VERSION", "LAG_BYTES")
+_NO_COUNTERS = ("LAG_BYTES",)
 """The numbers of ``dumpfilter.channels`` that are no counts since the channel's first start."""
 
 

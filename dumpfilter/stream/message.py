@@ -27,7 +27,7 @@ _EVENTS_KEY = pb.Chunk.EVENTS_FIELD_NUMBER << 3 | 2
 _LONGEST_VARINT = 10
 """The longest number of variable length, bytes."""
 
-_NUMBERS = struct.Struct("<8Q3?")
+_NUMBERS = struct.Struct("<7Q3?")
 
 
 def chunk_crc32(chunk: pb.Chunk, events: int | None = None) -> int:
@@ -44,7 +44,6 @@ def chunk_crc32(chunk: pb.Chunk, events: int | None = None) -> int:
             chunk.start_position,
             chunk.resume_position,
             chunk.resume_bytes,
-            chunk.filter_version,
             len(chunk.events) if events is None else events,
             len(chunk.format_description),
             chunk.heartbeat,

@@ -130,10 +130,9 @@ class RegisterRequest(_message.Message):
     def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., user: _Optional[str] = ..., password: _Optional[str] = ..., secret: _Optional[bytes] = ..., protocol: _Optional[int] = ..., program_version: _Optional[str] = ...) -> None: ...
 
 class RegisterResponse(_message.Message):
-    __slots__ = ("slave_id", "filter", "filter_version", "master_uuid", "family", "server_version", "imposed", "server_id", "protocol", "program_version", "filter_warnings")
+    __slots__ = ("slave_id", "filter", "master_uuid", "family", "server_version", "imposed", "server_id", "protocol", "program_version", "filter_warnings")
     SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
-    FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
     MASTER_UUID_FIELD_NUMBER: _ClassVar[int]
     FAMILY_FIELD_NUMBER: _ClassVar[int]
     SERVER_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -144,7 +143,6 @@ class RegisterResponse(_message.Message):
     FILTER_WARNINGS_FIELD_NUMBER: _ClassVar[int]
     slave_id: str
     filter: FilterDefinition
-    filter_version: int
     master_uuid: str
     family: ServerFamily
     server_version: str
@@ -153,7 +151,7 @@ class RegisterResponse(_message.Message):
     protocol: int
     program_version: str
     filter_warnings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, slave_id: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., master_uuid: _Optional[str] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., server_version: _Optional[str] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ..., server_id: _Optional[int] = ..., protocol: _Optional[int] = ..., program_version: _Optional[str] = ..., filter_warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, slave_id: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., master_uuid: _Optional[str] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., server_version: _Optional[str] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ..., server_id: _Optional[int] = ..., protocol: _Optional[int] = ..., program_version: _Optional[str] = ..., filter_warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class UnregisterRequest(_message.Message):
     __slots__ = ("slave_id",)
@@ -165,25 +163,6 @@ class UnregisterResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class ChangeFilterRequest(_message.Message):
-    __slots__ = ("slave_id", "filter")
-    SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
-    FILTER_FIELD_NUMBER: _ClassVar[int]
-    FROM_FIELD_NUMBER: _ClassVar[int]
-    slave_id: str
-    filter: FilterDefinition
-    def __init__(self, slave_id: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., **kwargs) -> None: ...
-
-class ChangeFilterResponse(_message.Message):
-    __slots__ = ("filter", "filter_version", "imposed")
-    FILTER_FIELD_NUMBER: _ClassVar[int]
-    FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
-    IMPOSED_FIELD_NUMBER: _ClassVar[int]
-    filter: FilterDefinition
-    filter_version: int
-    imposed: _containers.RepeatedCompositeFieldContainer[ImposedFilter]
-    def __init__(self, filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ...) -> None: ...
-
 class BinlogPosition(_message.Message):
     __slots__ = ("file", "position")
     FILE_FIELD_NUMBER: _ClassVar[int]
@@ -193,14 +172,13 @@ class BinlogPosition(_message.Message):
     def __init__(self, file: _Optional[str] = ..., position: _Optional[int] = ...) -> None: ...
 
 class DumpRequest(_message.Message):
-    __slots__ = ("slave_id", "gtid_set", "once", "chunk_size", "heartbeat_period_ms", "filter_version", "other_filters_before", "except_gtids", "received_gtids", "net_timeout_ms", "line_rate", "kept_bytes", "kept_crc32")
+    __slots__ = ("slave_id", "gtid_set", "once", "chunk_size", "heartbeat_period_ms", "other_filters_before", "except_gtids", "received_gtids", "net_timeout_ms", "line_rate", "kept_bytes", "kept_crc32")
     SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
     FROM_FIELD_NUMBER: _ClassVar[int]
     GTID_SET_FIELD_NUMBER: _ClassVar[int]
     ONCE_FIELD_NUMBER: _ClassVar[int]
     CHUNK_SIZE_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_PERIOD_MS_FIELD_NUMBER: _ClassVar[int]
-    FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
     OTHER_FILTERS_BEFORE_FIELD_NUMBER: _ClassVar[int]
     EXCEPT_GTIDS_FIELD_NUMBER: _ClassVar[int]
     RECEIVED_GTIDS_FIELD_NUMBER: _ClassVar[int]
@@ -213,7 +191,6 @@ class DumpRequest(_message.Message):
     once: bool
     chunk_size: int
     heartbeat_period_ms: int
-    filter_version: int
     other_filters_before: bool
     except_gtids: str
     received_gtids: str
@@ -221,7 +198,7 @@ class DumpRequest(_message.Message):
     line_rate: int
     kept_bytes: int
     kept_crc32: int
-    def __init__(self, slave_id: _Optional[str] = ..., gtid_set: _Optional[str] = ..., once: _Optional[bool] = ..., chunk_size: _Optional[int] = ..., heartbeat_period_ms: _Optional[int] = ..., filter_version: _Optional[int] = ..., other_filters_before: _Optional[bool] = ..., except_gtids: _Optional[str] = ..., received_gtids: _Optional[str] = ..., net_timeout_ms: _Optional[int] = ..., line_rate: _Optional[int] = ..., kept_bytes: _Optional[int] = ..., kept_crc32: _Optional[int] = ..., **kwargs) -> None: ...
+    def __init__(self, slave_id: _Optional[str] = ..., gtid_set: _Optional[str] = ..., once: _Optional[bool] = ..., chunk_size: _Optional[int] = ..., heartbeat_period_ms: _Optional[int] = ..., other_filters_before: _Optional[bool] = ..., except_gtids: _Optional[str] = ..., received_gtids: _Optional[str] = ..., net_timeout_ms: _Optional[int] = ..., line_rate: _Optional[int] = ..., kept_bytes: _Optional[int] = ..., kept_crc32: _Optional[int] = ..., **kwargs) -> None: ...
 
 class AliveRequest(_message.Message):
     __slots__ = ("slave_id", "line_rate")
@@ -302,7 +279,7 @@ class Gaps(_message.Message):
     def __init__(self, source: _Optional[_Iterable[bytes]] = ..., offset: _Optional[_Iterable[int]] = ..., end: _Optional[_Iterable[int]] = ..., runs: _Optional[_Iterable[int]] = ..., run_source: _Optional[_Iterable[int]] = ..., run_first: _Optional[_Iterable[int]] = ..., run_length: _Optional[_Iterable[int]] = ..., hits: _Optional[_Iterable[int]] = ..., hit_kind: _Optional[_Iterable[_Union[RuleKind, str]]] = ..., hit_count: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ("file", "events", "format_description", "start_position", "end_position", "resume_position", "resume_bytes", "completed", "counts", "filter_version", "heartbeat", "end_of_log", "end_of_file", "begin_position", "previous_file", "gaps", "crc32", "kept_bytes")
+    __slots__ = ("file", "events", "format_description", "start_position", "end_position", "resume_position", "resume_bytes", "completed", "counts", "heartbeat", "end_of_log", "end_of_file", "begin_position", "previous_file", "gaps", "crc32", "kept_bytes")
     FILE_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     FORMAT_DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -312,7 +289,6 @@ class Chunk(_message.Message):
     RESUME_BYTES_FIELD_NUMBER: _ClassVar[int]
     COMPLETED_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
-    FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     END_OF_LOG_FIELD_NUMBER: _ClassVar[int]
     END_OF_FILE_FIELD_NUMBER: _ClassVar[int]
@@ -330,7 +306,6 @@ class Chunk(_message.Message):
     resume_bytes: int
     completed: GtidRunsSet
     counts: Counts
-    filter_version: int
     heartbeat: bool
     end_of_log: bool
     end_of_file: bool
@@ -339,7 +314,7 @@ class Chunk(_message.Message):
     gaps: Gaps
     crc32: int
     kept_bytes: int
-    def __init__(self, file: _Optional[str] = ..., events: _Optional[bytes] = ..., format_description: _Optional[bytes] = ..., start_position: _Optional[int] = ..., end_position: _Optional[int] = ..., resume_position: _Optional[int] = ..., resume_bytes: _Optional[int] = ..., completed: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., filter_version: _Optional[int] = ..., heartbeat: _Optional[bool] = ..., end_of_log: _Optional[bool] = ..., end_of_file: _Optional[bool] = ..., begin_position: _Optional[int] = ..., previous_file: _Optional[str] = ..., gaps: _Optional[_Union[Gaps, _Mapping]] = ..., crc32: _Optional[int] = ..., kept_bytes: _Optional[int] = ...) -> None: ...
+    def __init__(self, file: _Optional[str] = ..., events: _Optional[bytes] = ..., format_description: _Optional[bytes] = ..., start_position: _Optional[int] = ..., end_position: _Optional[int] = ..., resume_position: _Optional[int] = ..., resume_bytes: _Optional[int] = ..., completed: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., heartbeat: _Optional[bool] = ..., end_of_log: _Optional[bool] = ..., end_of_file: _Optional[bool] = ..., begin_position: _Optional[int] = ..., previous_file: _Optional[str] = ..., gaps: _Optional[_Union[Gaps, _Mapping]] = ..., crc32: _Optional[int] = ..., kept_bytes: _Optional[int] = ...) -> None: ...
 
 class ListSlavesRequest(_message.Message):
     __slots__ = ("slave_id", "user", "password")

@@ -45,11 +45,6 @@ class DumpFilterStub:
                 request_serializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.UnregisterRequest.SerializeToString,
                 response_deserializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.UnregisterResponse.FromString,
                 _registered_method=True)
-        self.ChangeFilter = channel.unary_unary(
-                '/dumpfilter.v1.DumpFilter/ChangeFilter',
-                request_serializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.ChangeFilterRequest.SerializeToString,
-                response_deserializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.ChangeFilterResponse.FromString,
-                _registered_method=True)
         self.Dump = channel.unary_stream(
                 '/dumpfilter.v1.DumpFilter/Dump',
                 request_serializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.DumpRequest.SerializeToString,
@@ -86,15 +81,6 @@ class DumpFilterServicer:
 
     def Unregister(self, request, context):
         """Forgets a slave and ends its dump.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ChangeFilter(self, request, context):
-        """Replaces the filter. A running dump uses the new filter from the position in the request on. Without
-        a position the dump uses the filter from a transaction boundary near its present position on. The
-        first chunk made with the new filter has the new filter version and its start position.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -142,11 +128,6 @@ def add_DumpFilterServicer_to_server(servicer, server):
                     servicer.Unregister,
                     request_deserializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.UnregisterRequest.FromString,
                     response_serializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.UnregisterResponse.SerializeToString,
-            ),
-            'ChangeFilter': grpc.unary_unary_rpc_method_handler(
-                    servicer.ChangeFilter,
-                    request_deserializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.ChangeFilterRequest.FromString,
-                    response_serializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.ChangeFilterResponse.SerializeToString,
             ),
             'Dump': grpc.unary_stream_rpc_method_handler(
                     servicer.Dump,
@@ -224,33 +205,6 @@ class DumpFilter:
             '/dumpfilter.v1.DumpFilter/Unregister',
             dumpfilter_dot_v1_dot_dumpfilter__pb2.UnregisterRequest.SerializeToString,
             dumpfilter_dot_v1_dot_dumpfilter__pb2.UnregisterResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ChangeFilter(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/dumpfilter.v1.DumpFilter/ChangeFilter',
-            dumpfilter_dot_v1_dot_dumpfilter__pb2.ChangeFilterRequest.SerializeToString,
-            dumpfilter_dot_v1_dot_dumpfilter__pb2.ChangeFilterResponse.FromString,
             options,
             channel_credentials,
             insecure,

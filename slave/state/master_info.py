@@ -56,10 +56,6 @@ class MasterInfo(State):
     The master's binlog may hold these transactions after the position, too. Each later dump from the position excepts
     them, so that the slave does not apply them again.
     """
-    filter_version: NonNegativeInt = 0
-    """The number of the filter by which the master selected the newest events. The master counts the filters of
-    one registration from 1."""
-
     filter_digest: str = ""
     """A hash of the filter that selected those events in the relay log that the applier has not applied.
 

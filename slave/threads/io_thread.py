@@ -15,7 +15,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -142,11 +142,10 @@ class _Dump(_Call, Protocol):
 
 @dataclass(frozen=True)
 class _Registration:
-    """The slave's registration with the master for the running dump, which a change of filter refers to."""
+    """The slave's registration with the master for the running dump."""
 
     stub: rpc.DumpFilterStub
     slave_id: str
-    master_uuid: str
 
 
 class IoThread:
@@ -194,9 +193,11 @@ class IoThread:
         self._ticker_error: DumpfilterError | None = None
         self._damaged_in_a_row = 0
         # The I/O thread holds this lock from the call Register until the call Dump. A change of filter between the two
-        # calls would find no dump to change, and the dump that begins after it would still use the old filter.
+        # calls would find no dump to cancel, and the dump that begins after it would still use the old filter.
         self._registering = threading.Lock()
         self._registration: _Registration | None = None
+        self._is_cancelled = False
+        """Whether a call was cancelled for a change of filter, so that its end is no loss of the connection."""
         self.state = ""
         """The thread's activity in a server's words, such as "Waiting for source to send event" (``Replica_IO_State``).
 
@@ -206,9 +207,6 @@ class IoThread:
         """The reason why the newest attempt to connect to the master failed. Empty after a successful attempt."""
         self.last_error_at = 0.0
         """The Unix time of the newest failed attempt to connect to the master, seconds."""
-        self.filter_version = 0
-        """The number of the filter that the master uses for this slave. The master counts from 1 after each
-        registration, and each change of the filter adds 1."""
         self.ended = False
         """Whether the thread ended at the end of the newest binlog of the master, as the option ``once`` demands."""
 
@@ -223,62 +221,24 @@ class IoThread:
     def change_filter(self, definition: pb.FilterDefinition, to: MasterInfo) -> None:
         """Replace the filter for everything after the position ``to``, up to which the applier has applied.
 
-        The receiver truncates the relay log to ``to``, and the master's running dump goes back to ``to`` with the new
-        filter. If the master refuses the change or is unreachable, or if ``to`` lies in another master's binlog, this
-        method cancels the dump. The thread then registers again with the new filter.
+        The receiver truncates the relay log to ``to``. The thread then registers again with the new filter, and the
+        master sends everything after ``to``.
         """
-        if self._registration is None:
-            # The thread may be waiting for an unreachable master's answer to Register. This call holds the lock, and
-            # without cancelling it the change of filter would have to wait for the call's timeout.
-            self._cancel()
-        with self._registering, self._cancelled_by_an_error(), self._receiver.rewinding(to):
-            self._source = replace(self._source, filter=definition)
-            registration = self._registration
-            if registration is None:
-                return
-            version = None
-            if to.source_file and to.master_uuid == registration.master_uuid:
-                version = self._change_in_dump(registration, definition, to)
-            if version is None:
+        # The thread may be waiting for an unreachable master's answer to Register, and holds the lock meanwhile.
+        self._is_cancelled = True
+        self._cancel()
+        with self._registering:
+            try:
+                self._receiver.rewind(to)
+                self._source = replace(self._source, filter=definition)
+            finally:
+                # Even after an error the receiver discards the rest of the running dump.
+                self._is_cancelled = True
                 self._cancel()
-            else:
-                self.filter_version = version
-                self._receiver.await_version(version)
-
-    @contextmanager
-    def _cancelled_by_an_error(self) -> Iterator[None]:
-        """Cancel the dump when the block raises. The receiver would discard the rest of that dump in any case."""
-        try:
-            yield
-        except BaseException:
-            self._cancel()
-            raise
 
     def set_filter(self, definition: pb.FilterDefinition) -> None:
         """Set the filter that the slave sends to the master when it registers. The thread must not be running."""
         self._source = replace(self._source, filter=definition)
-
-    def _change_in_dump(
-        self, registration: _Registration, definition: pb.FilterDefinition, to: MasterInfo
-    ) -> int | None:
-        """Ask the master to change the filter in the running dump, from the position ``to`` on.
-
-        Return the number that the master gave to the new filter, or None when the master did not make the change.
-        """
-        request = pb.ChangeFilterRequest(slave_id=registration.slave_id, filter=self._with_names(definition))
-        getattr(request, "from").CopyFrom(pb.BinlogPosition(file=to.source_file, position=to.source_position))
-        try:
-            answer = registration.stub.ChangeFilter(request, timeout=self._source.options.net_timeout)
-        except grpc.RpcError as error:
-            log.warning(
-                "filter not changed in the running dump",
-                hint="the slave registers again",
-                master=self._source.info.address,
-                status=error.code().name,
-                reason=error.details(),
-            )
-            return None
-        return int(answer.filter_version)
 
     @property
     def stopping(self) -> bool:
@@ -302,7 +262,7 @@ class IoThread:
         try:
             while not self._stop.is_set():
                 try:
-                    if self._connect_and_receive():
+                    if self._connect_and_receive() and not self._is_cancelled:
                         self.ended = True
                         return
                     reason = "the master ended the stream"
@@ -327,6 +287,7 @@ class IoThread:
                 answer = self._register(stub)
                 self.last_error = ""
                 call = self._begin_dump(stub, answer)
+                self._is_cancelled = False
             self._on_connect(stub, answer)
             self.counters.count_connection()
             self.state = _RECEIVING
@@ -352,15 +313,13 @@ class IoThread:
             names=names_from_proto(answer.filter.names),
             another_master=another_master,
             by_gtid=by_gtid,
-            filter_version=answer.filter_version,
             keep=True,
         )
         request = self._dump_request(answer, by_gtid=by_gtid)
         call: _Dump = stub.Dump(request)
         self._sign_at = 0.0
         self._watch(call, ROUND_TRIPS * self._source.options.net_timeout + request.ByteSize() / _SLOWEST)
-        self._registration = _Registration(stub, answer.slave_id, answer.master_uuid)
-        self.filter_version = answer.filter_version
+        self._registration = _Registration(stub, answer.slave_id)
         return call
 
     def _with_names(self, definition: pb.FilterDefinition) -> pb.FilterDefinition:
@@ -426,7 +385,6 @@ class IoThread:
         source, info = self._source, self._receiver.info
         request = pb.DumpRequest(
             slave_id=answer.slave_id,
-            filter_version=answer.filter_version,
             other_filters_before=info.other_filters,
             once=source.options.once,
             chunk_size=source.options.chunk_size,
@@ -534,7 +492,8 @@ class IoThread:
         """
         if self._ticker_error is not None:
             raise self._ticker_error
-        if self._stop.is_set():
+        is_cancelled, self._is_cancelled = self._is_cancelled, False
+        if self._stop.is_set() or is_cancelled:
             return
         source = self._source
         self.last_error, self.last_error_at = reason, time.time()

@@ -1,7 +1,7 @@
 """The part of the I/O thread that writes files: received events go to the relay log, the position to ``master.info``.
 
 The events come in chunks, the messages of the master's stream. The receiver proves each chunk before it writes
-anything: the chunk's own CRC32, its place after the chunk before, its filter version, and the checksums of its events.
+anything: the chunk's own CRC32, its place after the chunk before, and the checksums of its events.
 Where the master dropped transactions, the receiver writes a Gap event (:mod:`dumpfilter.binlog.gap_events`).
 
 The order of the writes makes a crash harmless. The receiver writes the relay log before ``master.info``.
@@ -14,8 +14,7 @@ from __future__ import annotations
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,12 +59,6 @@ Replacing the file takes about half a millisecond, so saving once in this period
 After a crash the slave asks the master again for the events that it received in this period.
 """
 
-_NO_VERSION = 1 << 63
-"""A version number that no filter ever has.
-
-While a change of filter is under way, the receiver waits for this version, so that it accepts no events meanwhile.
-"""
-
 
 class Receiver:
     """The object that writes one channel's relay log and ``master.info`` from the chunks that the master sends.
@@ -104,8 +97,8 @@ class Receiver:
         self._unsynced_events = 0
         self._retrieved_more = False
         self._completed: list[pb.GtidRunsSet] = []
-        self._awaited_version = 0
-        self._version = 1
+        self._is_rewound = False
+        """Whether the running stream is discarded, because another filter selected its events."""
         self._next: tuple[str, int] | None = None
         """The master's binlog file and the position at which the next chunk must begin. None before the first chunk."""
         self._file_ended = False
@@ -175,7 +168,6 @@ class Receiver:
         names: NameCollation = NameCollation.GENERAL_CI,
         another_master: bool = False,
         by_gtid: bool = False,
-        filter_version: int = 1,
         keep: bool = False,
     ) -> None:
         """Prepare for a new stream of events from the master, which begins at the position of :attr:`info`.
@@ -184,8 +176,8 @@ class Receiver:
         ``family`` says which servers wrote the master's binlogs, and ``names`` how the master compares names. With
         ``another_master`` the next events begin a new relay log file. Another master's binlog file is a different
         file even if it has the same name. With ``by_gtid`` the stream begins where the received GTIDs end, not at the
-        position. ``filter_version`` is the version that the master gave the slave's filter. With ``keep`` the events of
-        an incomplete transaction stay until the first chunk tells whether the master leaves them out (:attr:`kept`).
+        position. With ``keep`` the events of an incomplete transaction stay until the first chunk tells whether the
+        master leaves them out (:attr:`kept`).
 
         Raises StreamError when the family or the collation differs from the one of the existing relay logs.
         """
@@ -217,7 +209,7 @@ class Receiver:
                 self._note_master()
             self._save(synced=False)
             self._completed.clear()
-            self._version, self._awaited_version = filter_version, 0
+            self._is_rewound = False
             self._next = None
             self._another_master = another_master
             self._except_gtids = self._info.retrieved if by_gtid else self._info.except_gtids
@@ -255,17 +247,15 @@ class Receiver:
             "retrieved": str(self._retrieved),
         }
 
-    @contextmanager
-    def rewinding(self, to: MasterInfo) -> Iterator[None]:
+    def rewind(self, to: MasterInfo) -> None:
         """Truncate the relay log to the position ``to``, because the master sends everything after it again.
 
-        This is the context manager for a change of filter. Inside the ``with`` block the caller asks the master to
-        change the filter, and the receiver writes nothing. After the block the receiver discards chunks that the old
-        filter selected, until a new stream begins or a chunk has the version given to :meth:`await_version`.
+        The receiver discards further chunks until a new stream begins, because the old filter selected them.
         """
         with self._lock:
             # Whoever reads the relay log must know before the events are gone.
             self._relay_end.publish(to.relay_position)
+            self._is_rewound = True
             self._drop_kept(to)
             self._completed.clear()
             other = bool(to.relay_file) and to.filter_digest != self.filter_digest
@@ -274,31 +264,22 @@ class Receiver:
                 self._retrieved_more = False
                 self._info = to.model_copy(update={"other_filters": to.other_filters or other})
             self.filter_digest = to.filter_digest
-            self._awaited_version = _NO_VERSION
             self._save(synced=False)
             self._relay_end.publish(self._info.relay_position)
-            yield
-
-    def await_version(self, version: int) -> None:
-        """Discard all chunks until the master sends one that the filter with this version number selected.
-
-        The master numbers the filters of a registration. Call this method inside the block of :meth:`rewinding`.
-        """
-        self._awaited_version = version
 
     def receive(self, chunk: pb.Chunk, events: bytes | memoryview | None = None) -> bool:
         """Write a chunk's events to the relay log, and advance the position to the chunk's last complete transaction.
 
         ``events`` are the chunk's events, if ``chunk`` itself does not hold them (:class:`Received`).
 
-        Return False, without writing, for a chunk that the master sent before it changed the filter. The master sends
-        the transactions of such a chunk again with the new filter.
+        Return False, without writing, for a chunk that came after :meth:`rewind`. The master sends the transactions of
+        such a chunk again with the new filter.
 
         Raises StreamDamaged for a damaged, missing or repeated chunk, StreamError when the chunk breaks the rules of
         the stream, and OutputError when the slave cannot write a file. Of such a chunk nothing is written.
         """
         with self._lock:
-            if chunk.filter_version < self._awaited_version:
+            if self._is_rewound:
                 return False
             events = chunk.events if events is None else events
             self._prove(chunk, len(events))
@@ -321,17 +302,11 @@ class Receiver:
             return True
 
     def _prove(self, chunk: pb.Chunk, size: int) -> None:
-        """Check a chunk's CRC32, its place in the stream and its filter version."""
+        """Check a chunk's CRC32 and its place in the stream."""
         where = f"{chunk.file}: at {chunk.begin_position}"
         if chunk.crc32 != chunk_crc32(chunk, size):
             raise StreamDamaged(f"{where}: a chunk of the stream is damaged (its CRC32 does not match)")
-        wanted = self._awaited_version or self._version
-        if chunk.filter_version != wanted:
-            raise StreamError(
-                f"{where}: the master chose the events with filter version {chunk.filter_version}, "
-                f"but this slave asked for version {wanted} (has another client changed this slave's filter?)"
-            )
-        if self._next is None or self._awaited_version:
+        if self._next is None:
             return
         file, position = self._next
         if chunk.file == file and not self._file_ended:
@@ -362,13 +337,12 @@ class Receiver:
         Otherwise check that the chunk continues the current file. Raises StreamError when it does not.
         """
         here = self._info
-        if not chunk.format_description and (self._next is None or self._awaited_version):
+        if not chunk.format_description and self._next is None:
             raise StreamError(f"{chunk.file}: the master began to send events without its start position")
         has_file = self._relay_log.position is not None
         if chunk.file == here.source_file and has_file and not self._another_master:
             if chunk.format_description:
                 self._check_continuation(chunk)
-            self._accept_version()
             return
         if not chunk.file or not chunk.format_description:
             raise StreamError(f"the master sent events of {chunk.file!r} before its format description event")
@@ -383,7 +357,6 @@ class Receiver:
             self._check_place(chunk)
         self._relay_log.rotate(chunk.file, chunk.start_position, chunk.format_description, self._origin())
         self._another_master = False
-        self._accept_version()
         begun = self._relay_log.position
         assert begun is not None
         self._info = here.model_copy(
@@ -410,10 +383,6 @@ class Receiver:
         if self._keeps:
             self._drop_kept(self._info)
         self._begin_proof(chunk.format_description)
-
-    def _accept_version(self) -> None:
-        if self._awaited_version:
-            self._version, self._awaited_version = self._awaited_version, 0
 
     def _begin_proof(self, format_description: bytes) -> None:
         """Take the format description event that the following chunks of events obey."""
@@ -494,7 +463,6 @@ class Receiver:
                 update={
                     "source_position": chunk.resume_position,
                     "relay_offset": position.offset + chunk.resume_bytes + added,
-                    "filter_version": chunk.filter_version,
                 }
             )
         self._kept = _NOTHING.add(events[chunk.resume_bytes :])

@@ -196,11 +196,12 @@ def test_change_of_filter(made: MadeBinlog, first: list[Rule], second: list[Rule
     subjects, sources = Subjects(), SourceNumbers()
     make = functools.partial(Filter, names=NameRules(fd.family))
     thread = DumpThread(TableFlags(make(first), subjects), sources)
+    changed = TableFlags(make(second), subjects)
     thread.start_file(file.first_event, file.read)
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
     stream, switched, asked, prepared = b"", None, False, False
     while (segment := reader.next()) is not None:
-        if thread.filter_version == 2 and switched is None:
+        if thread.flags is changed and switched is None:
             raise AssertionError("changed without being at a segment's start")
         if asked and switched is None and not thread.in_transaction:
             switched = thread.position
@@ -208,9 +209,9 @@ def test_change_of_filter(made: MadeBinlog, first: list[Rule], second: list[Rule
                 return  # The end of an XA transaction follows the old filter. test_xa checks this.
         for plan in thread.plan(segment):
             stream += render(plan, memoryview(reader.data), reader.data_offset, file.read, fd)
-        assert (thread.filter_version == 2) == (switched is not None)
+        assert (thread.flags is changed) == (switched is not None)
         if not asked:
-            thread.change_filter(TableFlags(make(second), subjects), 2)
+            thread.change_filter(changed)
             asked = True
         prepared = bool(segment.prepared)
     if switched is None:

@@ -70,12 +70,13 @@ def test_partly_sent_transactions(name: str, chunk_size: int) -> None:
 def test_a_change_of_filter() -> None:
     """A thread takes up another filter with its next segment, like a thread that plans alone."""
     file = scanned(_transactions(*[[("shop", "rows")], [("logs", "rows")]] * 3), 1)
-    threads = [file.thread(TableFlags(DO_SHOP, file.subjects)) for _ in range(2)]
+    shop, everything = TableFlags(DO_SHOP, file.subjects), TableFlags(Filter([]), file.subjects)
+    threads = [file.thread(shop) for _ in range(2)]
     for number, segment in enumerate(file.segments):
         if number == 2:
-            threads[1].change_filter(TableFlags(Filter([]), file.subjects), 5)
+            threads[1].change_filter(everything)
         check_many(threads, [segment])
-    assert [thread.filter_version for thread in threads] == [1, 5]
+    assert [thread.flags for thread in threads] == [shop, everything]
 
 
 def test_an_error_of_one_thread() -> None:

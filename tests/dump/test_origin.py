@@ -204,6 +204,6 @@ def test_a_changed_origin_takes_over_with_the_filter() -> None:
         for plan in thread.plan(segment):
             sent += render(plan, memoryview(reader.data), reader.data_offset, file.read, made.fd)
         if thread.position == builder.boundaries[2]:
-            thread.change_filter(flags, 2, origin=OriginFilter(own_server_id=8))
+            thread.change_filter(flags, origin=OriginFilter(own_server_id=8))
     servers = [event.header.server_id for event in reference.events_of(made.fd, sent)]
     assert servers == [8, 8, 7, 7]

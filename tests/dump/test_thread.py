@@ -74,7 +74,7 @@ def test_forks(
         assert first.key == second.key == forked.key
         expected = values(alone.plan(segment))
         assert values(first.plan(segment)) == expected
-        first.change_filter(_flags(file, [], []), 9)
+        first.change_filter(_flags(file, [], []))
         assert values(second.plan(segment)) == expected
         assert forked.position == (second.position if segment.start == segment.end else segment.start)
         assert values(forked.plan(segment)) == expected
@@ -121,7 +121,7 @@ def test_different_keys() -> None:
         file.thread(flags, position=len(file.file.data)),
     ]
     changed = file.thread(flags)
-    changed.change_filter(flags, 2)
+    changed.change_filter(flags)
     assert len({thread.key for thread in [*threads, changed]}) == len(threads) + 1
     assert file.thread(flags, exclude=exclude).key == threads[3].key
 

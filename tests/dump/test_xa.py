@@ -102,7 +102,7 @@ def sent(store: BinlogStore, first_file: str, then: Filter | None = None) -> tup
                 counts.add(plan.counts)
         name = store.file_following(store.open_file(name))
         if then is not None:
-            thread.change_filter(TableFlags(then, store.subjects), 2)
+            thread.change_filter(TableFlags(then, store.subjects))
     return numbers, counts
 
 

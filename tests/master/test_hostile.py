@@ -99,7 +99,7 @@ def test_the_longest_rule_that_is_wrong_is_still_answered(client: Client) -> Non
         ("Register", b"\x08\x07\x12\x04\xff\xfe\xfd\xfc"),  # a uuid that is not UTF-8
         ("Register", b"\x08\x07\x32\x06\x0a\x04\x12\x02\xc3\x28"),  # a name that is not UTF-8, deep in a rule
         ("Register", b"\x12\xff\xff\xff\xff\x0f"),  # a length beyond the end
-        ("ChangeFilter", b"\x0a\x02\xc3\x28"),
+        ("Unregister", b"\x0a\x02\xc3\x28"),
         ("Dump", b"\x0a\x02\xc3\x28"),
         ("Status", b"\x07"),
     ],

@@ -20,7 +20,7 @@ from dumpfilter.console.roles import Role
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import EffectiveFilter, Filter, ReplicationFilter
 from dumpfilter.filter.boundary import OnUndecided
-from dumpfilter.filter.convert import filter_from_proto, filter_to_proto
+from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.filter.decision import Verdict
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.kinds import AllFilters
@@ -90,11 +90,10 @@ def test_it_is_told_and_cannot_be_widened() -> None:
                 effective.rules,
             ]
         assert [rule.value for rule in slave.filter.rules] == ["shop"]
-        wider = filter_to_proto(Filter.from_options(["--replicate-do-db=logs", "--replicate-do-db=shop"]))
-        for definition in (wider, pb.FilterDefinition()):
-            request = pb.ChangeFilterRequest(slave_id=slave.slave_id, filter=definition)
-            changed = client.stub.ChangeFilter(request)
-            assert [one.name for one in changed.imposed] == ["rule0", "rule1"]
+        wider = ["--replicate-do-db=logs", "--replicate-do-db=shop"]
+        for options in (wider, []):
+            slave = client.register(options)
+            assert [one.name for one in slave.imposed] == ["rule0", "rule1"]
         assert files_of(client.dump(slave.slave_id)) == wanted
         assert files_of(client.dump(client.register(server_id=8).slave_id)) == wanted
 

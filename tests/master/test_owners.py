@@ -55,19 +55,6 @@ def following(client: Client, slave: pb.RegisterResponse) -> Iterator[pb.Chunk]:
     return stream
 
 
-def test_a_stranger_learns_nothing_about_the_files_by_a_change_of_filter() -> None:
-    with master() as client:
-        answers = set()
-        for file, position in (("", 0), ("bin.000001", 300), ("bin.000001", 10**9), ("nosuch.000001", 4)):
-            request = pb.ChangeFilterRequest(slave_id="guess")
-            getattr(request, "from").CopyFrom(pb.BinlogPosition(file=file, position=position))
-            with pytest.raises(grpc.RpcError) as caught:
-                client.stub.ChangeFilter(request)
-            answers.add((caught.value.code(), caught.value.details()))
-        ((status, _),) = answers
-        assert status is grpc.StatusCode.NOT_FOUND
-
-
 def test_a_stranger_does_not_fill_the_disk_with_refusals() -> None:
     calls = 3 * REFUSALS_LOGGED
     with master(MasterConfig(USERS)) as client, capture_logs() as logs:
@@ -75,15 +62,14 @@ def test_a_stranger_does_not_fill_the_disk_with_refusals() -> None:
         for _ in range(calls):
             for call, request in (
                 (stub.Register, pb.RegisterRequest()),
-                (stub.ChangeFilter, pb.ChangeFilterRequest(slave_id="guess")),
                 (stub.Unregister, pb.UnregisterRequest(slave_id="guess")),
                 (stub.Status, pb.StatusRequest(slave_id="guess")),
             ):
                 code(call, request)
-        assert len(logs) <= 4 * REFUSALS_LOGGED
+        assert len(logs) <= 3 * REFUSALS_LOGGED
         client.service._refusals._next = 0.0
         code(stub.Status, pb.StatusRequest(slave_id="guess"))
-        assert logs[-1]["lines_held_back"] >= 4 * calls - 2 * REFUSALS_LOGGED
+        assert logs[-1]["lines_held_back"] >= 3 * calls - 2 * REFUSALS_LOGGED
 
 
 def still_runs(stream: Iterator[pb.Chunk]) -> bool:
@@ -134,9 +120,6 @@ def test_a_stranger_cannot_touch_a_registration() -> None:
         shown = client.listed(slave.slave_id)
         for guess in ("", "101", UUID, str(uuid.uuid4()), slave.slave_id[:-1]):
             stub = client.stub
-            assert (
-                code(stub.ChangeFilter, pb.ChangeFilterRequest(slave_id=guess)) is grpc.StatusCode.NOT_FOUND
-            )
             assert code(stub.Unregister, pb.UnregisterRequest(slave_id=guess)) is grpc.StatusCode.NOT_FOUND
             assert code(lambda guess=guess: list(client.dump(guess))) is grpc.StatusCode.NOT_FOUND
         for secret in (b"", THEIRS):

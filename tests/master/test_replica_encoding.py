@@ -158,7 +158,7 @@ def test_a_slave_that_shares_plans_with_a_replica_has_no_stand_ins() -> None:
         plans = plan_many([place.thread.fork() for place in places], segment)
         assert plans[0] is plans[1] is plans[2]
         assert not isinstance(plans[0], Exception)
-        pieces = [place.encoding.pieces(place, segment, plans[0], 1) for place in places]
+        pieces = [place.encoding.pieces(place, segment, plans[0]) for place in places]
         for piece in chain.from_iterable(pieces):
             list(piece.messages(1 << 20))
         of_all = [sum(piece.counts.bytes_gtid for piece in each) for each in pieces]

@@ -16,7 +16,6 @@ from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import Filter
-from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.known_slaves import Presence
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.server import MasterServer
@@ -186,7 +185,6 @@ def test_registration_says_what_the_master_understood(client: Client) -> None:
         ["--replicate-rewrite-db=a  ->  b", "--replicate-do-db=b", "--replicate-do-db=b"]
     )
     assert [rule.value for rule in answer.filter.rules] == ["a->b", "b"]
-    assert answer.filter_version == 1
     assert answer.family == pb.MYSQL
     assert answer.server_version == "9.7.4-2"
 
@@ -391,13 +389,14 @@ def test_a_growing_file_is_followed_with_heartbeats(tmp_path: Path) -> None:
 
 
 def test_a_changed_filter_takes_effect_and_is_told(client: Client) -> None:
-    slave = client.register(SHOP)
-    changed = client.stub.ChangeFilter(
-        pb.ChangeFilterRequest(slave_id=slave.slave_id, filter=filter_to_proto(Filter()))
-    )
-    assert changed.filter_version == 2
+    """A slave changes its filter by another registration, which ends the first one."""
+    identity = {"server_id": 7, "uuid": "6b3fb0ce-0000-4000-8000-000000000007", "secret": b"s" * 32}
+    first = client.register(SHOP, **identity)
+    slave = client.register([], **identity)
+    with pytest.raises(grpc.RpcError) as caught:
+        list(client.dump(first.slave_id))
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
     chunks = list(client.dump(slave.slave_id))
-    assert {chunk.filter_version for chunk in chunks} == {2}
     assert sum(len(chunk.events) for chunk in chunks) == chunks[0].counts.bytes_read + sum(
         chunk.counts.bytes_read for chunk in chunks[1:]
     )

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from dumpfilter.filter import Filter, WriteFilter, WriteSemantics
-from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.filter import WriteFilter, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.filter.rules import parse_clause
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.commands.in_process import run as run_in_process
 from tests.master.client import Client
 from tests.master.test_service import files_of
@@ -39,9 +37,8 @@ def test_every_slave_gets_what_was_written(client: Client) -> None:
     files = files_of(client.dump(slave.slave_id))
     assert files == dump([RECORDING / "bin.000001"], WRITE).files
     assert len(files["bin.000001"]) < (RECORDING / "bin.000001").stat().st_size
-    everything = filter_to_proto(Filter.from_options(["--replicate-ignore-db=nothing"]))
-    client.stub.ChangeFilter(pb.ChangeFilterRequest(slave_id=slave.slave_id, filter=everything))
-    assert files_of(client.dump(slave.slave_id)) == files
+    everything = client.register(["--replicate-ignore-db=nothing"])
+    assert files_of(client.dump(everything.slave_id)) == files
 
 
 def test_the_slaves_own_filter_comes_on_top(client: Client) -> None:

@@ -102,7 +102,7 @@ class FakeMaster:
                 size = cuts[turn % len(cuts)] if cuts else 1 << 18
                 turn += 1
                 end = min(len(kept), done + size)
-                chunk = pb.Chunk(file=f.name, events=bytes(kept[done:end]), filter_version=1)
+                chunk = pb.Chunk(file=f.name, events=bytes(kept[done:end]))
                 chunk.begin_position = told
                 if not begun:
                     chunk.format_description = f.format_description
@@ -129,7 +129,7 @@ class FakeMaster:
         """Return a heartbeat at the end of the last file."""
         file = self.files[-1]
         at = {"begin_position": file.end, "end_position": file.end, "resume_position": file.end}
-        return sealed(pb.Chunk(heartbeat=True, file=file.name, filter_version=1, **at))
+        return sealed(pb.Chunk(heartbeat=True, file=file.name, **at))
 
     @staticmethod
     def _note(chunk: pb.Chunk, transaction: Transaction, offset: int, end: int) -> None:

@@ -272,8 +272,8 @@ def run(source: Path, tmp_path: Path, *, slaves: int, changes: int) -> None:
                     executed = one.channel.relay_log_info.executed
                     assert executed == made[0].channel.relay_log_info.executed
                     assert not one.slave.error
-            # A filter changes within the stream. A very busy machine may still lose one connection.
-            assert sum(one.channel.received.connections - 1 for one in made) <= 1
+            # A change of filter is no error. A very busy machine may still lose one connection.
+            assert sum(one.channel.received.io_errors for one in made) <= 1
         finally:
             for one in made:
                 one.slave.close()

@@ -59,7 +59,6 @@ class Servicer(rpc.DumpFilterServicer):
             slave_id=str(next(self.ids)),
             family=pb.MYSQL,
             master_uuid=self.uuid,
-            filter_version=1,
             protocol=self.protocol,
         )
 
