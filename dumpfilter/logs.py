@@ -8,8 +8,8 @@ lower-case phrase, so that programs can look for it.
 from __future__ import annotations
 
 import enum
-import json
 import logging
+import math
 import sys
 import threading
 import time
@@ -120,57 +120,49 @@ def prefer(format: Format | None, level: Level | None) -> None:
     _State.preferred_format, _State.preferred_level = format, level
 
 
-def configure_preferred(
+def configure(
     format: Format | None = None,
     level: Level | None = None,
     *,
-    otherwise: Level = Level.WARNING,
+    otherwise: Level = Level.INFO,
     colors: bool = False,
 ) -> None:
-    """Configure the log with a command's own format and level, or else with the preferred ones.
-
-    ``otherwise`` is the level when the user has chosen none.
-    """
-    configure(
-        format or _State.preferred_format or Format.TEXT,
-        level or _State.preferred_level or otherwise,
-        colors=colors,
-    )
-
-
-def configure(format: Format = Format.TEXT, level: Level = Level.INFO, *, colors: bool = False) -> None:
     """Configure this process to write its log to standard error.
 
-    A progress bar may replace ``sys.stderr`` while it runs. Therefore the log looks ``sys.stderr`` up for every line.
+    Without ``format`` or ``level`` the preferred one counts. ``otherwise`` is the level if the user has chosen none.
     An error that ends a thread, and that nothing expected, becomes a line of the log, too.
     """
+    format = format or _State.preferred_format or Format.TEXT
+    level = level or _State.preferred_level or otherwise
     if _State.format is None:
         _State.thread_hook = threading.excepthook
     _State.format, _State.level = format, level
     _State.rates.clear()
     import structlog
+    from structlog.stdlib import ProcessorFormatter, add_log_level, add_logger_name, filter_by_level
 
-    least = level.number
-    with_traceback = level is Level.DEBUG
-    steps: list[Any] = [
-        lambda logger, name, event: _leveled(logger, name, event, least),
-        _within_rate,
-        structlog.processors.TimeStamper("iso", utc=True),
-        lambda logger, name, event: _with_error(event, with_traceback=with_traceback),
-        _as_json if format is Format.JSON else _text_renderer(colors=colors),
-    ]
+    named: list[Any] = [add_logger_name, add_log_level]
     structlog.configure(
-        processors=steps,
+        processors=[filter_by_level, *named, ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
-        logger_factory=_Sink,
+        logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
-    handler = LibraryHandler(steps)
-    root = logging.getLogger()
-    for old in [one for one in root.handlers if isinstance(one, LibraryHandler)]:
-        root.removeHandler(old)
-    root.addHandler(handler)
-    root.setLevel(max(least, logging.INFO))
+    formatter = ProcessorFormatter(
+        foreign_pre_chain=[*named, _of_library],
+        processors=[
+            ProcessorFormatter.remove_processors_meta,
+            _within_rate,
+            structlog.processors.TimeStamper("iso", utc=True),
+            lambda _, name, event: _with_error(event, with_traceback=level is Level.DEBUG),
+            *(_json_steps() if format is Format.JSON else _text_steps(colors=colors)),
+        ],
+        use_get_message=False,
+        pass_foreign_args=True,
+    )
+    handler = ErrorHandler()
+    handler.setFormatter(formatter)
+    _set_handler(handler, level.number, max(level.number, logging.INFO))
     logging.captureWarnings(True)
     threading.excepthook = _thread_failed
 
@@ -184,44 +176,54 @@ def reset() -> None:
 
     _State.format, _State.level = None, Level.DEBUG
     structlog.reset_defaults()
-    root = logging.getLogger()
-    for handler in [one for one in root.handlers if isinstance(one, LibraryHandler)]:
-        root.removeHandler(handler)
-    root.setLevel(logging.WARNING)
+    _set_handler(None, logging.NOTSET, logging.WARNING)
     logging.captureWarnings(False)
     threading.excepthook = _State.thread_hook or threading.__excepthook__
 
 
-class _Sink:
-    """The end of the log: it writes one rendered line to standard error. structlog makes one for each logger."""
-
-    def __init__(self, name: str = "dumpfilter", *more: object) -> None:
-        self.name = name
-
-    def write(self, line: str) -> None:
-        try:
-            # One call is one line, also if several threads write.
-            sys.stderr.write(line + "\n")
-            sys.stderr.flush()
-        except (OSError, ValueError):
-            # Standard error may be closed or its disk full. A log that fails must not stop the replication.
-            pass
-
-    debug = info = warning = error = critical = msg = write
+def _set_handler(handler: ErrorHandler | None, own: int, libraries: int) -> None:
+    """Replace the handler of the log, and set the least levels of the product's lines and of those of libraries."""
+    root = logging.getLogger()
+    for old in [one for one in root.handlers if isinstance(one, ErrorHandler)]:
+        root.removeHandler(old)
+    if handler is not None:
+        root.addHandler(handler)
+    root.setLevel(libraries)
+    logging.getLogger("dumpfilter").setLevel(own)
+    logging.getLogger(AUDIT).setLevel(logging.NOTSET if handler is None else logging.DEBUG)
 
 
-def _leveled(logger: Any, name: str, event: Event, least: int) -> Event:
-    """Add level and logger to an event, or drop an event below the least level."""
-    import structlog
+class ErrorHandler(logging.StreamHandler[Any]):
+    """The end of the log: a handler that writes one line for each event to standard error.
 
-    if logging.getLevelNamesMapping().get(name.upper(), logging.INFO) < least and logger.name != AUDIT:
-        raise structlog.DropEvent
-    event["level"] = name
-    event["logger"] = logger.name
-    return event
+    A progress bar may replace ``sys.stderr`` while it runs. Therefore the handler looks ``sys.stderr`` up for every
+    line.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        self.stream = sys.stderr
+        super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Leave out a dropped event, and a line that cannot be written. A log must not stop the replication."""
 
 
-def _within_rate(logger: Any, name: str, event: Event) -> Event:
+def _of_library(_: Any, name: str, event: Event) -> Event:
+    """Make a library's message a field of an event."""
+    template, arguments = event["event"], event.pop("positional_args")
+    try:
+        message = {
+            "event": "message of a library",
+            "message": template % arguments if arguments else template,
+        }
+    except Exception as error:
+        # The format of a library's message may not fit its arguments.
+        message = {"event": "message of a library that cannot be shown", "error": str(error)}
+    return {**event, **message}
+
+
+def _within_rate(_: Any, name: str, event: Event) -> Event:
     """Drop a line of which the period has had enough. The event's next line has the number of dropped ones.
 
     The audit log drops nothing.
@@ -244,13 +246,10 @@ def _within_rate(logger: Any, name: str, event: Event) -> Event:
 def _with_error(event: Event, *, with_traceback: bool) -> Event:
     """Replace an exception by its text, and by its traceback only if the log has the level debug."""
     info = event.pop("exc_info", None)
-    if not info:
-        return event
-    if isinstance(info, BaseException):
-        error: BaseException | None = info
-    else:
-        error = (info if isinstance(info, tuple) else sys.exc_info())[1]
-    if error is None:
+    error = (
+        info if isinstance(info, BaseException) else (info if isinstance(info, tuple) else sys.exc_info())[1]
+    )
+    if not info or error is None:
         return event
     event["exception"] = type(error).__name__
     event.setdefault("error", str(error))
@@ -264,35 +263,49 @@ def _with_error(event: Event, *, with_traceback: bool) -> Event:
     return event
 
 
-def _as_json(logger: Any, name: str, event: Event) -> str:
-    """Render an event as one line of JSON, which is valid whatever the fields hold."""
-    first = {key: event.pop(key) for key in ("timestamp", "level", "logger", "event") if key in event}
+def _json_steps() -> list[Any]:
+    """Return the steps that make one line of JSON, which is valid whatever the fields hold."""
+    import structlog
+
+    def ordered(_: Any, name: str, event: Event) -> Event:
+        first = {key: event.pop(key) for key in ("timestamp", "level", "logger", "event")}
+        cleaned: Event = _cleaned({**first, **event}, lambda text: _utf8(_cut(text)))
+        return cleaned
+
     # Only ASCII: some readers of lines also break them at characters such as U+2028.
-    return json.dumps({_plain_key(key): _plain(value) for key, value in (first | dict(event)).items()})
+    return [ordered, structlog.processors.JSONRenderer()]
 
 
-def _plain_key(key: object) -> str:
-    return _utf8(str(key))
+def _text_steps(*, colors: bool) -> list[Any]:
+    """Return the steps that make one line of text, and lines of a traceback, which cannot command a terminal."""
+    import structlog
+
+    renderer = structlog.dev.ConsoleRenderer(colors=colors, pad_level=True)
+
+    def render(logger: Any, name: str, event: Event) -> str:
+        trace = event.pop("traceback", "")
+        # The logger's name would make every line longer, and people know the process.
+        event.pop("logger")
+        safe = _cleaned(event, lambda text: printable(text, _LONGEST_VALUE))
+        return _utf8("\n".join([str(renderer(logger, name, safe)), *map(visible, trace.splitlines())]))
+
+    return [render]
 
 
-def _plain(value: Any) -> Any:
-    """Return a value that every parser of JSON accepts: no lone surrogates, no NaN, no objects."""
+def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+    """Return a value of types that JSON can represent, with each text cleaned."""
     match value:
-        case None | bool():
+        case None | bool() | int():
             return value
-        case int():
-            return int(value)
         case float():
-            return value if value == value and abs(value) != float("inf") else str(value)
-        case str():
-            return _utf8(_cut(value))
+            return value if math.isfinite(value) else str(value)
         case dict():
-            return {_plain_key(key): _plain(each) for key, each in value.items()}
+            return {clean(str(key)): _cleaned(each, clean) for key, each in value.items()}
         case list() | tuple() | set() | frozenset():
-            return [_plain(each) for each in value]
+            return [_cleaned(each, clean) for each in value]
         case bytes() | bytearray():
-            return bytes(value[:_LONGEST_VALUE]).decode("utf-8", "backslashreplace")
-    return _utf8(_cut(str(value)))
+            return clean(bytes(value[: _LONGEST_VALUE + 1]).decode("utf-8", "backslashreplace"))
+    return clean(str(value))
 
 
 def _utf8(text: str) -> str:
@@ -306,63 +319,6 @@ def _utf8(text: str) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
-
-
-def _text_renderer(*, colors: bool) -> Callable[[Any, str, Event], str]:
-    import structlog
-
-    renderer = structlog.dev.ConsoleRenderer(colors=colors, pad_level=True)
-
-    def render(logger: Any, name: str, event: Event) -> str:
-        trace = event.pop("traceback", "")
-        # The logger's name would make every line longer, and people know the process.
-        event.pop("logger", None)
-        safe = {printable(str(key)): _safe(value) for key, value in event.items()}
-        lines = [str(renderer(logger, name, safe)), *map(visible, trace.splitlines())]
-        return _utf8("\n".join(lines))
-
-    return render
-
-
-def _safe(value: Any) -> Any:
-    """Return a value whose text is one line and cannot command a terminal."""
-    match value:
-        case None | int() | float():
-            return value
-        case list() | tuple() | set() | frozenset():
-            return [_safe(each) for each in value]
-    return printable(str(value), _LONGEST_VALUE)
-
-
-class LibraryHandler(logging.Handler):
-    """A handler of the standard library that sends records of libraries through the steps of the log."""
-
-    def __init__(self, steps: list[Any]) -> None:
-        super().__init__()
-        self._steps = steps
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write one record as a line of the log. An error here must not stop the caller."""
-        import structlog
-
-        try:
-            sink = _Sink(record.name)
-            level = record.levelname.lower()
-            line: Any = self._fields(record)
-            if record.exc_info:
-                line["exc_info"] = record.exc_info
-            for step in self._steps:
-                line = step(sink, level, line)
-            sink.write(line)
-        except structlog.DropEvent:
-            pass
-
-    def _fields(self, record: logging.LogRecord) -> Event:
-        try:
-            return {"event": "message of a library", "message": record.getMessage()}
-        except Exception as error:
-            # The format of a library's message may not fit its arguments.
-            return {"event": "message of a library that cannot be shown", "error": str(error)}
 
 
 def _thread_failed(args: threading.ExceptHookArgs) -> None:

@@ -39,7 +39,7 @@ from dumpfilter.metrics.endpoint import MetricsEndpoint, serving_metrics
 from dumpfilter.metrics.process import CommonCollector
 from dumpfilter.options.port_file import write_port
 from dumpfilter.printable import printable
-from dumpfilter.security.audit import audit, open_audit_log, reopen_audit_log
+from dumpfilter.security.audit import audit, open_audit_log
 from dumpfilter.service_manager import READY, STOPPING, ServiceManager
 
 log = structlog.get_logger("dumpfilter.master")
@@ -203,7 +203,6 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
             while not signals.stop:
                 if signals.take_hangup():
                     manager.reloading()
-                    reopen_audit_log()
                     _reload(reload)
                     manager.tell(READY)
                 signals.wait(1.0)

@@ -23,7 +23,7 @@ from dumpfilter.errors import OptionError
 from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.metrics.endpoint import MetricsEndpoint, serving_metrics
 from dumpfilter.metrics.process import CommonCollector
-from dumpfilter.security.audit import open_audit_log, reopen_audit_log
+from dumpfilter.security.audit import open_audit_log
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.slave.certificate import kept_tls
 from dumpfilter.slave.channel import Channel, Watching
@@ -77,7 +77,8 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
     OptionError for impossible options, and otherwise the DumpfilterError that ended a thread first.
     """
     open_audit_log(run.audit_file)
-    signal.signal(signal.SIGHUP, lambda *_: reopen_audit_log())
+    # Programs that rotate logs send SIGHUP, which must not end the slave.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # SIGTERM ends a slave as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = run.console

@@ -65,7 +65,7 @@ def test_json_lines(written: Callable[[], str]) -> None:
 
 def from_library(logger: str, level: int, message: str, *arguments: str) -> None:
     """Handle a message of a library. Handlers of pytest do not get it: their reports cannot have lone surrogates."""
-    handler = next(each for each in logging.getLogger().handlers if isinstance(each, logs.LibraryHandler))
+    handler = next(each for each in logging.getLogger().handlers if isinstance(each, logs.ErrorHandler))
     handler.handle(logging.LogRecord(logger, level, __file__, 1, message, arguments, None))
 
 

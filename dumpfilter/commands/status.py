@@ -53,7 +53,7 @@ def status_command(
     from dumpfilter import logs
     from dumpfilter.status.model import ExitCode, MaxLag, judge
 
-    logs.configure(level=logs.Level.ERROR)
+    logs.configure(logs.Format.TEXT, logs.Level.ERROR)
     asked.check()
     most = MaxLag.parse(given.max_lag) if given.max_lag else MaxLag()
     if most.is_odd(given.max_lag):

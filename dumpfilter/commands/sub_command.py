@@ -24,7 +24,7 @@ class SubCommand(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Configure the log and run the command. A command with options for the log configures it once more."""
-        logs.configure_preferred(colors=sys.stderr.isatty())
+        logs.configure(otherwise=logs.Level.WARNING, colors=sys.stderr.isatty())
         notice.on_compilation(_tell_of_compilation)
         for parameter in self.params:
             value = ctx.params.get(parameter.name or "")

@@ -1,16 +1,19 @@
 """The audit log: one line for each attempt to change anything, with its time, account, peer, statement and result.
 
 Lines go to the file that :func:`open_audit_log` names, as JSON. Without a file they go to the ordinary log, as events
-with the name ``audit``. Callers must not pass passwords.
+with the name ``audit``. Callers must not pass passwords. Any thread may write.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
-import threading
+import sys
 from datetime import UTC, datetime
+from io import TextIOWrapper
+from logging.handlers import WatchedFileHandler
 from pathlib import Path
 
 import structlog
@@ -24,91 +27,74 @@ _LONGEST_TEXT = 1000
 log = structlog.get_logger("dumpfilter.audit")
 
 
-class AuditLog:
-    """The audit log of a process. Any thread can write to the log."""
+class _AuditFile(WatchedFileHandler):
+    """The file of the audit log. A file that logrotate has renamed is replaced by a new one at the next line."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._path: Path | None = None
-        self._descriptor: int | None = None
+    def _open(self) -> TextIOWrapper:
+        # A new file can be read by its owner only.
+        return open(
+            self.baseFilename,
+            "a",
+            encoding="utf-8",
+            errors="replace",
+            opener=lambda path, flags: os.open(path, flags | os.O_CLOEXEC, 0o600),
+        )
 
-    def open(self, path: Path | None) -> None:
-        """Write to this file from now on, or to the ordinary log if ``path`` is None.
-
-        A new file can be read by its owner only. Raises OptionError if the file cannot be opened.
-        """
-        with self._lock:
-            self._close()
-            self._path = path
-            if path is not None:
-                try:
-                    self._descriptor = _open(path)
-                except OSError as error:
-                    self._path = None
-                    raise OptionError(
-                        f"{path}: the audit log cannot be written: {error.strerror}; name another file with "
-                        "--audit-log"
-                    ) from error
-
-    def reopen(self) -> None:
-        """Open the file anew, for example after logrotate has renamed the file. On failure, keep the open file."""
-        with self._lock:
-            if self._path is None:
-                return
-            try:
-                new = _open(self._path)
-            except OSError as error:
-                log.error("audit.not_reopened", file=str(self._path), reason=error.strerror)
-                return
-            self._close()
-            self._descriptor = new
-
-    def write(self, what: str, *, account: str, peer: str, result: str = "ok", **details: str | int) -> None:
-        """Write one line.
-
-        Parameters:
-            what: the statement or call, without passwords, for example ``PURGE BINARY LOGS TO 'b.3'`` or ``Register``.
-            account: the user who asked for the change, or an empty text for a caller without a name.
-            peer: the address from which the user came.
-            result: ``ok``, or why nothing was changed.
-            details: further fields, for example ``server_id``.
-        """
-        fields: dict[str, str | int] = {
-            "account": printable(account, _LONGEST_TEXT),
-            "peer": printable(peer, _LONGEST_TEXT),
-            "what": printable(what, _LONGEST_TEXT),
-            "result": printable(result, _LONGEST_TEXT),
-        }
-        for name, value in details.items():
-            fields[name] = printable(value, _LONGEST_TEXT) if isinstance(value, str) else value
-        with self._lock:
-            if self._descriptor is not None:
-                now = datetime.now(UTC).isoformat(timespec="milliseconds")
-                line = json.dumps({"time": now, **fields}, ensure_ascii=False) + "\n"
-                try:
-                    # One write of a file opened for appending is one whole line, also if several processes write.
-                    data = line.encode("utf-8", "replace")
-                    if os.write(self._descriptor, data) == len(data):
-                        return
-                    log.error("audit.not_written", file=str(self._path), reason="the disk is full")
-                except OSError as error:
-                    log.error("audit.not_written", file=str(self._path), reason=error.strerror)
-        log.info("audit", **fields)
-
-    def _close(self) -> None:
-        if self._descriptor is not None:
-            with contextlib.suppress(OSError):
-                os.close(self._descriptor)
-            self._descriptor = None
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Raise the error, so that :func:`audit` writes the line to the ordinary log."""
+        error, stream = sys.exception(), self.stream
+        # The next line opens the file again. Otherwise the file might get this line later, beside the ordinary log.
+        self.stream = None  # type: ignore[assignment]  # FileHandler's own sign of a file that is to be opened
+        with contextlib.suppress(OSError):
+            stream.close()
+        assert error is not None
+        raise error
 
 
-def _open(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+class _State:
+    file: _AuditFile | None = None
 
 
-_audit_log = AuditLog()
+def open_audit_log(path: Path | None) -> None:
+    """Write to this file from now on, or to the ordinary log if ``path`` is None.
+
+    Raises OptionError if the file cannot be opened.
+    """
+    old, _State.file = _State.file, None
+    if old is not None:
+        old.close()
+    if path is not None:
+        try:
+            _State.file = _AuditFile(path)
+        except OSError as error:
+            raise OptionError(
+                f"{path}: the audit log cannot be written: {error.strerror}; name another file with --audit-log"
+            ) from error
 
 
-open_audit_log = _audit_log.open
-reopen_audit_log = _audit_log.reopen
-audit = _audit_log.write
+def audit(what: str, *, account: str, peer: str, result: str = "ok", **details: str | int) -> None:
+    """Write one line.
+
+    Parameters:
+        what: the statement or call, without passwords, for example ``PURGE BINARY LOGS TO 'b.3'`` or ``Register``.
+        account: the user who asked for the change, or an empty text for a caller without a name.
+        peer: the address from which the user came.
+        result: ``ok``, or why nothing was changed.
+        details: further fields, for example ``server_id``.
+    """
+    given = {"account": account, "peer": peer, "what": what, "result": result, **details}
+    fields = {
+        name: printable(value, _LONGEST_TEXT) if isinstance(value, str) else value
+        for name, value in given.items()
+    }
+    file = _State.file
+    if file is not None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"time": now, **fields}, ensure_ascii=False)
+        try:
+            file.handle(logging.makeLogRecord({"msg": line}))
+        except OSError as error:
+            log.error("audit.not_written", file=file.baseFilename, reason=error.strerror)
+        else:
+            return
+    log.info("audit", **fields)

@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from dumpfilter.errors import OptionError
-from dumpfilter.security.audit import audit, open_audit_log, reopen_audit_log
+from dumpfilter.security.audit import audit, open_audit_log
 
 
 @pytest.fixture
@@ -40,10 +40,25 @@ def test_rotation(file: Path, tmp_path: Path) -> None:
     audit("first", account="", peer="")
     file.rename(tmp_path / "audit.log.1")
     audit("second", account="", peer="")
-    reopen_audit_log()
     audit("third", account="", peer="")
-    assert [line["what"] for line in lines(tmp_path / "audit.log.1")] == ["first", "second"]
-    assert [line["what"] for line in lines(file)] == ["third"]
+    assert [line["what"] for line in lines(tmp_path / "audit.log.1")] == ["first"]
+    assert [line["what"] for line in lines(file)] == ["second", "third"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_renamed_file_that_cannot_be_replaced(file: Path, tmp_path: Path) -> None:
+    """The ordinary log has the lines, and the file the next ones once there is room."""
+    file.rename(tmp_path / "audit.log.1")
+    file.mkdir()
+    with structlog.testing.capture_logs() as logged:
+        audit("first", account="", peer="")
+    file.rmdir()
+    audit("second", account="", peer="")
+    assert [(entry["event"], entry.get("what")) for entry in logged] == [
+        ("audit.not_written", None),
+        ("audit", "first"),
+    ]
+    assert [line["what"] for line in lines(file)] == ["second"]
 
 
 def test_appends(file: Path) -> None:

@@ -47,7 +47,7 @@ class ConsoleOptions(Settings, panel=PANEL):
 
     audit_log: Path | None = setting(None, metavar="FILE")
     """Append a line of JSON to this file for each change that a console or a slave asks for. Without this option the
-    lines are in the ordinary log. SIGHUP opens the file anew."""
+    lines are in the ordinary log. A renamed file is replaced by a new one."""
 
     def endpoint(
         self, host: str, user: str | None, protection: ProtectionOptions, tls: TlsSource | None

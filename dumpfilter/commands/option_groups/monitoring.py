@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dumpfilter.logs import Format, Level, configure_preferred
+from dumpfilter.logs import Format, Level, configure
 from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class LogOptions(Settings, panel="Log"):
 
     def begin(self, *, colors: bool) -> None:
         """Configure the log of this process. ``colors`` says whether text lines may have colors."""
-        configure_preferred(self.log_format, self.log_level, otherwise=Level.INFO, colors=colors)
+        configure(self.log_format, self.log_level, colors=colors)
 
 
 class MetricsOptions(Settings, panel="Metrics"):
