@@ -44,10 +44,11 @@ class _AuditFile(WatchedFileHandler):
         """Raise the error, so that :func:`audit` writes the line to the ordinary log."""
         error, stream = sys.exception(), self.stream
         # The next line opens the file again. Otherwise the file might get this line later, beside the ordinary log.
-        self.stream = None  # type: ignore[assignment]  # FileHandler's own sign of a file that is to be opened
+        self.stream = None
+        assert error is not None
+        assert stream is not None
         with contextlib.suppress(OSError):
             stream.close()
-        assert error is not None
         raise error
 
 
