@@ -152,13 +152,11 @@ def parse(text: str) -> exp.Expr:
 
 def _error_position(text: str, failed: ParseError) -> int:
     error = failed.errors[0] if failed.errors else {}
-    lines = text.splitlines(keepends=True)
-    line, column = int(error.get("line") or 1), int(error.get("col") or 0)
-    highlight = str(error.get("highlight") or "")
-    if "Unexpected token" not in str(error.get("description")) and text.rstrip().endswith(highlight):
+    if "Unexpected token" not in str(error.get("description")):
         # When a token is missing at the end of the statement, a server's error quotes the end, which is an empty text.
         return len(text)
-    return max(0, min(len(text), sum(map(len, lines[: line - 1])) + column - len(highlight)))
+    before = str(error.get("start_context") or "")
+    return max(0, text.find(before + str(error.get("highlight") or ""))) + len(before)
 
 
 class Rewriting:
@@ -169,8 +167,8 @@ class Rewriting:
     """
 
     def __init__(self, text: str, environment: Environment) -> None:
-        self.tables: dict[str, Table] = {}
-        """The tables that the statement reads, by the names that they get in SQLite (``schema.table``)."""
+        self.tables: dict[tuple[str, str], Table] = {}
+        """The tables that the statement reads, by schema and name."""
         self.types: dict[str, ColumnType] = {}
         """The type of each column of the tables that the statement reads, by the column's name in lower case."""
         self._environment = environment
@@ -185,9 +183,10 @@ class Rewriting:
         if not isinstance(self._tree, exp.Query | exp.Values):
             raise server_errors.syntax_error(text, 0)
         self._check_clauses(text)
+        schemas = self._find_tables()
         self._name_columns()
-        self._find_tables()
-        self._spell_columns()
+        for table, schema in schemas:
+            table.set("db", exp.to_identifier(schema, quoted=True))
         # The loop visits the syntax tree from the leaves to the root, so that the new nodes are not translated a
         # second time.
         nodes = list(self._tree.bfs())
@@ -207,8 +206,6 @@ class Rewriting:
 
     def _check_clauses(self, text: str) -> None:
         for limit in self._tree.find_all(exp.Limit, exp.Offset):
-            if isinstance(limit.expression, exp.Column):
-                raise server_errors.ER_SP_UNDECLARED_VAR(limit.expression.name)
             if not isinstance(limit.expression, exp.Literal) or limit.expression.is_string:
                 raise server_errors.syntax_error(text, len(text))
         for node in self._tree.find_all(exp.Select):
@@ -218,31 +215,19 @@ class Rewriting:
                 raise server_errors.ER_NOT_SUPPORTED_YET("SELECT ... INTO")
             for unneeded in ("locks", "hint", "operation_modifiers", "kind"):
                 node.set(unneeded, None)
-            source = node.args.get("from_") or node.args.get("from")
-            if source and isinstance(source.this, exp.Table) and _is_dual(source.this):
-                source.pop()
-                source = None
-            if source is None and any(item.is_star for item in node.expressions):
-                raise server_errors.ER_NO_TABLES_USED()
 
-    def _name_columns(self) -> None:
-        for node in self._tree.find_all(exp.Select):
-            for item in node.expressions:
-                if isinstance(item, exp.Alias | exp.Column) or item.is_star:
-                    continue
-                if isinstance(item, exp.Literal) and item.is_string:
-                    name = item.name.replace("\0", "")
-                else:
-                    name = item.sql(dialect=_Reader, normalize_functions=False, comments=False)
-                item.replace(exp.alias_(item.copy(), name, quoted=True))
-
-    def _find_tables(self) -> None:
-        common = {cte.alias.lower() for cte in self._tree.find_all(exp.CTE)}
+    def _find_tables(self) -> list[tuple[exp.Table, str]]:
+        """Find the tables that the statement reads, and return their nodes with their schemas."""
+        found: list[tuple[exp.Table, str]] = []
         taken: set[tuple[int, str]] = set()
+        common = {cte.alias.lower() for cte in self._tree.find_all(exp.CTE)}
         for node in list(self._tree.find_all(exp.Table)):
             if not isinstance(node.this, exp.Identifier):
                 raise server_errors.ER_NOT_SUPPORTED_YET("table functions")
             if not node.db and node.name.lower() in common:
+                continue
+            if not node.db and node.name.upper() == "DUAL" and isinstance(node.parent, exp.From):
+                node.parent.pop()
                 continue
             schema = node.db or self._environment.database
             if not schema:
@@ -252,38 +237,37 @@ class Rewriting:
             table = self._environment.find_table(schema, node.name)
             if table is None:
                 raise no_such_table(schema, node.name, self._environment.schemas)
-            name = f"{schema}.{node.name.lower()}"
-            self.tables[name] = table
+            self.tables[schema, node.name.lower()] = table
             self.types |= {column.name.lower(): column.type for column in table.columns}
-            alias = node.alias or node.name
-            select = id(node.find_ancestor(exp.Select))
-            if (select, alias) in taken:
-                raise server_errors.ER_NONUNIQ_TABLE(alias)
-            taken.add((select, alias))
-            for unneeded in ("hints", "db", "catalog"):
+            for unneeded in ("hints", "catalog"):
                 node.set(unneeded, None)
-            node.set("this", exp.to_identifier(name, quoted=True))
-            node.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+            found.append((node, schema))
+            named = (id(node.find_ancestor(exp.Select)), node.alias_or_name)
+            if named in taken:
+                raise server_errors.ER_NONUNIQ_TABLE(node.alias_or_name)
+            taken.add(named)
+        return found
 
-    def _spell_columns(self) -> None:
+    def _name_columns(self) -> None:
         # A server spells a result's column as the statement does. Columns of information_schema keep the spelling of
         # their definition, because these tables are views.
         declared = {
             column.name.lower(): column.name
-            for name, table in self.tables.items()
+            for (schema, _), table in self.tables.items()
             for column in table.columns
-            if name.startswith(f"{_INFORMATION_SCHEMA}.")
+            if schema == _INFORMATION_SCHEMA
         }
         for node in self._tree.find_all(exp.Select):
             for item in node.expressions:
-                if isinstance(item, exp.Column) and not item.is_star:
+                if isinstance(item, exp.Alias) or item.is_star:
+                    continue
+                if isinstance(item, exp.Column):
                     name = declared.get(item.name.lower(), item.name)
-                    item.replace(exp.alias_(item.copy(), name, quoted=True))
-
-    def _column(self, node: exp.Expr) -> exp.Expr:
-        node.set("db", None)
-        node.set("catalog", None)
-        return node
+                elif isinstance(item, exp.Literal) and item.is_string:
+                    name = item.name.replace("\0", "")
+                else:
+                    name = item.sql(dialect=_Reader, normalize_functions=False, comments=False)
+                item.replace(exp.alias_(item.copy(), name, quoted=True))
 
     def _like(self, node: exp.Expr) -> exp.Expr:
         # LIKE without ESCAPE uses the backslash as escape character in MySQL, and none in SQLite.
@@ -298,8 +282,6 @@ class Rewriting:
 
     def _ordered(self, node: exp.Expr) -> exp.Expr:
         node.set("this", self._collated(node.this))
-        # sqlglot would add NULLS FIRST here. It is not needed, because MySQL and SQLite both sort NULL first.
-        node.set("nulls_first", None)
         return node
 
     def _grouped(self, node: exp.Expr) -> exp.Expr:
@@ -315,8 +297,7 @@ class Rewriting:
                 return node
         if isinstance(node, exp.Literal | exp.Tuple | exp.Neg) and not node.is_string:
             return node
-        inner = exp.paren(node) if isinstance(node, exp.Binary | exp.Not | exp.Between | exp.In) else node
-        return exp.Collate(this=inner, expression=exp.Var(this=TEXT_COLLATION))
+        return exp.Collate(this=exp.paren(node), expression=exp.Var(this=TEXT_COLLATION))
 
     def _call(self, node: exp.Expr) -> exp.Expr:
         name = node.name.lower()
@@ -436,7 +417,6 @@ _COMPARISONS = (
 )
 _REWRITES: dict[Any, Callable[[Rewriting, Any], exp.Expr]] = {
     _REFUSED: Rewriting._refuse,
-    exp.Column: Rewriting._column,
     exp.Like: Rewriting._like,
     _COMPARISONS: Rewriting._compare,
     exp.Ordered: Rewriting._ordered,
@@ -453,10 +433,6 @@ _REWRITES: dict[Any, Callable[[Rewriting, Any], exp.Expr]] = {
     exp.CurrentUser: Rewriting._account,
     exp.SetOperation: Rewriting._union,
 }
-
-
-def _is_dual(table: exp.Table) -> bool:
-    return not table.db and table.name.upper() == "DUAL"
 
 
 def _called(name: str, *arguments: exp.Expr) -> exp.Expr:

@@ -20,7 +20,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from dumpfilter.sql import server_errors
@@ -106,8 +106,7 @@ class _Run:
         )
         try:
             self._prepare(connection)
-            for name, table in rewriting.tables.items():
-                _load(connection, name, table)
+            _load(connection, rewriting.tables)
             connection.execute("PRAGMA query_only = ON")
             connection.set_progress_handler(self._is_over, _INSTRUCTIONS_BETWEEN_CHECKS)
             cursor = connection.execute(rewriting.sqlite_text)
@@ -142,7 +141,6 @@ class _Run:
             connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(self._wait, wait))
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_LENGTH)
         connection.setlimit(sqlite3.SQLITE_LIMIT_COLUMN, _MAX_COLUMNS)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _MAX_LIKE_PATTERN)
         connection.execute(f"PRAGMA hard_heap_limit = {MAX_HEAP}")
         connection.execute("PRAGMA temp_store = MEMORY")
@@ -188,14 +186,19 @@ def _full(text: str) -> str:
     return text + ZERO_TIMESTAMP[len(text) :]
 
 
-def _load(connection: sqlite3.Connection, name: str, table: Table) -> None:
-    columns = ", ".join(f"{_quoted(column.name)} {_DECLARED[column.type]}" for column in table.columns)
-    connection.execute(f"CREATE TABLE {_quoted(name)} ({columns})")
-    places = ", ".join("?" * len(table.columns))
-    connection.executemany(
-        f"INSERT INTO {_quoted(name)} VALUES ({places})",
-        ([_stored(value) for value in row] for row in table.rows),
-    )
+def _load(connection: sqlite3.Connection, tables: Mapping[tuple[str, str], Table]) -> None:
+    for schema in {schema for schema, _ in tables}:
+        connection.execute(f"ATTACH ':memory:' AS {_quoted(schema)}")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    for (schema, name), table in tables.items():
+        target = f"{_quoted(schema)}.{_quoted(name)}"
+        columns = ", ".join(f"{_quoted(column.name)} {_DECLARED[column.type]}" for column in table.columns)
+        connection.execute(f"CREATE TABLE {target} ({columns})")
+        places = ", ".join("?" * len(table.columns))
+        connection.executemany(
+            f"INSERT INTO {target} VALUES ({places})",
+            ([_stored(value) for value in row] for row in table.rows),
+        )
 
 
 def _quoted(name: str) -> str:
@@ -265,6 +268,8 @@ _TRANSLATIONS: dict[str, Callable[..., SqlError]] = {
     r"ambiguous column name: (.*)": lambda name: server_errors.ER_NON_UNIQ_ERROR(name, "field list"),
     r"SELECTs to the left and right": server_errors.ER_WRONG_NUMBER_OF_COLUMNS_IN_SELECT,
     r"sub-select returns|row value misused": lambda: server_errors.ER_OPERAND_COLUMNS(1),
+    r"no tables specified": server_errors.ER_NO_TABLES_USED,
+    r"near \"(.*)\": syntax error": lambda near: server_errors.syntax_error(near, 0),
     r"misuse of (?:aggregate|window)": server_errors.ER_INVALID_GROUP_FUNC_USE,
     r"Expression tree is too large": server_errors.ER_STACK_OVERRUN_NEED_MORE,
     r"LIKE or GLOB pattern too complex": lambda: server_errors.ER_NOT_SUPPORTED_YET(
