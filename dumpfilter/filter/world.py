@@ -26,6 +26,7 @@ Key = tuple[Thing, str, str]
 """The kind of an object, its database (an account's host), and its name."""
 
 _OF_NO_DATABASE = frozenset({Thing.ACCOUNT, Thing.GRANT})
+_OF_A_DATABASE = frozenset(Thing) - _OF_NO_DATABASE - {Thing.DATABASE}
 _ROUTINES = (Thing.FUNCTION, Thing.PROCEDURE)
 _WITHOUT_CASE = frozenset({*_ROUTINES, Thing.PACKAGE, Thing.LIBRARY, Thing.EVENT})
 _NEVER_FAILS = frozenset({K.MAINTENANCE, K.FLUSH})
@@ -134,11 +135,14 @@ class World(Generic[C]):
     Parameters:
         rules: the replica's filter, which renames objects and drops rows. The caller tells what it decides about
             statements.
+        is_strict: whether the statements run by a client, not by a replica. A client is not idempotent. An
+            object that a client has removed is missing, too, and one that a client has made is there.
     """
 
-    def __init__(self, rules: ReplicationFilter) -> None:
+    def __init__(self, rules: ReplicationFilter, *, is_strict: bool = False) -> None:
         self._rules = rules
-        self._is_idempotent = rules.names.family == "mariadb"
+        self._is_strict = is_strict
+        self._is_idempotent = rules.names.family == "mariadb" and not is_strict
         """Whether CREATE TABLE replaces a table, and DROP TABLE passes over a missing one.
 
         A replica of MariaDB does so by default (``slave_ddl_exec_mode=IDEMPOTENT``).
@@ -190,8 +194,15 @@ class World(Generic[C]):
             tuple(tuple(self.ref(thing, name, place) for thing in _ROUTINES) for name in names.functions),
         )
 
+    def defined(self, found: Definition, current: str | None) -> tuple[Ref, ...]:
+        """Return the objects that a statement makes, changes or removes."""
+        return self._keys(found, self.place(current))
+
+    def renamed(self, found: Definition, current: str | None) -> list[tuple[Ref, Ref]]:
+        """Return the objects that a statement renames, each with its new name."""
+        return self._pairs(found, self.place(current))
+
     def _keys(self, found: Definition, place: Place) -> tuple[Ref, ...]:
-        """Return the objects that a statement defines."""
         if found.thing is Thing.DATABASE and not found.names and place.source:
             return (self.ref(Thing.DATABASE, TableName(None, place.source), place),)
         if found.thing is Thing.GRANT:
@@ -214,6 +225,11 @@ class World(Generic[C]):
         return {parent for ref in own for parent in self._refs(Thing.TABLE, found.body.parents, ref.inside)}
 
     # Questions.
+
+    def has(self, key: Key, session: int = -1) -> bool | None:
+        """Tell whether the replica has an object, perhaps as a temporary table; None when the set does not tell."""
+        known = self._temporary.get((session, key)) or self._objects.get(key)
+        return None if known is None else known.has
 
     def is_temporary(self, key: Key, session: int) -> bool:
         """Tell whether a name means a temporary table of a session."""
@@ -241,8 +257,11 @@ class World(Generic[C]):
             waiting += [table for table in reversed(inner) if table.source not in met]
             met.update(table.source for table in inner)
 
-    def uses(self, body: Body, session: int = -1) -> Iterator[Use[C]]:
-        """Yield the objects that a statement uses, also through views, triggers and stored functions."""
+    def uses(self, body: Body, session: int = -1, *, on_replica: bool = False) -> Iterator[Use[C]]:
+        """Yield the objects that a statement uses, also through views, triggers and stored functions.
+
+        With ``on_replica`` the triggers that the replica lacks are left out.
+        """
         met: set[Key] = set()
         waiting: deque[tuple[Body, tuple[Code[C], ...]]] = deque([(body, ())])
 
@@ -262,7 +281,9 @@ class World(Generic[C]):
                 for table in () if self.is_temporary(name.replica, session) else self.behind(name):
                     yield Use(table, change, chain)
                     for code in list(self._code.values()):
-                        if code.on and code.on.source == table.source and change in code.fired_by:
+                        if not code.on or code.on.source != table.source or change not in code.fired_by:
+                            continue
+                        if not (on_replica and self.has(code.ref.replica) is False):
                             enter(code, code.body, (*chain, code))
             for meant in body.calls:
                 routine = next((ref for ref in meant if ref.source in self._code), None)
@@ -277,7 +298,7 @@ class World(Generic[C]):
         """Follow row events of a table, which has its name on the source, and yield the faults."""
         ref = self.rows_ref(database, table)
         if passes:
-            yield from self._need(ref)
+            yield from self._mended(self._need(ref))
             for parent in self._parents.get(ref.source, ()):
                 if not self._rules.rows_ok(*parent.source[1:]):
                     yield Fault(FaultKind.PARENT_ROWS, parent, None, is_sure=False, through=ref.replica)
@@ -286,21 +307,45 @@ class World(Generic[C]):
     def statement(
         self, facts: StatementFacts, current: str | None, session: int, cause: C, *, passes: bool
     ) -> Iterator[Fault[C]]:
-        """Follow a statement, and yield the faults of one that passes."""
+        """Follow a statement, and yield the faults of one that passes. Each fault is told once."""
+        if passes:
+            yield from self._mended(self.faults(facts, current, session), session)
+        self.follow(facts, current, session, cause, passes=passes)
+        if facts.definition is None and facts.kind not in _NEVER_FAILS:
+            for table in self._refs(Thing.TABLE, facts.names.tables, self.place(current)):
+                if not self.is_temporary(table.replica, session):
+                    self._objects.setdefault(table.replica, Known(has=True))
+
+    def faults(self, facts: StatementFacts, current: str | None, session: int) -> Iterator[Fault[C]]:
+        """Yield the faults of a statement that passes, and follow nothing."""
         place, found = self.place(current), facts.definition
         if found is not None:
-            if passes:
-                yield from self._needs(found, facts, place, session)
+            yield from self._needs(found, facts, place, session)
+        elif facts.kind not in _NEVER_FAILS:
+            yield from self._used(self.body(facts.names, place), session)
+
+    def follow(
+        self, facts: StatementFacts, current: str | None, session: int, cause: C, *, passes: bool
+    ) -> None:
+        """Follow the objects that a statement makes, changes and removes."""
+        place, found = self.place(current), facts.definition
+        if found is not None:
             self._follow(found, place, session, cause, passes=passes)
             if not found.temporary:
                 self._follow_code(found, facts, place, cause)
-        elif facts.kind not in _NEVER_FAILS:
-            body = self.body(facts.names, place)
-            if passes:
-                yield from self._used(body, session)
-            for table in body.tables:
-                if not self.is_temporary(table.replica, session):
-                    self._objects.setdefault(table.replica, Known(has=True))
+
+    def add(self, key: Key) -> None:
+        """Note that somebody has made an object on the replica."""
+        self._objects[key] = Known(has=True)
+
+    def _mended(self, faults: Iterable[Fault[C]], session: int = -1) -> Iterator[Fault[C]]:
+        """Yield faults. The missing objects count as mended from here on."""
+        for fault in faults:
+            if fault.is_temporary and fault.kind is not FaultKind.LEFT:
+                self._temporary[session, fault.ref.replica] = Known(has=True)
+            elif fault.kind in (FaultKind.MISSING, FaultKind.PARENT, FaultKind.STALE):
+                self.add(fault.ref.replica)
+            yield fault
 
     def undecided(self, facts: StatementFacts, current: str | None, cause: C) -> None:
         """Forget the objects of a statement about which only the replica can decide."""
@@ -318,17 +363,16 @@ class World(Generic[C]):
     ) -> Iterator[Fault[C]]:
         temporary = self._temporary.get((session, ref.replica))
         known = temporary or self._objects.get(ref.replica)
-        if known is None or known.cause is None or (known.has and not (known.is_stale and or_stale)):
+        if known is None or (known.cause is None and (known.has or not self._is_strict)):
             return
-        # Each fault is told once. From here on the object counts as mended.
+        if known.has and not (known.is_stale and or_stale):
+            return
         if temporary is not None:
-            self._temporary[session, ref.replica] = Known(has=True)
             hidden = self._objects.get(ref.replica)
             # A statement uses the table that the temporary one would hide.
             is_sure = hidden is None or not hidden.has
             yield Fault(kind, ref, known.cause, is_sure=is_sure, is_temporary=True)
             return
-        self._objects[ref.replica] = Known(has=True)
         if known.has:
             yield Fault(FaultKind.STALE, ref, known.cause, is_sure=False)
         else:
@@ -344,13 +388,13 @@ class World(Generic[C]):
         known = (
             self._temporary.get((session, ref.replica)) if is_temporary else self._objects.get(ref.replica)
         )
-        if known is not None and known.has and known.cause is not None:
+        if known is not None and known.has and (known.cause is not None or self._is_strict):
             yield Fault(
                 FaultKind.LEFT, ref, known.cause, is_sure=not known.is_stale, is_temporary=is_temporary
             )
 
     def _used(self, body: Body, session: int) -> Iterator[Fault[C]]:
-        for use in self.uses(body, session):
+        for use in self.uses(body, session, on_replica=True):
             for fault in self._need(use.ref, session):
                 # A table of a trigger or function is opened when the code runs, which depends on data.
                 through = use.chain[0].ref.replica if use.chain else None
@@ -418,7 +462,9 @@ class World(Generic[C]):
                 yield from self._need(old, session, or_stale=False)
             if not self.is_temporary(old.replica, session):
                 yield from self._need_database(new)
-                if old.replica != new.replica and new.replica not in freed:
+                # ALTER TABLE a RENAME TO a does nothing. Other statements fail.
+                is_void = old.replica == new.replica and found.verb is Verb.ALTER and found.is_plain_table
+                if not is_void and new.replica not in freed:
                     yield from self._need_name(new)
                 freed.add(old.replica)
             made.add(new.replica)
@@ -478,7 +524,7 @@ class World(Generic[C]):
             before = known.cause if known is not None and is_stale else None
             self._objects[ref.replica] = Known(has=True, cause=before, is_stale=is_stale)
         else:
-            is_stale = differs and known is not None and known.has
+            is_stale = known is not None and known.has
             self._objects[ref.replica] = Known(has=is_stale, cause=cause, is_stale=is_stale)
         self._made_elsewhere(ref, cause)
 
@@ -499,11 +545,16 @@ class World(Generic[C]):
         is_left = not passes and (known.has if known is not None else not conditional)
         if known is not None or is_left:
             self._objects[ref.replica] = Known(has=is_left, cause=cause if is_left else None)
+        inside = [
+            code.ref.replica for code in self._code.values() if code.on and code.on.replica == ref.replica
+        ]
         if ref.replica[0] is Thing.DATABASE:
-            for key, inner in list(self._objects.items()):
-                if key[0] not in (*_OF_NO_DATABASE, Thing.DATABASE) and key[1] == ref.replica[1]:
-                    left = not passes and inner.has
-                    self._objects[key] = Known(has=left, cause=cause if left else None)
+            inside += [key for key in self._objects if key[0] in _OF_A_DATABASE and key[1] == ref.replica[1]]
+        for key in inside:
+            inner = self._objects.get(key)
+            if inner is not None:
+                left = not passes and inner.has
+                self._objects[key] = Known(has=left, cause=cause if left else None)
 
     def _altered(self, ref: Ref, cause: C) -> None:
         known = self._objects.get(ref.replica)

@@ -81,11 +81,10 @@ def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log:
     printer = TextPrinter(
         buffered.write,
         load_files=loads,
-        rewrite_db=work.rules.rewrite_db,
+        rules=work.rules,
         skip_gtids=options.skip_gtids,
         warn=work.warn,
         may_fail=options.may_fail if work.is_filtered else MayFail.PRINT,
-        lower_case=bool(options.filter.lower_case_table_names),
         kinds=options.filter.kind_filter(),
         rows_ok=work.rows_ok if options.filter.has_database_rules else None,
         verbosity=options.verbosity,

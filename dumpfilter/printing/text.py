@@ -39,12 +39,13 @@ from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.event_stream import PassedStatement
 from dumpfilter.dump.with_tables_info import announce_tables_info, has_tables_info
 from dumpfilter.errors import BinlogError
+from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.kinds import KindFilter
+from dumpfilter.filter.world import Key, World
 from dumpfilter.index.statements import decode_statement_event, statement_of
 from dumpfilter.index.xa import ended_xid
 from dumpfilter.printing.gap_text import gap_text
-from dumpfilter.printing.harmless import AS_IT_IS, Harmless
-from dumpfilter.printing.known_objects import Key, KnownObjects, named
+from dumpfilter.printing.harmless import AS_IT_IS, Harmless, named
 from dumpfilter.printing.literals import quoted_name, quoted_text, user_variable
 from dumpfilter.printing.load_files import LoadFiles
 from dumpfilter.printing.may_fail import MayFail
@@ -70,12 +71,11 @@ class TextPrinter:
     Parameters:
         write: a function that gets the text as bytes, because statements stay in their clients' character sets.
         load_files: the writer of the data files of LOAD DATA statements.
-        rewrite_db: a function that returns the name to print for a database (``--replicate-rewrite-db``).
+        rules: the filter, which renames databases (``--replicate-rewrite-db``).
         skip_gtids: print GTIDs as comments. False: print ``SET @@SESSION.GTID_NEXT``, or MariaDB's ``gtid_seq_no``,
             ``gtid_domain_id`` and ``server_id``.
         warn: a function that gets a warning, with file and position, when the printed text cannot repeat an event.
         may_fail: the form of statements that would fail on the target because of the filter, or that are undecided.
-        lower_case: whether the target compares the names of databases and tables without case.
         verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with their types.
         row_events: whether BINLOG statements with the rows are printed. Without them the text does not repeat the rows.
         rows_ok: tells whether the filter passes row events of a table, by its name on the source. Callers give it when
@@ -88,11 +88,10 @@ class TextPrinter:
         write: Callable[[bytes], object],
         *,
         load_files: LoadFiles,
-        rewrite_db: Callable[[str], str] = lambda name: name,
+        rules: ReplicationFilter | None = None,
         skip_gtids: bool = True,
         warn: Callable[[str], None] = lambda text: None,
         may_fail: MayFail = MayFail.PRINT,
-        lower_case: bool = False,
         kinds: KindFilter | None = None,
         rows_ok: Callable[[str, str], bool] | None = None,
         verbosity: int = 0,
@@ -103,7 +102,8 @@ class TextPrinter:
         self._kinds = kinds
         self._rows_ok = rows_ok
         self._harmless: Harmless | None = None
-        self._known = KnownObjects(rewrite_db=rewrite_db, lower_case=lower_case)
+        rules = rules or Filter()
+        self._world: World[QueryEvent] = World(rules, is_strict=True)
         self._context_settings: list[bytes] = []
         """The settings of Intvar, Rand and User_var events, which belong to the statement after them."""
         self._missing_table: Key | None = None
@@ -113,7 +113,7 @@ class TextPrinter:
         self.decided = 0
         """The number of statements about which the filter cannot decide, but the statements before them can."""
         self._load_files = load_files
-        self._rewrite_db = rewrite_db
+        self._rewrite_db = rules.rewrite_db
         self._skip_gtids = skip_gtids
         self._warn = warn
         self._file = ""
@@ -252,7 +252,7 @@ class TextPrinter:
             self._session = Session(fd)
             if self._may_fail is not MayFail.PRINT:
                 self._harmless = Harmless(
-                    self._known,
+                    self._world,
                     fd.family,
                     server_version(fd),
                     self._may_fail,

@@ -35,7 +35,7 @@ def printed(
     printer = TextPrinter(
         out.append,
         load_files=LoadFiles(loads),
-        rewrite_db=rules.rewrite_db,
+        rules=rules,
         skip_gtids=skip_gtids,
         warn=warnings.append,
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.query import QueryEvent, StatusVariables
+from dumpfilter.filter import Filter
+from dumpfilter.filter.world import World
 from dumpfilter.printing.harmless import Form, Harmless
-from dumpfilter.printing.known_objects import KnownObjects
 from dumpfilter.printing.may_fail import MayFail
 
 OWN = 0
@@ -29,11 +31,13 @@ class Text:
         from_first: bool = True,
         ignored: str | None = None,
     ) -> None:
-        renamed = rewrites or {}
-        known = KnownObjects(rewrite_db=lambda name: renamed.get(name, name), lower_case=False)
+        options = [f"--replicate-rewrite-db={old}->{new}" for old, new in (rewrites or {}).items()]
+        world: World[QueryEvent] = World(
+            Filter.from_options(options, names=NameRules(family)), is_strict=True
+        )
         version = (10, 11) if family == "mariadb" else (8, 4)
         self.harmless = Harmless(
-            known,
+            world,
             family,
             version,
             mode,
