@@ -23,7 +23,7 @@ __all__ = ["COMPILATION", "HAS_CLMUL", "inlined", "kernel", "njit"]
 _FEATURES = llvm.get_host_cpu_features()
 
 _LEVEL_3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2")
-"""What distinguishes x86-64-v3 from x86-64 (System V ABI, "Micro-Architecture Levels")."""
+"""Features that distinguish x86-64-v3 from x86-64 (System V ABI, "Micro-Architecture Levels")."""
 
 HAS_CLMUL = platform.machine() == "x86_64" and bool(_FEATURES.get("pclmul")) and bool(_FEATURES.get("sse4.1"))
 """Whether this CPU has carry-less multiplication (x86's PCLMULQDQ). Without it, CRC32 uses tables."""

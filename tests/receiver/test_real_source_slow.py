@@ -16,9 +16,9 @@ from dumpfilter.receiver.follow import Follower
 from dumpfilter.receiver.store import BinlogDirectory
 from dumpfilter.receiver.url import parse_source_url
 from tests.mariadb import MariaDb
+from tests.receiver.killing import different, kill_receivers
 from tests.slave.driven import wait_until
 from tests.slave.processes import Launcher
-from tools.kill_receiver import different, kill_receivers
 
 
 @pytest.fixture(scope="module")

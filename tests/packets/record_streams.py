@@ -1,4 +1,4 @@
-"""``python tools/record_streams.py PORT BINLOGS OUTPUT``: record what a real server sends to a replica.
+"""``python -m tests.packets.record_streams PORT BINLOGS OUTPUT``: record what a real server sends to a replica.
 
 The server listens on PORT of 127.0.0.1 and has a user ``repl`` with the password ``repl``. Its data directory must have
 the binlog set BINLOGS: copy the files there and list them in its index file, then start the server. The server begins a
