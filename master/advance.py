@@ -7,9 +7,10 @@ module has no threads and keeps nothing.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -75,12 +76,14 @@ class DumpPlace:
         return thread, self.source.number, self.end, self.resume, self.encoding
 
 
-class Encoding(Protocol):
+class Encoding(ABC):
     """The form in which one kind of slave gets the chunks of a dump. Equal encodings write equal messages."""
 
+    @abstractmethod
     def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> Sequence[PlacedPlan]:
         """Return the plans of one segment, which were made from ``place``, in a form from which messages are made."""
 
+    @abstractmethod
     def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
         """Return the message with which a dump begins at a place: the format description event, and the position.
 
@@ -89,12 +92,15 @@ class Encoding(Protocol):
 
     def end_of_file(self, place: DumpPlace) -> Sequence[bytes]:
         """Return the messages which tell a slave that the binlog file ends at this place."""
+        return ()
 
     def heartbeat(self, place: DumpPlace) -> bytes:
         """Return the message that tells a slave at this place that the master is alive."""
+        return b""
 
     def end_of_log(self, place: DumpPlace) -> bytes:
         """Return the last message for a slave at this place, whose dump ends at the end of the binlog."""
+        return b""
 
 
 @dataclass(eq=False)

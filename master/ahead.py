@@ -20,7 +20,7 @@ from dumpfilter.index.previous_gtids import gtids_before
 from dumpfilter.master.logged import Logged
 
 if TYPE_CHECKING:
-    from dumpfilter.master.sharing import Reader
+    from dumpfilter.master.sharing import SharedReader
     from dumpfilter.master.store import BinlogStore
 
 LONGEST_WAIT = 15.0
@@ -127,7 +127,7 @@ def unknown_domains(have: GtidSet, store: BinlogStore) -> frozenset[int]:
     return frozenset(gtid.domain_id for gtid in have.gtids() if logged.newest(gtid.domain_id) is None)
 
 
-async def check_place(wanted: Wanted, reader: Reader, server_uuid: str) -> None:
+async def check_place(wanted: Wanted, reader: SharedReader, server_uuid: str) -> None:
     """Refuse a replica that is ahead of its source. If only the store is behind its source, wait for the store.
 
     A place in a file that the source does not have is left to the search for the dump's start. Raises ReplicaAhead, and

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Literal
 
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.dump import ChunkPlan, Counts
 from dumpfilter.dump.chunk import GtidRuns, Window
 from dumpfilter.dump.gaps import Gaps
 from dumpfilter.index.segment import Segment
-from dumpfilter.master.advance import DumpPlace
+from dumpfilter.master.advance import DumpPlace, Encoding
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.placed import PlacedPlan
 from dumpfilter.stream.gaps import gaps_to_proto
@@ -31,9 +32,7 @@ def position_chunk(
     *,
     previous: IndexedFile | None = None,
     announce: bool = False,
-    end_of_file: bool = False,
-    end_of_log: bool = False,
-    heartbeat: bool = False,
+    why: Literal["end_of_file", "end_of_log", "heartbeat"] | None = None,
 ) -> bytes:
     """Return a chunk without events, which tells the slave the position that the dump has reached.
 
@@ -41,7 +40,7 @@ def position_chunk(
         previous: the file of the chunk before, if the chunk is the first of another file.
         announce: whether to add the file's format description event and the position where the dump begins in the
             file. The first chunk of a dump and of a file always has both.
-        end_of_file, end_of_log, heartbeat: why the chunk is sent.
+        why: the member of the message that says why the chunk is sent.
     """
     file, position = place.told
     chunk = pb.Chunk(
@@ -50,11 +49,10 @@ def position_chunk(
         end_position=position,
         # Inside a transaction a new dump can only begin before the transaction.
         resume_position=place.resume if place.thread.in_transaction else position,
-        end_of_file=end_of_file,
-        end_of_log=end_of_log,
-        heartbeat=heartbeat,
         previous_file="" if previous is None else previous.file.begin.file,
     )
+    if why is not None:
+        setattr(chunk, why, True)
     if announce:
         chunk.format_description = place.source.file.format_description.raw
         chunk.start_position = position
@@ -121,7 +119,7 @@ class GrpcPlan(PlacedPlan):
 
 
 @dataclass(frozen=True)
-class GrpcEncoding:
+class GrpcEncoding(Encoding):
     """The encoding of dumps for slaves of dumpfilter: chunks of ``dumpfilter.proto``, serialized."""
 
     def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> list[PlacedPlan]:
@@ -136,13 +134,13 @@ class GrpcEncoding:
         return position_chunk(place, announce=True, previous=previous if is_other_file else None)
 
     def end_of_file(self, place: DumpPlace) -> list[bytes]:
-        return [position_chunk(place, end_of_file=True)]
+        return [position_chunk(place, why="end_of_file")]
 
     def heartbeat(self, place: DumpPlace) -> bytes:
-        return position_chunk(place, heartbeat=True)
+        return position_chunk(place, why="heartbeat")
 
     def end_of_log(self, place: DumpPlace) -> bytes:
-        return position_chunk(place, end_of_log=True)
+        return position_chunk(place, why="end_of_log")
 
 
 def counts_to_proto(counts: Counts) -> pb.Counts:

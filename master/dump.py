@@ -33,7 +33,7 @@ from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.logged import Logged
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Register, RegisteredSlave
-from dumpfilter.master.sharing import Reader
+from dumpfilter.master.sharing import SharedReader
 from dumpfilter.options.defaults import HEARTBEAT_PERIOD
 from dumpfilter.stream.pace import LARGEST, Pace
 
@@ -93,7 +93,7 @@ class OwnExclusion:
     Most parts of a binlog have none of them. There the slave shares its chunks with other slaves.
     """
 
-    def __init__(self, reader: Reader, start: DumpStart, origin: OriginFilter | None) -> None:
+    def __init__(self, reader: SharedReader, start: DumpStart, origin: OriginFilter | None) -> None:
         self._exclusion = Exclusion(reader.store.sources, start.gtid_set)
         self._highest: dict[int, int] = {}
         """The highest number that the slave has of each GTID source that a step passed, by the source's number."""
@@ -139,7 +139,7 @@ class Dump:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: SharedReader,
         register: Register,
         slave: RegisteredSlave,
         start: DumpStart,

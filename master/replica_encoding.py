@@ -16,7 +16,7 @@ from dumpfilter.dump import ChunkPlan
 from dumpfilter.dump.chunk import Counts, Window
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.index.segment import Segment
-from dumpfilter.master.advance import DumpPlace
+from dumpfilter.master.advance import DumpPlace, Encoding
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.placed import Extent, PlacedPlan, extent_of, join, read_window
 from dumpfilter.options.defaults import FIRST_EVENT
@@ -113,8 +113,12 @@ def _as_bytes(events: bytes | memoryview) -> bytes:
 
 
 @dataclass(frozen=True)
-class ReplicaEncoding:
-    """The encoding of dumps for real replicas."""
+class ReplicaEncoding(Encoding):
+    """The encoding of dumps for real replicas.
+
+    The artificial Rotate event of the next file says that a file has ended. The connection writes heartbeats and the
+    packet at the end of a dump, because it knows the replica's position.
+    """
 
     by_gtid: bool
     """Whether the replica names GTIDs, so that dropped transactions need stand-ins."""
@@ -167,15 +171,3 @@ class ReplicaEncoding:
                 ),
             )
         )
-
-    def end_of_file(self, place: DumpPlace) -> list[bytes]:
-        """Return no message. The artificial Rotate event of the next file says that a file has ended."""
-        return []
-
-    def heartbeat(self, place: DumpPlace) -> bytes:
-        """Return an empty message. The connection writes heartbeats, because it knows the replica's position."""
-        return b""
-
-    def end_of_log(self, place: DumpPlace) -> bytes:
-        """Return an empty message. The connection tells the end with a packet of its own."""
-        return b""

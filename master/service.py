@@ -44,7 +44,7 @@ from dumpfilter.master.messages import (
 )
 from dumpfilter.master.refusals import Context, stops_slaves
 from dumpfilter.master.register import Client, NotRegistered, Register, RegisteredSlave
-from dumpfilter.master.sharing import Reader
+from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer, peer_address
 from dumpfilter.printable import printable
@@ -68,7 +68,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     def __init__(
         self,
-        reader: Reader | None,
+        reader: SharedReader | None,
         *,
         master_uuid: str = "",
         write_filter: ReplicationFilter | None = None,
@@ -94,7 +94,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Whether the master is shutting down. Dumps then end with UNAVAILABLE, so that the slaves reconnect."""
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> SharedReader:
         """The reading of the binlog for all dumps. Raises BinlogUnreadable while there is no binlog."""
         assert self._reader is not None
         return self._reader
@@ -114,16 +114,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     async def Register(self, request: pb.RegisterRequest, context: Context) -> pb.RegisterResponse:
         """Register a slave, with the filter by which the master chooses events for it."""
         peer = context.peer()
-        try:
+        details = {"server_id": request.server_id, "rules": len(request.filter.rules)}
+        with self._logging_refusal("Register", "registration refused", request.user, peer, **details):
             slave = await self.reader.serve(lambda: self._register(request, peer))
             warnings = await self.reader.serve(lambda: self.filter_warnings.texts(slave))
-        except DumpfilterError as error:
-            held = self._lines_held_back(error)
-            if held is not None:
-                details = {"server_id": request.server_id, **held}
-                _warn("registration refused", error, peer, rules=len(request.filter.rules), **details)
-                audit("Register", account=request.user, peer=peer, result=str(error), **details)
-            raise
         _audit_change("Register", slave, peer)
         log.info(
             "registered",
@@ -150,17 +144,26 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             filter_warnings=warnings,
         )
 
-    def _lines_held_back(self, error: DumpfilterError) -> dict[str, int] | None:
-        """Return the field that a line about a refusal adds if earlier lines were held back.
+    @contextlib.contextmanager
+    def _logging_refusal(
+        self, what: str, event: str, account: str, peer: str, **details: int
+    ) -> Iterator[None]:
+        """Write the error of a block to the audit log, as the call ``what``, and to the ordinary log, as ``event``.
 
-        The result is None if this line must be held back, too.
+        An empty text stands for a log that does not get the error. Lines are held back when a stranger causes many.
         """
-        if isinstance(error, TryLater) and error.quiet:
-            return None
-        held = self._refusals.allows()
-        if held is None:
-            return None
-        return {"lines_held_back": held} if held else {}
+        try:
+            yield
+        except DumpfilterError as error:
+            held = None if isinstance(error, TryLater) and error.quiet else self._refusals.allows()
+            if held is not None:
+                fields = {**details, **({"lines_held_back": held} if held else {})}
+                if event:
+                    log.warning(event, peer=peer, reason=printable(str(error)), **fields)
+                if what:
+                    fields.pop("rules", None)
+                    audit(what, account=account, peer=peer, result=str(error), **fields)
+            raise
 
     def _register(self, request: pb.RegisterRequest, peer: str) -> RegisteredSlave:
         uuid = check_registration(request)
@@ -267,13 +270,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self, what: str, context: Context, change: Callable[[], RegisteredSlave]
     ) -> RegisteredSlave:
         """Carry out a change that a slave asks for, and write the change or the refusal to the audit log."""
-        try:
+        with self._logging_refusal(what, "", "", context.peer()):
             slave = await self.reader.serve(change)
-        except DumpfilterError as error:
-            held = self._lines_held_back(error)
-            if held is not None:
-                audit(what, account="", peer=context.peer(), result=str(error), **held)
-            raise
         _audit_change(what, slave, context.peer())
         return slave
 
@@ -332,13 +330,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     ) -> list[KnownSlave]:
         """Return the slaves that a client may know. Raises the errors of :meth:`_known_to`, and logs them."""
         peer = context.peer()
-        try:
+        with self._logging_refusal("", "status refused", "", peer):
             return await self.reader.serve(lambda: self._known_to(request, peer))
-        except DumpfilterError as error:
-            held = self._lines_held_back(error)
-            if held is not None:
-                _warn("status refused", error, peer, **held)
-            raise
 
     def _known_to(self, request: pb.ListSlavesRequest | pb.StatusRequest, peer: str) -> list[KnownSlave]:
         """Return the slaves that a client may know: the slave with its id, or all slaves of its user.
@@ -422,10 +415,6 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     def _filter(self, definition: pb.FilterDefinition) -> ReplicationFilter:
         check_filter(definition)
         return filter_from_proto(definition, default=self.store.names)
-
-
-def _warn(event: str, error: DumpfilterError, peer: str, **details: int) -> None:
-    log.warning(event, peer=peer, reason=printable(str(error)), **details)
 
 
 def _audit_change(what: str, slave: RegisteredSlave, peer: str) -> None:

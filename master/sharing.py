@@ -76,13 +76,6 @@ _Found = Step | Exception | None
 """The answer to a request: the step, the error that stops the dump, or None without a step."""
 
 
-class Signal(Protocol):
-    """The means to wake one dump that waits, from any thread."""
-
-    def set(self) -> None:
-        """Make the dump's present or next wait return at once."""
-
-
 class Follower(Protocol):
     """A dump at the end of the binlog that takes commits in the turn of the loop in which they arrive."""
 
@@ -96,45 +89,8 @@ class Follower(Protocol):
         """Return the time in which the dump has something to do even if the binlog does not grow, seconds."""
 
 
-class Reader(Protocol):
-    """The reading for dumps. Each method waits without blocking other dumps."""
-
-    store: BinlogStore
-
-    def signal(self) -> Signal:
-        """Return the signal of a new dump."""
-
-    def known(self, place: DumpPlace) -> DumpPlace:
-        """Return the place at which other dumps with an equal future stand, or ``place`` if there is none."""
-
-    async def call(self, function: Callable[[], T]) -> T:
-        """Call a function that reads the binlog for a dump, and return its result."""
-
-    async def serve(self, function: Callable[[], T]) -> T:
-        """Call a function for another request than a dump, and return its result. No dump waits for the function."""
-
-    async def step(
-        self, place: DumpPlace, seconds: float, signal: Signal, follower: Follower | None = None
-    ) -> Step | None:
-        """Return the step from a place.
-
-        Return None when the binlog has had nothing more for ``seconds``, or when ``signal`` is set. With 0 the method
-        does not wait for growth. A ``follower`` may take commits while the method waits. The method then returns the
-        step from the place that the follower has reached. Raises DumpfilterError.
-        """
-
-    async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
-        """Return the messages of a step's chunk. Raises BinlogError."""
-
-    def prepare(self, step: Step, number: int, chunk_size: int) -> None:
-        """Begin to make what a dump will soon ask for: the messages of a step from a piece on, and the next step.
-
-        ``number`` is the index of the piece.
-        """
-
-
-class LoopSignal:
-    """The signal of one dump in an asyncio loop."""
+class Signal:
+    """The means to wake one dump that waits in an asyncio loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -142,6 +98,7 @@ class LoopSignal:
         self.waiting: asyncio.Future[_Found] | None = None
 
     def set(self) -> None:
+        """Make the dump's present or next wait return at once. Any thread may call this method."""
         try:
             self._loop.call_soon_threadsafe(self._set)
         except RuntimeError:
@@ -200,7 +157,7 @@ class SharedReader:
         self._messages: RecentCache[PlacedPlan, tuple[bytes, ...]] = RecentCache(
             MESSAGE_CACHE_BYTES, lambda messages: sum(map(len, messages)), largest=_LARGEST_KEPT
         )
-        self._dumps = WeakSet[LoopSignal]()
+        self._dumps = WeakSet[Signal]()
         """The signals of the dumps that have not ended."""
         self._made_here = 0
         """The number of chunks that were made in this turn of the loop."""
@@ -240,25 +197,34 @@ class SharedReader:
         for pool in (self._workers, self._servants):
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def signal(self) -> LoopSignal:
-        signal = LoopSignal(self._loop)
+    def signal(self) -> Signal:
+        """Return the signal of a new dump."""
+        signal = Signal(self._loop)
         self._dumps.add(signal)
         return signal
 
     def known(self, place: DumpPlace) -> DumpPlace:
+        """Return the place at which other dumps with an equal future stand, or ``place`` if there is none."""
         key = place.key
         return place if key is None else self._places.setdefault(key, place)
 
     async def call(self, function: Callable[[], T]) -> T:
+        """Call a function that reads the binlog for a dump, and return its result."""
         return await self._loop.run_in_executor(self._workers, function)
 
     async def serve(self, function: Callable[[], T]) -> T:
+        """Call a function for another request than a dump, and return its result. No dump waits for the function."""
         return await self._loop.run_in_executor(self._servants, function)
 
     async def step(
         self, place: DumpPlace, seconds: float, signal: Signal, follower: Follower | None = None
     ) -> Step | None:
-        assert isinstance(signal, LoopSignal)
+        """Return the step from a place.
+
+        Return None when the binlog has had nothing more for ``seconds``, or when ``signal`` is set. With 0 the method
+        does not wait for growth. A ``follower`` may take commits while the method waits. The method then returns the
+        step from the place that the follower has reached. Raises DumpfilterError.
+        """
         step = self._steps.get(place)
         if step is not None:
             return step
@@ -583,6 +549,7 @@ class SharedReader:
         self._messages.remove_if(lambda piece: piece.source in gone)
 
     async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
+        """Return the messages of a step's chunk. Raises BinlogError."""
         kept = self._messages.get(piece)
         if kept is None and piece not in self._making:
             kept = self._make_here(piece, chunk_size)
@@ -603,6 +570,10 @@ class SharedReader:
         return len(self._dumps) < 2
 
     def prepare(self, step: Step, number: int, chunk_size: int) -> None:
+        """Begin to make what a dump will soon ask for: the messages of a step from a piece on, and the next step.
+
+        ``number`` is the index of the piece.
+        """
         after, coming = step.after, step.pieces[number : number + _CHUNKS_AHEAD]
         if len(coming) < _CHUNKS_AHEAD:
             following = self._steps.peek(after)

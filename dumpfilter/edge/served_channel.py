@@ -14,7 +14,7 @@ from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.service import DumpFilterService
-from dumpfilter.master.sharing import Reader, SharedReader
+from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.slave.slave import Slave
@@ -85,7 +85,7 @@ class ServedChannel(DumpFilterService):
         grown()
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> SharedReader:
         """The reading of the present relay log. Raises BinlogError, a momentary one without a relay log."""
         with self._lock:
             if self.stopping:

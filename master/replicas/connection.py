@@ -272,7 +272,6 @@ class ReplicaConnection(Connection):
                 if start.is_inside
                 else None,
                 heartbeats=bool(heartbeats),
-                v2=v2,
                 # Replicas say how often they want heartbeats, and programs do not.
                 corrections=heartbeats is not None,
                 checksum=knows_checksum,

@@ -73,7 +73,7 @@ class KnownPosition:
         self._at = position & LARGEST_V1_POSITION
         return gtid_list(position, self._server_id, checksum)
 
-    def heartbeat(self, position: int, *, checksum: bool, v2: bool) -> bytes:
+    def heartbeat(self, position: int, *, checksum: bool) -> bytes:
         """Return a heartbeat that changes nothing for the replica while the dump stands at ``position``.
 
         A replica ends its connection at a heartbeat with another file or a smaller position than its own.
@@ -82,4 +82,4 @@ class KnownPosition:
         # The position of a file that has ended is not one of the file to which the Rotate event has led.
         if not self._sums and known > FIRST_EVENT:
             known = max(known, position)
-        return heartbeat(self._file, known, self._server_id, checksum, v2=v2)
+        return heartbeat(self._file, known, self._server_id, checksum, v2=self._v2)

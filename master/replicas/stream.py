@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.console.wire import PacketStream
-from dumpfilter.master.dump import Reached
+from dumpfilter.master.dump import Dump, Reached
 from dumpfilter.master.replicas.known_events import KnownEvents
 from dumpfilter.master.replicas.positions import KnownPosition
 from dumpfilter.packets.control import format_description, rotate
@@ -27,24 +26,6 @@ _INLINE = 4 << 20
 """The size up to which events become packets in the event loop. Larger ones would keep other replicas waiting."""
 
 
-class Messages(Protocol):
-    """A dump whose messages are events, one directly after another."""
-
-    quiet_seconds: float | None
-    """The silence after which the dump yields an empty message."""
-    sink: Callable[[Sequence[bytes], Reached], bool] | None
-    """A function that sends events at once, or returns False. The dump does not yield what the function sends."""
-
-    @property
-    def reached(self) -> Reached:
-        """The place up to which the message that was yielded last covers the binlog."""
-        ...
-
-    def messages(self) -> AsyncGenerator[bytes]:
-        """Yield the messages. A message is empty if it only tells a position, or that the master is alive."""
-        ...
-
-
 @dataclass(frozen=True)
 class StreamOptions:
     """The properties of a replica and of its request that decide what the replica is sent besides a dump's events."""
@@ -57,8 +38,6 @@ class StreamOptions:
     """The events of this transaction that the replica has already. None if the dump begins between transactions."""
     heartbeats: bool = True
     """Whether the replica wants heartbeats."""
-    v2: bool = False
-    """Whether the replica knows heartbeats of version 2."""
     corrections: bool = True
     """Whether the replica's position may be corrected. Programs would take a correction for a part of the binlog."""
     checksum: bool = True
@@ -76,7 +55,7 @@ class ReplicaStream:
     def __init__(
         self,
         packets: PacketStream,
-        dump: Messages,
+        dump: Dump,
         position: KnownPosition,
         options: StreamOptions,
         check: Callable[[], None] = lambda: None,
@@ -194,10 +173,7 @@ class ReplicaStream:
         return rest
 
     async def _send_heartbeat(self) -> None:
-        options = self._options
-        await self._send_events(
-            self._position.heartbeat(self._place[1], checksum=self._has_checksums, v2=options.v2)
-        )
+        await self._send_events(self._position.heartbeat(self._place[1], checksum=self._has_checksums))
 
     async def _tell_position(self) -> None:
         """Correct the position that the replica knows."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from dumpfilter.master.advance import DumpPlace, Step, step_from
 from dumpfilter.master.placed import PlacedPlan
-from dumpfilter.master.sharing import Follower, Signal
+from dumpfilter.master.sharing import Follower
 from dumpfilter.master.store import BinlogStore
 
 T = TypeVar("T")
@@ -70,9 +70,8 @@ class InlineReader:
         return function()
 
     async def step(
-        self, place: DumpPlace, seconds: float, signal: Signal, follower: Follower | None = None
+        self, place: DumpPlace, seconds: float, signal: Flag, follower: Follower | None = None
     ) -> Step | None:
-        assert isinstance(signal, Flag)
         step = None
         growth = self.growth
         if not signal.is_set:

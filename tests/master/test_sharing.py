@@ -33,7 +33,7 @@ from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.placed import PlacedPlan
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.replica_encoding import ReplicaEncoding
-from dumpfilter.master.sharing import Reader, SharedReader
+from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.inline import InlineReader, one_by_one
@@ -72,7 +72,7 @@ class Wanted:
     position: int = 0
     chunk_size: int = 0
 
-    def dump(self, reader: Reader, register: Register, **more: object) -> tuple[Dump, RegisteredSlave]:
+    def dump(self, reader: SharedReader, register: Register, **more: object) -> tuple[Dump, RegisteredSlave]:
         slave = register.add(
             server_id=self.number,
             uuid=str(uuid.UUID(int=self.number)),

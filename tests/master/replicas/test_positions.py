@@ -22,7 +22,7 @@ def test_mysql_sums_lengths_and_believes_heartbeats() -> None:
     assert not position.is_wrong_at(FILE, 100 + len(event))
     assert position.is_wrong_at(FILE, 500)
     # A heartbeat that only says that the master is alive does not go beyond the replica's position.
-    alive = EventHeader.unpack(position.heartbeat(500, checksum=True, v2=False))
+    alive = EventHeader.unpack(position.heartbeat(500, checksum=True))
     assert alive.end_log_pos == 100 + len(event)
     header = EventHeader.unpack(position.correction(500, checksum=True))
     assert (header.type, header.end_log_pos, header.server_id) == (EventType.HEARTBEAT, 500, 11)
@@ -54,7 +54,7 @@ def test_mariadb_reads_the_position() -> None:
     header = EventHeader.unpack(position.correction(_4_GIB + 600, checksum=True))
     assert (header.type, header.end_log_pos) == (EventType.GTID_LIST, 600)
     assert not position.is_wrong_at(FILE, _4_GIB + 600)
-    assert EventHeader.unpack(position.heartbeat(700, checksum=True, v2=False)).end_log_pos == 700
+    assert EventHeader.unpack(position.heartbeat(700, checksum=True)).end_log_pos == 700
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,6 @@ def test_a_rotate_event_leads_to_the_next_file(position: KnownPosition) -> None:
     position.count(make_event(EventType.ROTATE, body, end_log_pos=600), checksum=True)
     # The dump still stands in the first file. A heartbeat with its name would end the replica's connection.
     assert not position.is_wrong_at(FILE, 600)
-    alive = position.heartbeat(600, checksum=True, v2=False)
+    alive = position.heartbeat(600, checksum=True)
     assert EventHeader.unpack(alive).end_log_pos == 4
     assert alive[19:-4] == b"bin.000002"
