@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Sequence
 from typing import Protocol
 
 ProcessRow = tuple[int, str, str, str | None, str, int, str, str | None]
 """A row of SHOW PROCESSLIST: Id, User, Host, db, Command, Time, State, Info."""
 
 
-class ListedPort(Protocol):
-    """A port whose connections are in a directory. Any thread may call the methods."""
+class Processes(Protocol):
+    """Connections that a client may list and end: those of one port, or of all. Any thread may call the methods."""
 
-    def rows(self) -> Sequence[ProcessRow]:
-        """Return the rows of SHOW PROCESSLIST for the port's connections."""
+    def processes(self) -> list[ProcessRow]:
+        """Return the rows of SHOW PROCESSLIST, one for each connection."""
         ...
 
-    def end(self, number: int, *, query_only: bool) -> bool:
-        """Close a connection, or only interrupt its statement. Return False if the port has no such connection."""
+    def kill(self, number: int, *, query_only: bool) -> bool:
+        """Close a connection, or only interrupt its statement. Return False if there is no such connection."""
         ...
 
-    def account_of(self, number: int) -> str | None:
-        """Return the user of a connection, or None if nobody has logged in on a connection with this number."""
+    def user_of(self, number: int) -> str | None:
+        """Return the user of a connection, or None if there is no such connection or nobody has logged in on it."""
         ...
 
 
@@ -37,14 +36,14 @@ class ConnectionDirectory:
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        self._ports: tuple[ListedPort, ...] = ()
+        self._ports: tuple[Processes, ...] = ()
 
-    def add(self, port: ListedPort) -> None:
+    def add(self, port: Processes) -> None:
         """List the connections of another port from now on."""
         with self._lock:
             self._ports = (*self._ports, port)
 
-    def remove(self, port: ListedPort) -> None:
+    def remove(self, port: Processes) -> None:
         """Stop listing a port's connections."""
         with self._lock:
             self._ports = tuple(other for other in self._ports if other is not port)
@@ -54,14 +53,11 @@ class ConnectionDirectory:
         return next(self._numbers)
 
     def processes(self) -> list[ProcessRow]:
-        """Return the rows of SHOW PROCESSLIST for all connections."""
-        return sorted((row for port in self._ports for row in port.rows()), key=lambda row: row[0])
+        return sorted((row for port in self._ports for row in port.processes()), key=lambda row: row[0])
 
     def kill(self, number: int, *, query_only: bool) -> bool:
-        """Close a connection, or only interrupt its statement. Return False if there is no such connection."""
-        return any(port.end(number, query_only=query_only) for port in self._ports)
+        return any(port.kill(number, query_only=query_only) for port in self._ports)
 
     def user_of(self, number: int) -> str | None:
-        """Return the user of a connection, or None if there is no such connection or nobody has logged in on it."""
-        found = (port.account_of(number) for port in self._ports)
+        found = (port.user_of(number) for port in self._ports)
         return next((user for user in found if user is not None), None)

@@ -7,7 +7,7 @@ import contextlib
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import structlog
@@ -81,7 +81,7 @@ class ClientPort:
     from the client's packets and its login. ``is_admin`` tells whether a user may open a reserved connection. The port
     lists its connections in ``directory`` while it is open.
 
-    The methods :meth:`rows`, :meth:`end`, :meth:`account_of` and :meth:`change_users` may be called by any thread.
+    Any thread may call :meth:`change_users` and the methods of :class:`~dumpfilter.console.directory.Processes`.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class ClientPort:
         """The connections of the port's clients, also of those who have not logged in yet."""
         return [client.connection for client in self._clients.copy().values()]
 
-    def rows(self) -> Sequence[ProcessRow]:
+    def processes(self) -> list[ProcessRow]:
         """Return the rows of SHOW PROCESSLIST for the port's connections.
 
         The columns are Id, User, Host, db, Command, Time (seconds since the connection was made), State and Info.
@@ -161,7 +161,7 @@ class ClientPort:
             )
         return rows
 
-    def end(self, number: int, *, query_only: bool) -> bool:
+    def kill(self, number: int, *, query_only: bool) -> bool:
         """Close a client's connection, or only interrupt its running statement if ``query_only`` is true.
 
         Returns False if the port has no such connection.
@@ -173,7 +173,7 @@ class ClientPort:
         self._loop.call_soon_threadsafe(end)
         return True
 
-    def account_of(self, number: int) -> str | None:
+    def user_of(self, number: int) -> str | None:
         """Return the user of a connection, or None if there is no such connection or its client is not logged in."""
         client = self._clients.get(number)
         session = client.connection.session if client else None
@@ -186,8 +186,8 @@ class ClientPort:
         """
         changed = self._accounts.change(users)
         for number in self._clients.copy():
-            if self.account_of(number) in changed:
-                self.end(number, query_only=False)
+            if self.user_of(number) in changed:
+                self.kill(number, query_only=False)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         number = self._directory.next_number()

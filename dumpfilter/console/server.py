@@ -8,7 +8,7 @@ import functools
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,7 +16,7 @@ import structlog
 
 from dumpfilter.console.auth import Accounts
 from dumpfilter.console.connection import Connection, Limits
-from dumpfilter.console.directory import ConnectionDirectory, ProcessRow
+from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.login import Doorkeeper, Greeting
 from dumpfilter.console.port import (
@@ -27,7 +27,7 @@ from dumpfilter.console.port import (
     listening_socket,
 )
 from dumpfilter.console.roles import Role
-from dumpfilter.console.session import Session
+from dumpfilter.console.session import Session, SessionPort
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import TlsSource, temporary_tls
@@ -72,15 +72,17 @@ class ConsoleServer:
         self._limits = Limits()
         self._complained = -_ACCEPT_COMPLAINT_SECONDS
         self._max_connections = max_connections
-        self._directory = directory or ConnectionDirectory()
+        self.directory = directory or ConnectionDirectory()
+        """The connections of the process's ports."""
         self._clients = ClientPort(
             PortSettings("console", tls or temporary_tls(host), demand_tls, max_connections, denial_seconds),
             self._accounts,
-            self._directory,
+            self.directory,
             greeting=self._greeting,
             connect=self._connect,
-            is_admin=lambda user: self.role_of(user).includes(Role.ALL),
+            is_admin=lambda user: self._role_of(user).includes(Role.ALL),
         )
+        self.session_port = SessionPort(self.directory, self._role_of, self._clients.status)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._pool: ThreadPoolExecutor | None = None
@@ -126,13 +128,6 @@ class ConsoleServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def kill(self, connection_id: int, *, query_only: bool) -> bool:
-        """Close a client's connection, or only interrupt its running statement if ``query_only`` is true.
-
-        Returns False if there is no such connection. Any thread can call this method.
-        """
-        return self._directory.kill(connection_id, query_only=query_only)
-
     def change_users(
         self, users: Mapping[str, ConsolePassword], roles: Mapping[str, Role] | None = None
     ) -> None:
@@ -144,21 +139,8 @@ class ConsoleServer:
         self._roles = None if roles is None else dict(roles)
         self._clients.change_users(users)
 
-    def processes(self) -> Sequence[ProcessRow]:
-        """Return the rows of SHOW PROCESSLIST, one for each connection of the process's ports."""
-        return self._directory.processes()
-
-    def user_of(self, connection_id: int) -> str | None:
-        """Return the user of a connection, or None if there is no such connection or its client is not logged in."""
-        return self._directory.user_of(connection_id)
-
-    def role_of(self, user: str) -> Role:
-        """Return the present role of a user."""
+    def _role_of(self, user: str) -> Role:
         return Role.ALL if self._roles is None else self._roles.get(user, Role.READ)
-
-    def status(self) -> dict[str, int]:
-        """Return the status variables Threads_connected, Threads_running and Uptime (seconds) by name."""
-        return self._clients.status()
 
     async def _serve(self, listener: socket.socket, ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
@@ -179,7 +161,7 @@ class ConsoleServer:
             door,
             pool=self._pool,
             admit=functools.partial(self._clients.admit, door.connection_id),
-            open_session=functools.partial(Session, self._executor, self),
+            open_session=functools.partial(Session, self._executor, self.session_port),
             limits=self._limits,
         )
 

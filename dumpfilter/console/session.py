@@ -11,12 +11,11 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 from mysql_mimic.charset import CharacterSet
 
-from dumpfilter.console.directory import ProcessRow
+from dumpfilter.console.directory import Processes
 from dumpfilter.console.executor import Executor, Waiting
 from dumpfilter.console.information_schema import SCHEMA, information_schema_table, schemas_of
 from dumpfilter.console.memory import Share
@@ -59,44 +58,29 @@ def _acquire(slot: threading.BoundedSemaphore, interrupt: Interrupt, seconds: fl
             raise server_errors.ER_QUERY_TIMEOUT()
 
 
-class Processes(Protocol):
-    """The interface through which a session sees and ends the connections of its console."""
+@dataclass(frozen=True)
+class SessionPort:
+    """The facts about a port that its clients' statements can read."""
 
-    def kill(self, connection_id: int, *, query_only: bool) -> bool:
-        """Close a client's connection, or only interrupt its running statement if ``query_only`` is true.
-
-        Returns False if there is no such connection.
-        """
-        ...
-
-    def processes(self) -> Sequence[ProcessRow]:
-        """Return the rows of SHOW PROCESSLIST, one for each connection of the console."""
-        ...
-
-    def status(self) -> Mapping[str, int]:
-        """Return the status variables that describe the whole console, such as Threads_connected, by name."""
-        ...
-
-    def user_of(self, connection_id: int) -> str | None:
-        """Return the user of a connection, or None if there is no such connection or its client is not logged in."""
-        ...
-
-    def role_of(self, user: str) -> Role:
-        """Return the present role of a user."""
-        ...
+    processes: Processes
+    """The connections that a client may list and end."""
+    role_of: Callable[[str], Role]
+    """Returns the present role of a user."""
+    status: Callable[[], Mapping[str, int]]
+    """Returns the status variables that describe the whole port, such as Threads_connected, by name."""
 
 
 class Session:
     """The state that a client keeps between its statements, such as current database, variables and warnings.
 
-    ``executor`` is the master or slave that the console belongs to. ``processes`` are the console's connections.
+    ``executor`` is the master or slave that the console belongs to. ``port`` is the port of the client.
     ``user`` and ``host`` are the account that has logged in. ``share`` counts the memory of the user variables.
     """
 
     def __init__(
         self,
         executor: Executor,
-        processes: Processes,
+        port: SessionPort,
         share: Share,
         connection_id: int,
         user: str,
@@ -109,7 +93,7 @@ class Session:
         self.tls_version = ""
         self.tls_cipher = ""
         self.executor = executor
-        self.processes = processes
+        self.port = port
         self.database: str | None = None
         self.character_set = CharacterSet.utf8mb4
         self.diagnostics: Sequence[Note] = ()
@@ -122,7 +106,7 @@ class Session:
     @property
     def role(self) -> Role:
         """The present role of the session's user, which decides about the allowed statements."""
-        return self.processes.role_of(self.user)
+        return self.port.role_of(self.user)
 
     def set_user_variable(self, name: str, value: Value) -> None:
         """Set ``@name``. Raises SqlError 1041 if the client keeps too much on the console."""
@@ -279,7 +263,7 @@ class Session:
 
     def statistics(self) -> str:
         """Return the line of statistics that ``mysqladmin status`` shows (the answer to COM_STATISTICS)."""
-        status = self.processes.status()
+        status = self.port.status()
         return (
             f"Uptime: {status['Uptime']}  Threads: {status['Threads_connected']}  Questions: {self.questions}"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,11 +15,11 @@ from dumpfilter.sql import server_errors
 from dumpfilter.sql.cursor import Cursor
 from dumpfilter.sql.plain import Kind, plain_value
 from dumpfilter.sql.result import OK, Result
-from dumpfilter.statement.tokens import Token, TokenKind
 
 _GLOBAL_SCOPES = ("GLOBAL", "PERSIST", "PERSIST_ONLY")
 _SCOPES = (*_GLOBAL_SCOPES, "SESSION", "LOCAL")
 _CHARACTER_SET_VARIABLES = ("character_set_client", "character_set_connection", "character_set_results")
+_WORD = re.compile(r"[A-Za-z_$][0-9A-Za-z_$]*")
 _LITERAL_WORDS: dict[str, Value] = {"DEFAULT": None, "NULL": None, "ON": 1, "TRUE": 1, "OFF": 0, "FALSE": 0}
 """The values of the words that can stand alone after ``=`` in a SET. None sets the variable to its default."""
 
@@ -28,9 +29,7 @@ class Assignment(NamedTuple):
 
     is_user_variable: bool
     name: str
-    value: Sequence[Token]
-    """The tokens of the value."""
-    source: str
+    value: str
     """The text of the value."""
     globally: bool
     """Whether the assignment has the scope GLOBAL, PERSIST or PERSIST_ONLY. The console refuses such assignments."""
@@ -54,8 +53,11 @@ def _read_setting(cursor: Cursor) -> Assignment | Names | None:
     if word := cursor.accept("NAMES", "CHARACTER", "CHARSET"):
         if word == "CHARACTER":
             cursor.expect("SET")
-        # A collation after the name has no effect.
-        return Names(_read_value(cursor)[0].value)
+        named = _read_name(cursor)
+        if cursor.accept("COLLATE"):
+            # A collation has no effect.
+            _read_name(cursor)
+        return Names(named)
     signs = 0
     while cursor.accept("@"):
         signs += 1
@@ -65,24 +67,24 @@ def _read_setting(cursor: Cursor) -> Assignment | Names | None:
     if cursor.accept("TRANSACTION"):
         _read_value(cursor)
         return None
-    if not cursor.token.is_name:
-        cursor.fail()
-    name = cursor.advance().value
+    name = _read_name(cursor)
     cursor.accept(":")
     cursor.expect("=")
-    value = _read_value(cursor)
-    source = cursor.text[value[0].start : value[-1].end]
-    return Assignment(signs == 1, name, value, source, scope in _GLOBAL_SCOPES)
+    return Assignment(signs == 1, name, _read_value(cursor), scope in _GLOBAL_SCOPES)
 
 
-def _read_value(cursor: Cursor) -> Sequence[Token]:
-    """Consume the tokens up to the next comma outside parentheses, of which there must be one."""
-    value: list[Token] = []
+def _read_name(cursor: Cursor) -> str:
+    return cursor.advance().value if cursor.token.is_name else cursor.fail()
+
+
+def _read_value(cursor: Cursor) -> str:
+    """Consume the tokens up to the next comma outside parentheses, and return their text, which is not empty."""
+    begin = end = cursor.token.start
     depth = 0
     while not (cursor.at_end or cursor.sees(";") or (cursor.sees(",") and not depth)):
         depth += cursor.sees("(") - cursor.sees(")")
-        value.append(cursor.advance())
-    return value or cursor.fail()
+        end = cursor.advance().end
+    return cursor.text[begin:end] or cursor.fail()
 
 
 def apply_settings(session: Session, settings: Sequence[Assignment | Names]) -> Result:
@@ -97,7 +99,7 @@ def apply_settings(session: Session, settings: Sequence[Assignment | Names]) -> 
         if isinstance(setting, Names):
             _set_names(session, setting.character_set)
         else:
-            computed.append((setting, _computed(session, setting)))
+            computed.append((setting, _computed(session, setting.value)))
     for assignment, value in computed:
         if assignment.is_user_variable:
             session.set_user_variable(assignment.name, value)
@@ -106,14 +108,13 @@ def apply_settings(session: Session, settings: Sequence[Assignment | Names]) -> 
     return OK
 
 
-def _computed(session: Session, assignment: Assignment) -> Value:
-    tokens = assignment.value
-    if len(tokens) == 1 and tokens[0].kind is TokenKind.WORD:
-        return _LITERAL_WORDS.get(tokens[0].word, tokens[0].value)
-    plain = plain_value(tokens)
+def _computed(session: Session, source: str) -> Value:
+    if _WORD.fullmatch(source):
+        return _LITERAL_WORDS.get(source.upper(), source)
+    plain = plain_value(source)
     if plain is not None and plain.kind is Kind.LITERAL:
         return plain.value
-    value: Value = session.select(f"SELECT {assignment.source}").rows[0][0]
+    value: Value = session.select(f"SELECT {source}").rows[0][0]
     return value
 
 

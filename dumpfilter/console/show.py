@@ -106,7 +106,7 @@ def _variables(session: Session) -> Table:
 def _status(session: Session) -> Table:
     return _pairs(
         {
-            **session.processes.status(),
+            **session.port.status(),
             "Questions": session.questions,
             "Ssl_cipher": session.tls_cipher,
             "Ssl_version": session.tls_version,
@@ -166,7 +166,7 @@ def _show_columns(session: Session, name: str, schema: str | None = None, *, ful
 def _processlist(session: Session, *, full: bool = False) -> Table:
     rows = [
         (*row[:-1], row[-1] if full or row[-1] is None else row[-1][:_INFO_LENGTH])
-        for row in session.processes.processes()
+        for row in session.port.processes.processes()
         if may_see_user(session.role, session.user, row[1])
     ]
     return Table(_columns("Id, User, Host, db, Command, Time, State, Info", rows), rows)

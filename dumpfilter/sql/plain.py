@@ -7,17 +7,16 @@ first token that is no part of a plain value.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from itertools import islice
 from typing import NamedTuple
 
-from dumpfilter.sql.reserved import RESERVED
-from dumpfilter.statement.tokens import Token, TokenKind, tokens
+from dumpfilter.sql.cursor import Cursor
+from dumpfilter.sql.server_errors import SqlError
+from dumpfilter.statement.tokens import Token, TokenKind
 
 Value = str | int | None
 
-_MOST_TOKENS = 1000
-"""The most tokens of a plain SELECT. JDBC's drivers ask for 20 variables with 120 tokens."""
+_MOST_ITEMS = 200
+"""The most items of a plain SELECT. JDBC's drivers ask for 20 variables."""
 _MOST_DIGITS = 18
 _SCOPES = ("global", "session", "local")
 
@@ -51,17 +50,21 @@ class Item(NamedTuple):
     """The name of the column: the alias, or the item's text."""
 
 
-def plain_value(words: Sequence[Token]) -> Plain | None:
-    """Return the plain value that the tokens are, or None.
+def plain_value(text: str) -> Plain | None:
+    """Return the plain value that a text is, or None.
 
-    >>> plain_value(list(tokens("-7"))).value
+    >>> plain_value("-7").value
     -7
-    >>> plain_value(list(tokens("@@GLOBAL.server_id"))).name
+    >>> plain_value("@@GLOBAL.server_id").name
     'server_id'
     """
-    reading = _Reading(words)
-    found = reading.value()
-    return found if reading.at_end else None
+    cursor = _Reader(text)
+    try:
+        value = cursor.value()
+        cursor.end()
+    except SqlError:
+        return None
+    return value
 
 
 def plain_select(text: str) -> list[Item] | None:
@@ -70,102 +73,70 @@ def plain_select(text: str) -> list[Item] | None:
     >>> [item.column for item in plain_select("SELECT @@version AS v, DATABASE() LIMIT 1")]
     ['v', 'DATABASE()']
     """
-    words = list(islice(tokens(text), _MOST_TOKENS))
-    while words and words[-1].value == ";" and words[-1].kind is TokenKind.SYMBOL:
-        words.pop()
-    if not words or words[0].word != "SELECT" or len(words) == _MOST_TOKENS:
+    cursor = _Reader(text)
+    if not cursor.accept("SELECT"):
         return None
-    reading = _Reading(words[1:])
     items: list[Item] = []
-    while True:
-        begin = reading.at
-        value = reading.value()
-        if value is None:
+    try:
+        while not items or cursor.accept(","):
+            items.append(cursor.item())
+            if len(items) > _MOST_ITEMS:
+                return None
+        if cursor.accept("LIMIT") and cursor.integer() != 1:
             return None
-        column: str | None = text[reading.words[begin].start : reading.words[reading.at - 1].end]
-        if reading.accept("AS"):
-            column = reading.alias()
-        if column is None:
-            return None
-        items.append(Item(value, column))
-        if not reading.accept(","):
-            break
-    if reading.accept("LIMIT") and not reading.accept("1"):
+        cursor.end()
+    except SqlError:
         return None
-    return items if reading.at_end else None
+    return items
 
 
-class _Reading:
-    """The reading of plain values from tokens."""
+class _Reader(Cursor):
+    """A cursor that reads plain values. Its methods raise SqlError for anything else."""
 
-    def __init__(self, words: Sequence[Token]) -> None:
-        self.words = words
-        self.at = 0
+    _end = 0
+    """The end of the token that was consumed last."""
 
-    @property
-    def at_end(self) -> bool:
-        return self.at == len(self.words)
+    def advance(self) -> Token:
+        token = super().advance()
+        self._end = token.end
+        return token
 
-    def accept(self, text: str) -> bool:
-        """Take the next token if it is this symbol, number or keyword."""
-        if self.at_end:
-            return False
-        token = self.words[self.at]
-        found = token.word == text or (
-            token.value == text and token.kind in (TokenKind.SYMBOL, TokenKind.INTEGER)
-        )
-        self.at += found
-        return found
+    def item(self) -> Item:
+        begin = self.token.start
+        value = self.value()
+        column = self.text[begin : self._end]
+        if self.accept("AS"):
+            column = self.string() if self.at_string() else self.identifier()
+        return Item(value, column)
 
-    def value(self) -> Plain | None:
+    def value(self) -> Plain:
         if self.accept("@"):
             if not self.accept("@"):
-                name = self._name()
-                return None if name is None else Plain(Kind.USER_VARIABLE, name)
+                return Plain(Kind.USER_VARIABLE, self._name())
             name = self._name()
-            if name in _SCOPES and self.accept("."):
-                name = self._name()
-            return None if name is None else Plain(Kind.SYSTEM_VARIABLE, name)
-        if (literal := self._literal()) is not None:
-            return literal
+            return Plain(Kind.SYSTEM_VARIABLE, self._name() if name in _SCOPES and self.accept(".") else name)
+        if self.token.kind is not TokenKind.WORD or self.sees("NULL"):
+            return Plain(Kind.LITERAL, value=self._literal())
         name = self._name()
-        return None if name is None or not self.accept("(") else self._call(name)
-
-    def alias(self) -> str | None:
-        if self.at_end or not self.words[self.at].is_name or self.words[self.at].word in RESERVED:
-            return None
-        self.at += 1
-        return self.words[self.at - 1].value
-
-    def _call(self, name: str) -> Plain | None:
+        self.expect("(")
         arguments: list[Value] = []
         while not self.accept(")"):
-            if arguments and not self.accept(","):
-                return None
-            literal = self._literal()
-            if literal is None:
-                return None
-            arguments.append(literal.value)
+            if arguments:
+                self.expect(",")
+            arguments.append(self._literal())
         return Plain(Kind.CALL, name, arguments=tuple(arguments))
 
-    def _literal(self) -> Plain | None:
-        begin = self.at
-        negative = self.accept("-")
-        if not self.at_end:
-            token = self.words[self.at]
-            self.at += 1
-            if token.kind is TokenKind.INTEGER and len(token.value) <= _MOST_DIGITS:
-                number = int(token.value)
-                return Plain(Kind.LITERAL, value=-number if negative else number)
-            if token.kind is TokenKind.STRING and not negative:
-                return Plain(Kind.LITERAL, value=token.value)
-            if token.word == "NULL" and not negative:
-                return Plain(Kind.LITERAL)
-        self.at = begin
-        return None
-
-    def _name(self) -> str | None:
-        if self.at_end or self.words[self.at].kind not in (TokenKind.WORD, TokenKind.NAME):
+    def _literal(self) -> Value:
+        if self.accept("NULL"):
             return None
-        self.at += 1
-        return self.words[self.at - 1].value.lower()
+        if self.at_string():
+            return self.string()
+        sign = -1 if self.accept("-") else 1
+        if len(self.token.value) > _MOST_DIGITS:
+            self.fail()
+        return sign * self.integer()
+
+    def _name(self) -> str:
+        if self.token.kind not in (TokenKind.WORD, TokenKind.NAME):
+            self.fail()
+        return self.advance().value.lower()

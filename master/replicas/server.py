@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -14,14 +14,14 @@ from mysql_mimic.types import Capabilities
 
 from dumpfilter.console.auth import CACHING_SHA2, NATIVE, Accounts
 from dumpfilter.console.connection import Connection, Limits
-from dumpfilter.console.directory import ConnectionDirectory, ProcessRow
+from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.login import CAPABILITIES, Doorkeeper, Greeting
 from dumpfilter.console.memory import Share
 from dumpfilter.console.port import DEFAULT_DENIAL_SECONDS, ClientPort, PortSettings, listening_socket
 from dumpfilter.console.roles import Role
 from dumpfilter.console.rsa_exchange import RsaExchange
-from dumpfilter.console.session import Session
+from dumpfilter.console.session import Session, SessionPort
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.master.limits import Places
@@ -90,6 +90,8 @@ class ReplicaServer:
             connect=self._connect,
         )
 
+        self._session_port = SessionPort(self.port, lambda user: Role.READ, self.port.status)
+
     async def open(self, listener: socket.socket) -> None:
         """Begin to accept replicas from a listening socket. Call this in the master's loop."""
         # Loading the compiled function takes a while.
@@ -105,27 +107,6 @@ class ReplicaServer:
     def take_over_accounts(self) -> None:
         """Use the accounts of the filters' present configuration. Any thread can call this method."""
         self.port.change_users(self.filters.accounts())
-
-    def kill(self, connection_id: int, *, query_only: bool) -> bool:
-        """Close a replica's connection, or only end its dump. Return False if there is no such connection."""
-        return self.port.end(connection_id, query_only=query_only)
-
-    def processes(self) -> Sequence[ProcessRow]:
-        """Return the rows of SHOW PROCESSLIST for the port's connections."""
-        return sorted(self.port.rows(), key=lambda row: row[0])
-
-    def user_of(self, connection_id: int) -> str | None:
-        """Return the user of a connection, or None if there is no such connection."""
-        return self.port.account_of(connection_id)
-
-    def role_of(self, user: str) -> Role:
-        """Return the role of every user of the port."""
-        del user
-        return Role.READ
-
-    def status(self) -> dict[str, int]:
-        """Return the status variables Threads_connected, Threads_running and Uptime (seconds) by name."""
-        return self.port.status()
 
     def _greeting(self) -> Greeting:
         try:
@@ -151,7 +132,7 @@ class ReplicaServer:
         )
 
     def _open_session(self, share: Share, connection_id: int, user: str, host: str) -> Session:
-        return Session(OwnRows(self._executor, user), self, share, connection_id, user, host)
+        return Session(OwnRows(self._executor, user), self._session_port, share, connection_id, user, host)
 
 
 @contextmanager

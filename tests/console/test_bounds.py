@@ -248,7 +248,7 @@ def test_a_client_that_does_not_read_is_disconnected(
     with ask_and_do_not_read(console):
         wait_until(lambda: console._limits.results.held > 0)
         wait_until(lambda: console._limits.results.held == 0)
-        wait_until(lambda: not console.processes())
+        wait_until(lambda: not console.directory.processes())
 
 
 def test_kill_ends_a_client_that_does_not_read(console: ConsoleServer) -> None:
@@ -259,7 +259,7 @@ def test_kill_ends_a_client_that_does_not_read(console: ConsoleServer) -> None:
         (number,) = {row[0] for row in answer(admin, "SHOW PROCESSLIST")} - {admin.thread_id()}  # type: ignore[attr-defined]
         answer(admin, f"KILL {number}")
         wait_until(lambda: console._limits.results.held == 0)
-        wait_until(lambda: len(console.processes()) == 1)
+        wait_until(lambda: len(console.directory.processes()) == 1)
 
 
 def test_sizes() -> None:
@@ -287,7 +287,11 @@ def test_selects_of_one_user_wait_for_each_other(console: ConsoleServer) -> None
         ]
         for thread in threads:
             thread.start()
-        wait_until(lambda: sum(row[-1] == "SELECT SLEEP(200)" for row in console.processes()) == MOST_SELECTS)
+        wait_until(
+            lambda: (
+                sum(row[-1] == "SELECT SLEEP(200)" for row in console.directory.processes()) == MOST_SELECTS
+            )
+        )
         another = held.enter_context(connect(console, "reader"))
         answer(another, "SET max_execution_time = 300")
         wait_until(lambda: not _slots["reader"]._value)  # type: ignore[attr-defined]
@@ -313,7 +317,7 @@ def test_large_statements_wait_for_each_other(console: ConsoleServer) -> None:
         failures: list[int] = []
         thread = threading.Thread(target=lambda: failures.append(failure(waiting, large)[0]))
         thread.start()
-        wait_until(lambda: any(row[-1] == large for row in console.processes()))
+        wait_until(lambda: any(row[-1] == large for row in console.directory.processes()))
         assert answer(admin, "SELECT 1") == ((1,),)
         answer(admin, f"KILL QUERY {waiting.thread_id()}")
         thread.join()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from dumpfilter.sql.plain import Item, Kind, Plain, plain_select, plain_value
-from dumpfilter.statement.tokens import tokens
 
 
 @pytest.mark.parametrize(
@@ -34,7 +33,7 @@ from dumpfilter.statement.tokens import tokens
     ],
 )
 def test_values(text: str, found: Plain | None) -> None:
-    assert plain_value(list(tokens(text))) == found
+    assert plain_value(text) == found
 
 
 def test_items_have_the_names_that_a_server_gives_them() -> None:

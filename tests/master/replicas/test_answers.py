@@ -63,7 +63,9 @@ PROGRAMS = [
 
 def session() -> Session:
     executor = SmallExecutor()
-    return Session(executor, ConsoleServer(executor), Share(Limits().kept), 1, "all", "localhost")
+    return Session(
+        executor, ConsoleServer(executor).session_port, Share(Limits().kept), 1, "all", "localhost"
+    )
 
 
 @pytest.mark.parametrize(
