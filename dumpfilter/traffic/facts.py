@@ -238,7 +238,9 @@ class Conditions(_Narrow):
             len(self),
             [None, pa.py_buffer(start * found.member.itemsize), pa.py_buffer(found.member)],
         )
-        number = sets.dictionary_encode().indices.to_numpy().astype(np.int64)
+        # The method to_numpy would import pandas, if it is installed, which takes 0.3 seconds.
+        indices = sets.dictionary_encode().indices.buffers()[1]
+        number = np.frombuffer(indices, np.int32, len(self)).astype(np.int64)
         heads = number << 34 | self.kind.astype(np.int64) << 32 | (self.required.astype(np.int64) + 1)
         _, first, numbers = np.unique(heads, return_index=True, return_inverse=True)
         order = np.argsort(first)
