@@ -27,7 +27,6 @@ from dumpfilter.binlog.events import (
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import (
     GtidList,
-    GtidSet,
     MariadbGtid,
     MysqlGtidSet,
     decode_gtid_list,
@@ -246,7 +245,7 @@ class Placing:
 
     def _open(self, name: str) -> _Output:
         first = self._indexes[0]
-        output = self._outputs[name] = _Output(_gtids_of(first, self._fds[first.number]))
+        output = self._outputs[name] = _Output(_Gtids(first, self._fds[first.number]))
         self._next_file(output, first.number, (first.number, 4), started=self._fds[first.number].created)
         return output
 
@@ -303,21 +302,52 @@ def _identity(fd: FormatDescription) -> tuple[Any, ...]:
 class _Gtids:
     """The GTIDs of an output's earlier files, which an event at the beginning of the next file records.
 
-    This base class is for a source whose files have no such event. One subclass makes MySQL's Previous_gtids event,
-    and the other makes MariaDB's Gtid_list event.
+    MySQL's Previous_gtids event has a GTID set. MariaDB's Gtid_list event has the last GTID of each pair of domain id
+    and server id, and the newest entry of a domain comes last. A source may have no such event.
     """
 
-    def __init__(self, event: bytes) -> None:
-        self._event = event
+    def __init__(self, index: FileIndex, fd: FormatDescription) -> None:
+        self._event = index.prolog
+        self._set: MysqlGtidSet | None = None
+        self._last: dict[SourceKey, int] = {}
+        self._flags = 0
+        if not self._event:
+            return
+        body = bytes(fd.body(self._event))
+        if self._event[4] == EventType.PREVIOUS_GTIDS:
+            self._set = decode_previous_gtids(body)
+        else:
+            found = decode_gtid_list(body)
+            self._flags = found.flags
+            self._last = {(one.domain_id, one.server_id): one.seq_no for one in found.gtids}
 
     @property
     def text(self) -> str | None:
         """The GTIDs as text; None if the source's first file does not record the GTIDs before it."""
-        return None
+        if not self._event:
+            return None
+        return str(self._list().position() if self._set is None else self._set)
 
     def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
         """Add GTIDs of transactions. A row of ``gtids`` is an index into ``sources`` (-1: no GTID) and the GTID's
         number."""
+        of = gtids[:, 0]
+        if self._set is not None:
+            for number in np.unique(of[of >= 0]).tolist():
+                add_numbers(self._set, sources[number], gtids[of == number, 1])
+            return
+        # A MariaDB server orders the entries of a Gtid_list event by the last transaction of each domain and server id.
+        reverse, places = np.unique(of[::-1], return_index=True)
+        for place in sorted((len(of) - 1 - places[reverse >= 0]).tolist()):
+            source = sources[int(of[place])]
+            self._last.pop(source, None)
+            self._last[source] = int(gtids[place, 1])
+
+    def _list(self) -> GtidList:
+        by_domain: dict[object, list[MariadbGtid]] = {}
+        for (domain, server), number in self._last.items():
+            by_domain.setdefault(domain, []).append(MariadbGtid(int(domain), int(server), number))
+        return GtidList(tuple(one for entries in by_domain.values() for one in entries), self._flags)
 
     def event(self, fd: FormatDescription) -> bytes:
         """Return the Previous_gtids or Gtid_list event for a new file, with the checksum that ``fd`` asks for.
@@ -326,70 +356,5 @@ class _Gtids:
         """
         if not self._event:
             return b""
-        return with_body(EventHeader.unpack(self._event), self._body(), checksum=fd.checksum)
-
-    def _body(self) -> bytes:
-        raise NotImplementedError
-
-
-class _PreviousGtids(_Gtids):
-    def __init__(self, event: bytes, body: bytes) -> None:
-        super().__init__(event)
-        self._set: GtidSet = decode_previous_gtids(body)
-
-    @property
-    def text(self) -> str:
-        return str(self._set)
-
-    def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
-        for number in np.unique(gtids[gtids[:, 0] >= 0, 0]).tolist():
-            mine = gtids[gtids[:, 0] == number, 1]
-            add_numbers(self._set, sources[number], mine)
-
-    def _body(self) -> bytes:
-        assert isinstance(self._set, MysqlGtidSet)
-        return encode_previous_gtids(self._set)
-
-
-class _GtidListEntries(_Gtids):
-    """The entries of MariaDB's Gtid_list event: the last GTID of each pair of domain id and server id. Among the
-    entries of one domain, the entry with the newest GTID comes last."""
-
-    def __init__(self, event: bytes, body: bytes) -> None:
-        super().__init__(event)
-        found = decode_gtid_list(body)
-        self._flags = found.flags
-        self._last = {(one.domain_id, one.server_id): one.seq_no for one in found.gtids}
-
-    @property
-    def text(self) -> str:
-        return str(self._list().position())
-
-    def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
-        of = gtids[:, 0]
-        # A MariaDB server orders the entries of a Gtid_list event by the last transaction of each domain and server id.
-        reverse, places = np.unique(of[::-1], return_index=True)
-        for place in sorted((len(of) - 1 - places[reverse >= 0]).tolist()):
-            domain, server = sources[int(of[place])]
-            assert isinstance(domain, int)
-            assert isinstance(server, int)
-            self._last.pop((domain, server), None)
-            self._last[domain, server] = int(gtids[place, 1])
-
-    def _list(self) -> GtidList:
-        by_domain: dict[int, list[MariadbGtid]] = {}
-        for (domain, server), number in self._last.items():
-            by_domain.setdefault(domain, []).append(MariadbGtid(domain, server, number))
-        return GtidList(tuple(one for entries in by_domain.values() for one in entries), self._flags)
-
-    def _body(self) -> bytes:
-        return encode_gtid_list(self._list())
-
-
-def _gtids_of(index: FileIndex, fd: FormatDescription) -> _Gtids:
-    if not index.prolog:
-        return _Gtids(b"")
-    body = fd.body(index.prolog)
-    if index.prolog[4] == EventType.PREVIOUS_GTIDS:
-        return _PreviousGtids(index.prolog, bytes(body))
-    return _GtidListEntries(index.prolog, bytes(body))
+        body = encode_gtid_list(self._list()) if self._set is None else encode_previous_gtids(self._set)
+        return with_body(EventHeader.unpack(self._event), body, checksum=fd.checksum)

@@ -8,7 +8,6 @@ plans.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from pydantic import ConfigDict, TypeAdapter
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
@@ -56,6 +56,15 @@ def committed_by_task(path: Path, directory: Path | None = None) -> AbstractCont
     return committed(path, beside=(directory or path.parent) / name, synced=False)
 
 
+_Cut = tuple[int, tuple[str, ...]] | None
+
+_WORDS: TypeAdapter[tuple[list[str], list[SourceKey], dict[int, bytes], int, _Cut, int]] = TypeAdapter(
+    tuple[list[str], list[SourceKey], dict[int, bytes], int, _Cut, int],
+    config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64"),
+)
+"""The form of a saved plan without the plan's arrays."""
+
+
 @dataclass
 class RangePlan:
     """The plan of one range, which says which bytes of the range go to each output of the split."""
@@ -93,7 +102,7 @@ class RangePlan:
     cut: int = 0
     """The number of transactions that have events for several outputs, and that some of these outputs receive only in
     part."""
-    first_cut: tuple[int, tuple[str, ...]] | None = None
+    first_cut: _Cut = None
     """The first transaction that ``cut`` counts, as its offset in the source file and the names of its outputs. None if
     there is no such transaction."""
     unassigned: int = 0
@@ -102,23 +111,17 @@ class RangePlan:
     def save(self, path: Path) -> None:
         """Write the plan to a temporary file and rename the file to ``path``. A reader never sees half a plan. Raises
         OutputError."""
-        about = {
-            "outputs": self.outputs,
-            "sources": [[k.hex() if isinstance(k, bytes) else k for k in key] for key in self.sources],
-            "cut": self.cut,
-            "first_cut": self.first_cut,
-            "unassigned": self.unassigned,
-            "replaced": [[run, len(data)] for run, data in self.replaced.items()],
-        }
+        words = _WORDS.dump_json(
+            (self.outputs, self.sources, self.replaced, self.cut, self.first_cut, self.unassigned)
+        )
         with committed_by_task(path) as file:
             np.savez(
                 file,
-                about=np.frombuffer(json.dumps(about).encode(), np.uint8),
+                words=np.frombuffer(words, np.uint8),
                 blocks=self.blocks,
                 shares=self.shares,
                 runs=self.runs,
                 transactions=self.transactions,
-                replaced=np.frombuffer(b"".join(self.replaced.values()), np.uint8),
             )
 
     @classmethod
@@ -128,24 +131,19 @@ class RangePlan:
         Without ``with_runs`` the plan has no runs, which most of the file is.
         """
         with np.load(path, allow_pickle=False) as arrays:
-            about = json.loads(arrays["about"].tobytes())
-            heap = arrays["replaced"].tobytes()
-            replaced, at = {}, 0
-            for run, length in about["replaced"]:
-                replaced[run] = heap[at : at + length]
-                at += length
-            first = about["first_cut"]
+            words = _WORDS.validate_json(arrays["words"].tobytes())
+            outputs, sources, replaced, cut, first_cut, unassigned = words
             return cls(
-                about["outputs"],
-                [(bytes.fromhex(a) if isinstance(a, str) else a, b) for a, b in about["sources"]],
+                outputs,
+                sources,
                 arrays["blocks"],
                 arrays["shares"],
                 arrays["runs"] if with_runs else np.empty((0, 4), np.int64),
                 arrays["transactions"],
                 replaced,
-                about["cut"],
-                None if first is None else (first[0], tuple(first[1])),
-                about["unassigned"],
+                cut,
+                first_cut,
+                unassigned,
             )
 
 
@@ -164,7 +162,7 @@ class PlanMaker:
         self._n_runs = 0
         self._replaced: dict[int, bytes] = {}
         self._cut = self._unassigned = 0
-        self._first_cut: tuple[int, tuple[str, ...]] | None = None
+        self._first_cut: _Cut = None
         # The next three attributes describe a transaction that continues in the next block. They are its offset in
         # the source file, its bytes so far, and the bytes that each output receives of these.
         self._began = self._bytes = 0
