@@ -206,10 +206,47 @@ class Report:
         return all(met for *_, met in self.targets)
 
 
+class Child:
+    """A child process that reads lines from its standard input and writes lines to its standard output."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.pid = process.pid
+        self.process = process
+        self._stdin, self._stdout = process.stdin, process.stdout
+
+    def tell(self, line: str) -> None:
+        """Send a line."""
+        self._stdin.write(f"{line}\n")
+        self._stdin.flush()
+
+    def line(self) -> str:
+        """Return the next line that the process writes. Raises SystemExit for a process that has ended."""
+        line = self._stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.process.args!r}: the process ended with {self.process.wait()}")
+        return line.strip()
+
+    def answer(self) -> Any:
+        """Return the next line as JSON."""
+        return json.loads(self.line())
+
+    def ask(self, request: object) -> Any:
+        """Send a request as JSON, and return the answer."""
+        self.tell(json.dumps(request))
+        return self.answer()
+
+    def end(self) -> list[str]:
+        """Terminate the process, and return the lines that nobody has read."""
+        self.process.terminate()
+        return self.process.communicate()[0].splitlines()
+
+
 @contextmanager
 def child(
     arguments: Sequence[str], tree: Path = REPOSITORY, *, quiet: bool = True, **environment: str
-) -> Iterator[subprocess.Popen[str]]:
+) -> Iterator[Child]:
     """Run Python with these arguments and pipes for standard input and output, and stop the process at the end.
 
     The process imports the modules of ``tree``, a checkout. A ``quiet`` process has no standard error.
@@ -224,7 +261,7 @@ def child(
         env={**os.environ, "PYTHONPATH": str(tree), **environment},
     )
     try:
-        yield process
+        yield Child(process)
     finally:
         process.terminate()
         try:
@@ -273,8 +310,8 @@ def _master(
     ]
     with child(arguments, tree) as process:
         while not port_file.exists():
-            if process.poll() is not None:
-                raise SystemExit(f"dumpfilter master ended with {process.returncode}")
+            if (code := process.process.poll()) is not None:
+                raise SystemExit(f"dumpfilter master ended with {code}")
             time.sleep(0.01)
         yield int(port_file.read_text()), process.pid
     port_file.unlink(missing_ok=True)
@@ -289,5 +326,5 @@ def peak_rss(pid: int) -> int:
 
 
 def has_mysql() -> bool:
-    """Tell whether MYSQL_ROOT has a MySQL and this process may enter the directory with chroot."""
-    return os.geteuid() == 0 and (MYSQL_ROOT / "usr/sbin/mysqld").exists()
+    """Tell whether MYSQL_ROOT has a MySQL."""
+    return (MYSQL_ROOT / "usr/sbin/mysqld").exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from bench._common import child
+from bench._common import Child, child
 from bench._follower_process import Job
 from bench._soak_process import SoakJob
 
@@ -31,41 +30,32 @@ _HEALTH_TIMEOUT = 10.0
 class Fleet:
     """Simulated slaves in several processes. :func:`fleet` starts them."""
 
-    def __init__(self, processes: Sequence[subprocess.Popen[str]], count: int) -> None:
+    def __init__(self, processes: Sequence[Child], count: int) -> None:
         self._processes = processes
         self.count = count
 
     def ask(self, *words: object) -> list[Any]:
-        """Return each process's answer to a line of words."""
+        """Return each process's answer to a list of words."""
         for process in self._processes:
-            assert process.stdin is not None
-            process.stdin.write(" ".join(map(str, words)) + "\n")
-            process.stdin.flush()
-        return [self._answer(process) for process in self._processes]
-
-    def _answer(self, process: subprocess.Popen[str]) -> Any:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        if not line:
-            raise SystemExit(f"a process of simulated slaves ended with {process.wait()}")
-        return json.loads(line)
+            process.tell(json.dumps(words))
+        return [process.answer() for process in self._processes]
 
     def wait_until_begun(self, count: int | None = None, *, seconds: float = 300.0) -> float:
         """Wait until so many slaves (all) have received a first message, and return the time that it took."""
         wanted = self.count if count is None else count
-        return self._wait("state", lambda answers: sum(a["begun"] for a in answers) >= wanted, seconds)
+        return self._wait(["state"], lambda answers: sum(a["begun"] for a in answers) >= wanted, seconds)
 
     def wait_until_ended(self, *, seconds: float = 900.0) -> float:
         """Wait until all slaves have reached the end of the set, and return the time that it took."""
-        return self._wait("state", lambda answers: sum(a["ended"] for a in answers) >= self.count, seconds)
+        return self._wait(["state"], lambda answers: sum(a["ended"] for a in answers) >= self.count, seconds)
 
     def wait_until_arrived(self, mark: int, schema: str, table: str, *, seconds: float = 120.0) -> float:
         """Wait until all good slaves whose filter sends a table have its mark, and return the time that it took."""
-        return self._wait(f"missing {mark} {schema} {table}", lambda answers: not any(answers), seconds)
+        return self._wait(["missing", mark, schema, table], lambda answers: not any(answers), seconds)
 
-    def _wait(self, question: str, is_reached: Any, seconds: float) -> float:
+    def _wait(self, question: list[object], is_reached: Any, seconds: float) -> float:
         begin = time.monotonic()
-        while not is_reached(answers := self.ask(question)):
+        while not is_reached(answers := self.ask(*question)):
             if time.monotonic() - begin > seconds:
                 raise SystemExit(
                     f"after {seconds:.0f} s the simulated slaves answer to {question!r}: {answers}"
@@ -90,9 +80,7 @@ def fleet(job: Job | SoakJob, *, module: str = "bench._follower_process") -> Ite
                 **{name: _share(getattr(job, name), number) for name in _SHARED if hasattr(job, name)},
             )
             process = stack.enter_context(child(["-m", module], quiet=False))
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(asdict(part)) + "\n")
-            process.stdin.flush()
+            process.tell(json.dumps(asdict(part)))
             processes.append(process)
         yield Fleet(processes, job.count)
 

@@ -11,7 +11,9 @@ import uuid
 from array import array
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import grpc
 
 from bench._growing import MARK, MARK_LENGTH
 from dumpfilter.stream.message import chunk_crc32
@@ -35,6 +37,27 @@ def registration(number: int, definition: pb.FilterDefinition) -> pb.RegisterReq
         secret=number.to_bytes(16, "little"),
         protocol=PROTOCOL,
     )
+
+
+METHOD = "/dumpfilter.v1.DumpFilter/"
+
+
+async def register(
+    channel: grpc.aio.Channel, number: int, definition: pb.FilterDefinition
+) -> pb.RegisterResponse:
+    """Register the follower of a number at a master."""
+    method = channel.unary_unary(
+        METHOD + "Register",
+        request_serializer=pb.RegisterRequest.SerializeToString,
+        response_deserializer=pb.RegisterResponse.FromString,
+    )
+    answer: pb.RegisterResponse = await method(registration(number, definition), timeout=60)
+    return answer
+
+
+def dump(channel: Any, request: pb.DumpRequest) -> Any:
+    """Begin a dump. Its messages are not decoded."""
+    return channel.unary_stream(METHOD + "Dump", request_serializer=pb.DumpRequest.SerializeToString)(request)
 
 
 class WrongStream(Exception):

@@ -1,9 +1,9 @@
 """A process with many simulated slaves, each with a connection of its own. A benchmark runs one for each processor.
 
-The first line on standard input is the process's :class:`Job` as JSON. The process answers each further line by a line
-of JSON on standard output:
+The first line on standard input is the process's :class:`Job` as JSON. Each further line is a list of words as JSON,
+which the process answers by a line of JSON on standard output:
 
-    | line     | answer |
+    | words    | answer |
     |----------|--------|
     | state    | how many followers have begun, and their errors |
     | missing MARK SCHEMA TABLE | how many good followers still wait for this mark, which is in this table |
@@ -26,12 +26,11 @@ import grpc
 
 from bench._aio_raw import COPY, FOLLOW
 from bench._filters import definition_of, sends
-from bench._follower import Follower, Start, WrongStream, registration
+from bench._follower import Follower, Start, WrongStream, dump, register
 from bench._growing import MARK, MARK_LENGTH
 from dumpfilter.slave.threads.connection import CHANNEL_OPTIONS
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-METHOD = "/dumpfilter.v1.DumpFilter/"
 _CALLS_AT_ONCE = 12
 """The most registrations that one process has under way. A master answers 32 calls of one host at once."""
 _LONGEST_LINE = 64 << 20
@@ -153,26 +152,17 @@ class _Client:
             answer = await self._register(channel)
         request = self.follower.begin()
         request.slave_id, request.once = answer.slave_id, job.once
-        dump = channel.unary_stream(METHOD + "Dump", request_serializer=pb.DumpRequest.SerializeToString)
-        return dump(request)
+        return dump(channel, request)
 
     async def _register(self, channel: grpc.aio.Channel) -> pb.RegisterResponse:
-        method = channel.unary_unary(
-            METHOD + "Register",
-            request_serializer=pb.RegisterRequest.SerializeToString,
-            response_deserializer=pb.RegisterResponse.FromString,
-        )
-        request = registration(self._number, definition_of(self.result.filter))
         while True:
             try:
-                answer: pb.RegisterResponse = await method(request, timeout=60)
+                return await register(channel, self._number, definition_of(self.result.filter))
             except grpc.aio.AioRpcError as error:
                 if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED or self.result.refused >= 100:
                     raise
                 self.result.refused += 1
                 await asyncio.sleep(0.1)
-            else:
-                return answer
 
     def misses(self, mark: int, schema: str, table: str) -> bool:
         """Tell whether the follower is good and still waits for a mark in a table that its filter sends."""
@@ -208,7 +198,7 @@ class _Clients:
     def start(self) -> None:
         self._tasks = [asyncio.create_task(client.run()) for client in self._clients]
 
-    async def answer(self, command: str, *arguments: str) -> Any:
+    async def answer(self, command: str, *arguments: Any) -> Any:
         results = [client.result for client in self._clients]
         if command == "state":
             ended = sum(task.done() for task in self._tasks)
@@ -217,7 +207,7 @@ class _Clients:
             return {"begun": begun, "ended": ended, "errors": errors}
         if command == "missing":
             mark, schema, table = arguments
-            return sum(client.misses(int(mark), schema, table) for client in self._clients)
+            return sum(client.misses(mark, schema, table) for client in self._clients)
         if command == "hurry":
             self._hurry.set()
             return len(self._clients)
@@ -236,8 +226,8 @@ async def serve(start: Callable[[dict[str, Any]], Callable[..., Awaitable[Any]]]
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
     answer = start(json.loads(await reader.readline()))
-    while line := (await reader.readline()).decode():
-        print(json.dumps(await answer(*line.split())), flush=True)
+    while line := await reader.readline():
+        print(json.dumps(await answer(*json.loads(line))), flush=True)
 
 
 def _start(given: dict[str, Any]) -> Callable[..., Awaitable[Any]]:

@@ -18,7 +18,7 @@ from contextlib import suppress
 import pymysql
 from pymysql.cursors import Cursor
 
-from bench._real_server import PASSWORD
+from bench._servers import PASSWORD
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid.wire import encode_previous_gtids
 

@@ -1,7 +1,7 @@
 """A process with a slave's I/O thread alone.
 
-For each line ``ADDRESS DIRECTORY SYNC SCHEMA,…`` on standard input it receives one dump into a new relay log. It
-answers with a line of JSON: the seconds, the bytes received and the peak memory.
+For each line ``[ADDRESS, DIRECTORY, SYNC, [SCHEMA, …]]`` on standard input it receives one dump into a new relay log.
+It answers with the seconds, the bytes received and the peak memory. Both are JSON.
 """
 
 from __future__ import annotations
@@ -47,11 +47,9 @@ def receive(address: str, directory: Path, sync: int, names: list[str]) -> dict[
 
 
 def main() -> None:
-    print("ready", flush=True)
     for line in sys.stdin:
-        address, directory, sync, names = line.rstrip("\n").split(" ")
-        found = receive(address, Path(directory), int(sync), [n for n in names.split(",") if n])
-        print(json.dumps(found), flush=True)
+        address, directory, sync, names = json.loads(line)
+        print(json.dumps(receive(address, Path(directory), sync, names)), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,119 @@
-"""A real server that serves the generated files as its binlogs."""
+"""Real servers of both families: a source that serves generated files, replicas, and the servers' own programs."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import socket
-import subprocess
-import time
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from pymysql.cursors import DictCursor
 
 from bench._common import MYSQL_ROOT, OUT, has_mysql
-from dumpfilter.workload.generate import GeneratedSet, Style
+from dumpfilter.errors import ServerMissing
+from dumpfilter.servers import Family, Program, Server, find_program
+from dumpfilter.servers.programs import command_in
+from dumpfilter.workload.generate import GeneratedSet
 
-_QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+FAMILIES: tuple[Family, ...] = ("mysql", "mariadb")
+
+USER, PASSWORD = "replica", "replica"
+"""The account with which a replica logs in, at the real source and behind dumpfilter."""
+
+_COMMON = ("--innodb-buffer-pool-size=64M", "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1")
+_OWN: dict[Family, tuple[str, ...]] = {
+    "mysql": ("--skip-replica-start",),
+    "mariadb": ("--gtid-strict-mode=ON", "--skip-slave-start"),
+}
+REPLICA_OPTIONS = ("--sync-relay-log=0", "--sync-master-info=0", "--max-relay-log-size=1073741824")
+"""Options of a replica that does not wait for the disk."""
+
+
+def program_of(family: Family) -> Program:
+    """Return the program of a family. MySQL's is below ``MYSQL_ROOT``. Raises ServerMissing."""
+    return find_program(family, root=str(MYSQL_ROOT.absolute()) if family == "mysql" else "")
+
+
+def missing(family: Family) -> str | None:
+    """Return why a family's server cannot run here and what to do, or None when it can."""
+    if not shutil.which("ss"):
+        return "ss, which counts the bytes of a connection, is not on PATH. Install Debian's iproute2."
+    try:
+        program_of(family)
+    except ServerMissing as error:
+        return f"{error}; MYSQL_ROOT names the root of a system with MySQL"
+    return None
+
+
+class RealServer(Server):
+    """A running server with a new data directory, whose rows come over one connection."""
+
+    def __init__(
+        self, family: Family, directory: Path, server_id: int, *options: str, made: GeneratedSet | None = None
+    ) -> None:
+        """Start a server in ``directory``. ``made`` becomes the server's binlogs."""
+        options = (*_COMMON, *_OWN[family], *options)
+        super().__init__(program_of(family), directory, name=family, server_id=server_id, options=options)
+        self.prepare()
+        if made is not None:
+            _place_binlogs(made, self.data)
+        self.start()
+        # The bytes of the port's clients are counted. So this connection takes the socket file, where root needs no
+        # password.
+        self._session = self.connect(unix_socket=str(self.socket), password="", cursorclass=DictCursor)
+
+    def rows(self, statement: str) -> list[dict[str, Any]]:
+        """Run a statement and return its rows, each by the columns' names."""
+        with self._session.cursor() as cursor:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
+
+    def run(self, *statements: str) -> None:
+        """Run statements one after the other."""
+        for statement in statements:
+            self.rows(statement)
+
+
+def _place_binlogs(made: GeneratedSet, directory: Path) -> None:
+    """Replace the server's binlogs by the generated files."""
+    for old in directory.glob("bin.*"):
+        old.unlink()
+    for path in made.files:
+        try:
+            os.link(path, directory / path.name)
+        except OSError:
+            shutil.copyfile(path, directory / path.name)
+    (directory / "bin.index").write_text("".join(f"./{path.name}\n" for path in made.files))
+
+
+@contextmanager
+def running(
+    family: Family, server_id: int, *options: str, made: GeneratedSet | None = None
+) -> Iterator[RealServer]:
+    """Run a server in a new directory, and remove the directory at the end."""
+    OUT.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="server-", dir=OUT.absolute()) as directory:
+        server = RealServer(family, Path(directory, "server"), server_id, *options, made=made)
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@contextmanager
+def source(family: Family, made: GeneratedSet) -> Iterator[RealServer]:
+    """Run a source that serves a generated set, with an account for replicas."""
+    with running(family, 1, made=made) as server:
+        server.run(
+            "SET sql_log_bin=0",
+            f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{PASSWORD}'",
+            f"GRANT REPLICATION SLAVE ON *.* TO '{USER}'@'%'",
+        )
+        yield server
 
 
 @dataclass(frozen=True)
@@ -25,100 +123,27 @@ class Peer:
     name: str
     command: list[str]
     files: list[str]
-    port: int
-    """The server's port on the loopback address."""
-    raw: Path
-    """The directory into which the program writes its copy."""
+    server: RealServer
 
 
-def free_port() -> int:
-    """Return a port of the loopback address that no process uses now."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
+def binlog_program(*, with_mysql: bool | None = None) -> tuple[str, list[str]]:
+    """Return the name of a server's program that reads binlogs, and its command line without options.
 
-
-def place_binlogs(made: GeneratedSet, directory: Path) -> list[str]:
-    """Replace the server's binlogs by the generated files, and return their names."""
-    for old in directory.glob("bin.*"):
-        old.unlink()
-    for path in made.files:
-        try:
-            os.link(path, directory / path.name)
-        except OSError:
-            shutil.copyfile(path, directory / path.name)
-    names = [path.name for path in made.files]
-    (directory / "bin.index").write_text("".join(f"./{name}\n" for name in names))
-    return names
+    The program is MySQL's where MySQL is installed, or the one that ``with_mysql`` asks for.
+    """
+    if has_mysql() if with_mysql is None else with_mysql:
+        root = MYSQL_ROOT.absolute()
+        return "mysqlbinlog", [*command_in(str(root), str(root / "usr/bin/mysqlbinlog")), "--no-defaults"]
+    return "mariadb-binlog", ["mariadb-binlog", "--no-defaults"]
 
 
 @contextmanager
-def _running(command: list[str], port: int) -> Iterator[None]:
-    process = subprocess.Popen(command, **_QUIET)  # type: ignore[call-overload]
-    try:
-        for _ in range(600):
-            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
-            if process.poll() is not None:
-                raise SystemExit(f"{command[0]} ended with {process.returncode}")
-            time.sleep(0.1)
-        yield
-    finally:
-        process.terminate()
-        process.wait()
-
-
-@contextmanager
-def server(made: GeneratedSet, family: Style | None = None) -> Iterator[Peer]:
-    """Run MySQL where it is installed, else MariaDB, on a generated set of the same style. ``family`` asks for one."""
-    port = free_port()
-    if family == "mysql" or (family is None and has_mysql()):
-        data = MYSQL_ROOT / "tmp/dumpfilter-bench-data"
-        shutil.rmtree(data, ignore_errors=True)
-        chroot = ["chroot", str(MYSQL_ROOT)]
-        mysqld = [*chroot, "mysqld", "--no-defaults", "--user=root", "--secure-file-priv="]
-        place = "/tmp/dumpfilter-bench-data"
-        subprocess.run([*mysqld, "--initialize-insecure", f"--datadir={place}"], check=True, **_QUIET)  # type: ignore[call-overload]
-        names = place_binlogs(made, data)
-        options = [
-            f"--datadir={place}", f"--socket={place}/s.sock", f"--port={port}", "--bind-address=127.0.0.1",
-            "--mysqlx=OFF", "--server-id=1", "--log-bin=bin", "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
-            f"--log-error={place}/err.log", f"--pid-file={place}/pid", "--innodb-buffer-pool-size=64M",
-        ]  # fmt: skip
-        out = MYSQL_ROOT / "tmp/dumpfilter-bench-raw"
-        shutil.rmtree(out, ignore_errors=True)
-        out.mkdir()
-        command = [*chroot, "mysqlbinlog", "--no-defaults", "--ssl-mode=DISABLED"]
-        peer = Peer(
-            "mysqlbinlog --raw",
-            [*command, *_remote(port), "--result-file=/tmp/dumpfilter-bench-raw/"],
-            names,
-            port,
-            out,
-        )
-        with _running([*mysqld, *options], port):
-            yield peer
-        shutil.rmtree(out, ignore_errors=True)
-    else:
-        data = (OUT / "mariadb-data").absolute()
-        shutil.rmtree(data, ignore_errors=True)
-        user = ["--user=root"] if os.geteuid() == 0 else []
-        install = ["mariadb-install-db", "--no-defaults", *user, f"--datadir={data}"]
-        subprocess.run([*install, "--auth-root-authentication-method=normal"], check=True, **_QUIET)  # type: ignore[call-overload]
-        names = place_binlogs(made, data)
-        options = [
-            "mariadbd", "--no-defaults", *user, f"--datadir={data}", f"--socket={data}/s.sock", f"--port={port}",
-            "--bind-address=127.0.0.1", "--server-id=1", "--log-bin=bin",
-        ]  # fmt: skip
-        out = OUT / "mariadb-raw"
-        shutil.rmtree(out, ignore_errors=True)
-        out.mkdir()
-        command = ["mariadb-binlog", "--no-defaults", "--skip-ssl", *_remote(port), f"--result-file={out}/"]
-        with _running(options, port):
-            yield Peer("mariadb-binlog --raw", command, names, port, out)
-        shutil.rmtree(out, ignore_errors=True)
-    shutil.rmtree(data, ignore_errors=True)
-
-
-def _remote(port: int) -> list[str]:
-    return ["--read-from-remote-server", "--host=127.0.0.1", f"--port={port}", "--user=root", "--raw"]
+def copied(made: GeneratedSet, family: Family) -> Iterator[Peer]:
+    """Run a server on a generated set of its style, and yield the server's program that copies the binlogs."""
+    own = {"mysql": ["--ssl-mode=DISABLED", "--get-server-public-key"], "mariadb": ["--skip-ssl"]}
+    name, command = binlog_program(with_mysql=family == "mysql")
+    with running(family, 1, made=made) as server, tempfile.TemporaryDirectory(dir=OUT) as output:
+        remote = ["--read-from-remote-server", f"--host={server.host}", f"--port={server.port}", "--raw"]
+        account = [f"--user={server.account.user}", f"--password={server.account.password}"]
+        command += [*own[family], *remote, *account, f"--result-file={output}/"]
+        yield Peer(f"{name} --raw", command, [path.name for path in made.files], server)

@@ -24,9 +24,10 @@ from typing import Any
 import grpc
 
 from bench._filters import NUMBER, definition_of
-from bench._follower import Follower, Start, WrongStream, registration
-from bench._follower_process import METHOD, serve
-from bench._line import Line
+from bench._follower import METHOD, Follower, Start, WrongStream, dump, register
+from bench._follower_process import serve
+from dumpfilter.links.proxy import Link
+from dumpfilter.links.shape import PLAIN
 from dumpfilter.slave.threads.connection import CHANNEL_OPTIONS
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
@@ -114,7 +115,9 @@ class _Client:
         self.follower = Follower(Start())
         self._filter = (number + number // _ROUND) % NUMBER
         self._changed = False
-        self._line = Line(job.address) if self.life is Life.VANISHING else None
+        self._links: list[Link] = []
+        """The links to the master. The last one is in use, and the others have gone silent."""
+        self._receiving: asyncio.Task[str] | None = None
         self._absent = False
         self._is_changing = False
         """Whether the client has cancelled the stream, to register again with another filter."""
@@ -125,25 +128,34 @@ class _Client:
 
     async def run(self) -> None:
         """Follow the master until the task is cancelled, or until an error that no new connection can cure."""
-        address = await self._line.open() if self._line else self._job.address
-        disturber = asyncio.create_task(self._vanish()) if self._line else None
+        disturber = None
+        if self.life is Life.VANISHING:
+            self._open_link()
+            disturber = asyncio.create_task(self._vanish())
         try:
             while not self.result.error:
-                await self._connect_once(address)
+                await self._connect_once()
         finally:
             if disturber is not None:
                 disturber.cancel()
-            if self._line is not None:
-                self._line.close()
+            for link in self._links:
+                link.close()
 
-    async def _connect_once(self, address: str) -> None:
+    async def _connect_once(self) -> None:
         result = self.result
         while self._absent:
             await asyncio.sleep(0.05)
         vanished = result.vanished
+        address = f"127.0.0.1:{self._links[-1].port}" if self._links else self._job.address
         async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+            self._receiving = asyncio.create_task(self._receive(channel))
             try:
-                reason = await self._receive(channel)
+                reason = await self._receiving
+            except asyncio.CancelledError:
+                if vanished == result.vanished:
+                    self._receiving.cancel()
+                    raise
+                return
             except grpc.aio.AioRpcError as error:
                 reason = f"{error.code().name}: {error.details()}"
                 if error.code() not in _RETRIED:
@@ -160,11 +172,10 @@ class _Client:
     async def _receive(self, channel: grpc.aio.Channel) -> str:
         """Receive a stream until it ends, and return the reason; an empty one if the client changes its filter."""
         async with self._places:
-            answer = await self._register(channel)
+            answer = await register(channel, self._number, definition_of(self._filter))
         request = self.follower.begin()
         request.slave_id, request.other_filters_before = answer.slave_id, self._changed
-        dump = channel.unary_stream(METHOD + "Dump", request_serializer=pb.DumpRequest.SerializeToString)
-        call = dump(request)
+        call = dump(channel, request)
         changer = None
         if self.life is Life.CHANGING:
             changer = asyncio.create_task(self._change_filter(call))
@@ -185,19 +196,8 @@ class _Client:
         is_changing, self._is_changing = self._is_changing, False
         return "" if is_changing else "the stream ended"
 
-    async def _register(self, channel: grpc.aio.Channel) -> pb.RegisterResponse:
-        method = channel.unary_unary(
-            METHOD + "Register",
-            request_serializer=pb.RegisterRequest.SerializeToString,
-            response_deserializer=pb.RegisterResponse.FromString,
-        )
-        request = registration(self._number, definition_of(self._filter))
-        answer: pb.RegisterResponse = await method(request, timeout=60)
-        return answer
-
     async def _vanish(self) -> None:
         """Lose the connection again and again, in one of two ways, and come back later."""
-        assert self._line is not None
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._settled.wait(), self._between(_STAY_SECONDS))
@@ -205,11 +205,20 @@ class _Client:
             self._absent = True
             self.result.vanished += 1
             if self._random.random() < 0.5:
-                self._line.cut()
+                self._links[-1].reset()
             else:
-                self._line.silence()
+                # The master learns nothing, as if a cable were unplugged.
+                self._links[-1].silence()
+                self._open_link()
+                if self._receiving is not None:
+                    self._receiving.cancel()
             await asyncio.sleep(self._between(_AWAY_SECONDS))
             self._absent = False
+
+    def _open_link(self) -> None:
+        """Open a link to the master for this follower alone."""
+        host, _, port = self._job.address.rpartition(":")
+        self._links.append(Link(f"slave {self._number}", (host, int(port)), PLAIN))
 
     async def _change_filter(self, call: Any) -> None:
         """Change the filter after a time, from a place that the slave's applier could have reached.
@@ -251,7 +260,7 @@ class _Clients:
         self._clients = [_Client(job, job.first + k, places, self._settled) for k in range(job.count)]
         self._tasks = [asyncio.create_task(client.run()) for client in self._clients]
 
-    async def answer(self, command: str, *arguments: str) -> Any:
+    async def answer(self, command: str, *arguments: Any) -> Any:
         if command == "state":
             for task in self._tasks:
                 if task.done() and not task.cancelled():
@@ -260,7 +269,7 @@ class _Clients:
             begun = sum(client.follower.chunks > 0 for client in self._clients)
             return {"begun": begun, "ended": len(errors), "errors": errors}
         if command == "behind":
-            place = (arguments[0], int(arguments[1]))
+            place = tuple(arguments)
             return sum(client.follower.place != place for client in self._clients)
         if command == "settle":
             self._settled.set()

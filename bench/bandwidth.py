@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Callable
 
-from bench._common import OUT, Options, Report, binlogs, interleaved
+from bench._common import Options, Report, binlogs, interleaved
 from bench.split import in_memory, spark_jobs
 
 _RUNS = 3
@@ -12,26 +12,14 @@ _RUNS = 3
 
 
 def run(options: Options) -> bool:
-    memory = in_memory()
-    memory.mkdir(exist_ok=True)
-    try:
+    with in_memory() as memory, spark_jobs("local[2]") as jobs:
         made = binlogs(options.size, files=4, under=memory)
-        with spark_jobs("local[2]") as jobs:
 
-            def slaves(number: int) -> float:
-                return jobs.run(bandwidth=str(made.index), slaves=number, schemas=20)
+        def case(number: int) -> Callable[[], float]:
+            return lambda: jobs.run(bandwidth=str(made.index), slaves=number, schemas=20)
 
-            found = interleaved(
-                {
-                    "1 slave": lambda: slaves(1),
-                    "12 slaves": lambda: slaves(12),
-                    "100 slaves": lambda: slaves(100),
-                },
-                min(options.runs, _RUNS),
-            )
-    finally:
-        if memory != OUT:
-            shutil.rmtree(memory)
+        cases = {f"{number} slave{'s' * (number > 1)}": case(number) for number in (1, 12, 100)}
+        found = interleaved(cases, min(options.runs, _RUNS))
     report = Report("bandwidth", "one pass for any number of slaves, after Spark's start", made.bytes)
     m = report.times(found)
     report.target("100 slaves / 1 slave", m["100 slaves"] / m["1 slave"], 2, at_most=True)

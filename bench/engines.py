@@ -17,13 +17,8 @@ _LEAST = 2 << 30
 
 
 def run(options: Options) -> bool:
-    memory = in_memory()
-    memory.mkdir(exist_ok=True)
-    try:
+    with in_memory() as memory:
         return _run(max(options.size, _LEAST), min(options.runs, _RUNS), memory)
-    finally:
-        if memory != OUT:
-            shutil.rmtree(memory)
 
 
 def _run(size: int, runs: int, memory: Path) -> bool:

@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 from bench._common import (
-    MYSQL_ROOT,
     OUT,
     REPOSITORY,
     Options,
     Report,
     binlogs,
     do_db,
-    has_mysql,
     interleaved,
     keeping,
     timed,
     warm,
 )
+from bench._servers import binlog_program
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.index.fileset import BinlogSet
-
-
-def mysqlbinlog(files: list[Path]) -> tuple[str, list[str]]:
-    """Return the name of the server's program, and its command line without options."""
-    if not has_mysql():
-        return "mariadb-binlog", ["mariadb-binlog", "--no-defaults"]
-    place = MYSQL_ROOT / "tmp/dumpfilter-bench"
-    place.mkdir(parents=True, exist_ok=True)
-    for path in files:
-        (place / path.name).unlink(missing_ok=True)
-        try:
-            os.link(path, place / path.name)
-        except OSError:
-            shutil.copyfile(path, place / path.name)
-    return "mysqlbinlog", ["chroot", str(MYSQL_ROOT), "mysqlbinlog", "--no-defaults"]
 
 
 def run(options: Options) -> bool:
@@ -49,8 +31,8 @@ def run(options: Options) -> bool:
     total = sum(made.schemas.values())
     one = min(made.schemas, key=lambda name: abs(made.schemas[name] / total - 0.1))
     target = OUT / "filtered"
-    program, command = mysqlbinlog(made.files)
-    files = [f"/tmp/dumpfilter-bench/{p.name}" if program == "mysqlbinlog" else str(p) for p in made.files]
+    program, command = binlog_program()
+    files = [str(path) for path in made.files]
 
     def ours(wanted: list[str], *, verify: bool) -> float:
         shutil.rmtree(target, ignore_errors=True)

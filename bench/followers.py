@@ -16,8 +16,8 @@ import grpc
 from bench import _filters
 from bench._common import OUT, REPOSITORY, Options, Report, binlogs, child, master, warm
 from bench._fleet import Fleet, Health, asking_for_health, fleet, percentiles
-from bench._follower import Start, registration
-from bench._follower_process import METHOD, Job
+from bench._follower import METHOD, Start, dump, registration
+from bench._follower_process import Job
 from bench._growing import GrowingSet
 from bench._process import Usage, usage
 from bench._reference import Reference
@@ -149,16 +149,12 @@ def _follow_bare(options: Options, size: int) -> _Figures:
     """Return the figures of the bare server, which sends messages of ``size`` bytes."""
     at: dict[int, float] = {}
     with child(["-m", "bench._aio_raw"]) as server:
-        assert server.stdout is not None
-        assert server.stdin is not None
-        address = f"127.0.0.1:{server.stdout.readline().strip()}"
-        stdin = server.stdin
+        address = f"127.0.0.1:{server.line()}"
 
         def commit() -> int:
             number = len(at)
             at[number] = time.monotonic()
-            stdin.write(f"commit MARK{number:08} {size}\n")
-            stdin.flush()
+            server.tell(f"commit MARK{number:08} {size}")
             return number
 
         with fleet(Job(address, options.followers, raw=True)) as followers:
@@ -224,12 +220,11 @@ def _refusal(address: str, number: int) -> str:
             request_serializer=pb.RegisterRequest.SerializeToString,
             response_deserializer=pb.RegisterResponse.FromString,
         )
-        dump = channel.unary_stream(METHOD + "Dump", request_serializer=pb.DumpRequest.SerializeToString)
         answer = register(registration(number, pb.FilterDefinition()))
         request = pb.DumpRequest(slave_id=answer.slave_id)
         getattr(request, "from").position = 4
         try:
-            next(iter(dump(request, timeout=60)))
+            next(iter(dump(channel, request)))
         except grpc.RpcError as error:
             return f"{error.code().name}: {error.details()}"
     return f"slave {number + 1} was served"
@@ -265,8 +260,7 @@ def _server(index: Path, tree: Path | None) -> Iterator[tuple[str, int]]:
             yield found
         return
     with child(["-m", "bench._aio_raw"]) as server:
-        assert server.stdout is not None
-        yield f"127.0.0.1:{server.stdout.readline().strip()}", server.pid
+        yield f"127.0.0.1:{server.line()}", server.pid
 
 
 def _catch_up(index: Path, tree: Path | None, sizes: dict[str, list[int]]) -> _CatchUp:

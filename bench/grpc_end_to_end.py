@@ -63,8 +63,7 @@ def run(options: Options) -> bool:
         master(made.index, "--cache-size", "256") as (address, _),
         grpc.insecure_channel(address, options=_UNLIMITED) as channel,
     ):
-        assert raw_server.stdout is not None
-        raw_address = f"127.0.0.1:{raw_server.stdout.readline().strip()}"
+        raw_address = f"127.0.0.1:{raw_server.line()}"
         stub = client(channel)
         for kept in share:
             sizes[kept] = dump(stub, share[kept])

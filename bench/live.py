@@ -20,10 +20,11 @@ from itertools import combinations
 from pathlib import Path
 from statistics import quantiles
 
-from bench._common import REPOSITORY, Options, Report, child, replica_port
+from bench._common import REPOSITORY, Child, Options, Report, child, replica_port
 from bench._live_reader import TIMED, UNTIMED
-from bench._real_server import FAMILIES, PASSWORD, USER, Family, RealServer, directory_for, missing
+from bench._servers import FAMILIES, PASSWORD, USER, RealServer, missing, running
 from bench._wire import processor_seconds, thread_seconds
+from dumpfilter.servers import Family, SourceAddress
 from tests.certificates import Authority
 
 RATES = (200, 1000)
@@ -77,42 +78,30 @@ class Cost:
 class Replicas:
     """Three running replicas, which can be attached to a port."""
 
-    def __init__(self, family: Family, servers: Sequence[RealServer]) -> None:
-        self._mysql = family == "mysql"
+    def __init__(self, servers: Sequence[RealServer]) -> None:
         self._servers = servers
         self._pool = ThreadPoolExecutor(len(servers))
 
     def attach(self, port: int, users: Sequence[str]) -> None:
         """Let each replica follow the server at ``port`` as one of the users."""
         for server, user in zip(self._servers, users, strict=True):
-            at = f"HOST='127.0.0.1', {{0}}PORT={port}, {{0}}USER='{user}', {{0}}PASSWORD='{PASSWORD}', {{0}}SSL=1"
-            if self._mysql:
-                change = f"CHANGE REPLICATION SOURCE TO SOURCE_{at.format('SOURCE_')}, SOURCE_AUTO_POSITION=1"
-                server.run(change, "START REPLICA")
-            else:
-                where = at.format("MASTER_") + ", MASTER_SSL_VERIFY_SERVER_CERT=0"
-                server.run(f"CHANGE MASTER TO MASTER_{where}, MASTER_USE_GTID=slave_pos", "START SLAVE")
+            server.channel().follow(SourceAddress("127.0.0.1", port, user, PASSWORD, tls=True))
 
     def detach(self) -> None:
         """Stop the replication of each replica."""
         for server in self._servers:
-            server.run("STOP REPLICA" if self._mysql else "STOP SLAVE")
+            server.channel().stop()
 
     def applied(self, gtids: str, committed: float) -> list[float]:
         """Return the time from ``committed`` until each replica has applied a GTID set, seconds."""
-        wait = "WAIT_FOR_EXECUTED_GTID_SET" if self._mysql else "MASTER_GTID_WAIT"
 
         def waited(server: RealServer) -> float:
-            (row,) = server.rows(f"SELECT {wait}('{gtids}', {_LONGEST_WAIT}) AS code")
-            if row["code"] != 0:
-                raise SystemExit(f"a replica did not apply {gtids}: {server.rows(self._status)}")
+            (row,) = server.rows(server.dialect.wait(gtids, _LONGEST_WAIT))
+            if list(row.values()) != [0]:
+                raise SystemExit(f"a replica did not apply {gtids}: {server.channel().status()}")
             return time.monotonic() - committed
 
         return list(self._pool.map(waited, self._servers))
-
-    @property
-    def _status(self) -> str:
-        return "SHOW REPLICA STATUS" if self._mysql else "SHOW SLAVE STATUS"
 
 
 def beat(source: RealServer) -> tuple[str, float]:
@@ -133,6 +122,7 @@ def dump_thread_seconds(source: RealServer) -> float:
         found = source.rows(
             "SELECT TID AS id FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'"
         )
+    assert source.pid is not None
     return sum(thread_seconds(source.pid, row["id"]) for row in found)
 
 
@@ -146,8 +136,7 @@ def commits(source: RealServer) -> int:
 def load(source: RealServer, rate: int) -> Iterator[None]:
     """Commit transactions at ``rate`` a second while the block runs."""
     with child(["-m", "bench._live_load", str(source.port), str(rate)], quiet=False) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
+        process.line()
         yield
 
 
@@ -172,16 +161,12 @@ def measure(source: RealServer, replicas: Replicas | None, spent: Callable[[], f
 
 
 @contextmanager
-def readers(
-    source: RealServer, port: int, users: Sequence[str], timed: str = UNTIMED
-) -> Iterator[subprocess.Popen[str]]:
+def readers(source: RealServer, port: int, users: Sequence[str], timed: str = UNTIMED) -> Iterator[Child]:
     """Let a program read commits as replicas of some users while the block runs. Yield its process."""
     gtids, _ = beat(source)
     arguments = ["-m", "bench._live_reader", source.family, str(port), gtids, timed, *users]
     with child(arguments, quiet=False) as process:
-        assert process.stdout is not None
-        if not process.stdout.readline():
-            raise SystemExit("the readers did not begin")
+        process.line()
         yield process
 
 
@@ -194,8 +179,7 @@ def arrival(source: RealServer, port: int, users: Sequence[str], rate: int) -> C
     with readers(source, port, users, TIMED) as process:
         cost = measure(source, None, lambda: 0.0, rate)
         time.sleep(_SETTLE_SECONDS)
-        process.terminate()
-        lines = [line.split() for line in process.communicate()[0].splitlines()]
+        lines = [line.split() for line in process.end()]
     for number in range(len(users)):
         arrived = [float(at) for reader, at in lines if int(reader) == number]
         pairs = zip(arrived[-len(cost.committed) :], cost.committed, strict=True)
@@ -222,13 +206,11 @@ def of_slaves(source: RealServer, port: int, pid: int, rate: int) -> Cost:
             processes.append(stack.enter_context(child([*arguments, *rules], quiet=False)))
         beat(source)
         for process in processes:
-            assert process.stdout is not None
-            process.stdout.readline()
+            process.line()
         cost = measure(source, None, lambda: processor_seconds(pid), rate)
         time.sleep(_SETTLE_SECONDS)
         for process in processes:
-            process.terminate()
-            arrived = [float(line) for line in process.communicate()[0].split()]
+            arrived = [float(line) for line in process.end()]
             pairs = zip(arrived[-len(cost.committed) :], cost.committed, strict=True)
             cost.applied += [there - committed for there, committed in pairs]
     return cost
@@ -247,10 +229,7 @@ def servers(family: Family) -> Iterator[tuple[RealServer, Replicas]]:
     with ExitStack() as stack:
 
         def started(server_id: int, *options: str) -> RealServer:
-            directory = stack.enter_context(directory_for(family))
-            server = RealServer(family, directory, server_id, *_UNSYNCED, *options)
-            stack.callback(server.stop)
-            return server
+            return stack.enter_context(running(family, server_id, *_UNSYNCED, *options))
 
         own = ["--performance-schema=ON"]
         if family == "mariadb":
@@ -271,7 +250,7 @@ def servers(family: Family) -> Iterator[tuple[RealServer, Replicas]]:
             started(number, *(f"--{rule}" for rule in rules))
             for number, rules in enumerate(RULES.values(), 101)
         ]
-        yield source, Replicas(family, replicas)
+        yield source, Replicas(replicas)
 
 
 @contextmanager

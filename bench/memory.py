@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 
 from bench._common import OUT, Options, Report, binlogs, child, master, peak_rss
@@ -26,12 +25,7 @@ def run(options: Options) -> bool:
                 master(made.index, "--cache-size", str(cache)) as (address, pid),
                 child(["-m", "bench._relay_slave"]) as slave,
             ):
-                assert slave.stdin is not None
-                assert slave.stdout is not None
-                slave.stdout.readline()
-                slave.stdin.write(f"{address} {directory} 0 \n")
-                slave.stdin.flush()
-                found = json.loads(slave.stdout.readline())
+                found = slave.ask([address, str(directory), 0, []])
                 for part, rss in (("master", peak_rss(pid)), ("slave", int(found["rss"]))):
                     peaks.setdefault(part + case, []).append(rss)
                     report.row(f"{part}, {size >> 20} MiB{case}", rss / 2**20, f"{rss / 2**20:8.1f} MiB")

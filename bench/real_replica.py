@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from bench._common import Options, Report, binlogs, keeping, replica_port, warm
-from bench._real_server import FAMILIES, PASSWORD, USER, Family, RealServer, missing, replica, source
+from bench._servers import FAMILIES, PASSWORD, REPLICA_OPTIONS, USER, RealServer, missing, running, source
 from bench._wire import busiest_thread, bytes_received_from, processor_seconds, threads
+from dumpfilter.servers import Family, ReplicaStatus, SourceAddress
 from dumpfilter.workload.generate import SERVER_ID, UUID, GeneratedSet
 
 SHARES = {"everything": 1.0, "a quarter": 0.25, "a twentieth": 0.05}
@@ -45,17 +45,18 @@ class Receiver:
 
     def __init__(self, server: RealServer, made: GeneratedSet) -> None:
         self._server = server
+        self._channel = server.channel()
         self._mysql = server.family == "mysql"
-        self._last_gtid = (
-            f"{UUID}:1-{made.transactions}" if self._mysql else f"0-{SERVER_ID}-{made.transactions}"
-        )
+        last = made.transactions
+        self._last_gtid = f"{UUID}:1-{last}" if self._mysql else f"0-{SERVER_ID}-{last}"
 
     def catch_up(self, port: int, pid: int, user: str) -> Cost:
         """Receive the whole binlog from ``port``, which the process ``pid`` serves, and return the cost."""
         self._attach(port, user)
+        assert self._server.pid is not None
         others = threads(self._server.pid)
         served, start = processor_seconds(pid), time.monotonic()
-        self._server.run(self._words("START REPLICA IO_THREAD"))
+        self._channel.start("IO_THREAD")
         while not self._has_all():
             if time.monotonic() - start > _LONGEST:
                 raise SystemExit(f"the replica did not catch up within {_LONGEST} s: {self._status()}")
@@ -72,8 +73,8 @@ class Receiver:
     def touch(self, port: int, user: str) -> None:
         """Receive the beginning of the binlog alone."""
         self._attach(port, user)
-        self._server.run(self._words("START REPLICA IO_THREAD"))
-        while self._status()["Relay_Log_Space"] < _TOUCHED:
+        self._channel.start("IO_THREAD")
+        while self._status().raw["Relay_Log_Space"] < _TOUCHED:
             time.sleep(_POLL_SECONDS / 10)
         self._detach()
 
@@ -85,35 +86,23 @@ class Receiver:
             self._server.run(f"SET GLOBAL replicate_do_db = '{','.join(schemas)}'")
 
     def _attach(self, port: int, user: str) -> None:
-        common = (
-            f"SOURCE_HOST='127.0.0.1', SOURCE_PORT={port}, SOURCE_USER='{user}', SOURCE_PASSWORD='{PASSWORD}'"
-        )
-        own = (
-            "SOURCE_SSL=0, GET_SOURCE_PUBLIC_KEY=1, SOURCE_AUTO_POSITION=1"
-            if self._mysql
-            else "MASTER_USE_GTID=slave_pos"
-        )
-        self._server.run(self._words(f"CHANGE REPLICATION SOURCE TO {common}, {own}"))
+        self._channel.follow(SourceAddress("127.0.0.1", port, user, PASSWORD), start=False)
 
     def _detach(self) -> None:
+        self._channel.stop()
         forget = "RESET BINARY LOGS AND GTIDS" if self._mysql else "SET GLOBAL gtid_slave_pos=''"
-        self._server.run(self._words("STOP REPLICA"), self._words("RESET REPLICA ALL"), forget)
+        self._server.run(f"{self._server.dialect.control('RESET', '')} ALL", forget)
 
     def _has_all(self) -> bool:
         status = self._status()
-        if error := status["Last_IO_Error"]:
-            raise SystemExit(f"the replica's I/O thread ended: {error}")
-        return bool(status["Retrieved_Gtid_Set" if self._mysql else "Gtid_IO_Pos"] == self._last_gtid)
+        if status.io_error is not None:
+            raise SystemExit(f"the replica's I/O thread ended: {status.io_error}")
+        return status.received_gtids == self._last_gtid
 
-    def _status(self) -> dict[str, Any]:
-        return self._server.rows("SHOW REPLICA STATUS")[0]
-
-    def _words(self, statement: str) -> str:
-        """Return MySQL's statement in the family's words."""
-        if self._mysql:
-            return statement
-        old = statement.replace("CHANGE REPLICATION SOURCE TO", "CHANGE MASTER TO")
-        return old.replace("SOURCE_", "MASTER_").replace("REPLICA", "SLAVE")
+    def _status(self) -> ReplicaStatus:
+        status = self._channel.status()
+        assert status is not None
+        return status
 
 
 @contextmanager
@@ -142,8 +131,9 @@ def _replica_table(kept: str, schemas: list[str]) -> str:
 def measure(family: Family, made: GeneratedSet, runs: int) -> dict[str, list[Cost]]:
     """Return the costs of each case. The cases take turns, so that a busy machine slows all alike."""
     costs: dict[str, list[Cost]] = {}
-    with source(family, made) as real, replica(family) as server:
+    with source(family, made) as real, running(family, 101, *REPLICA_OPTIONS) as server:
         receiver = Receiver(server, made)
+        assert real.pid is not None
         receiver.filter_by_itself(keeping(made, SHARES["a quarter"]))
         costs["real source, own filter"] = [receiver.catch_up(real.port, real.pid, USER)]
         receiver.filter_by_itself([])

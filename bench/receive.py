@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from bench._common import OUT, REPOSITORY, Options, Report, binlogs, has_mysql, interleaved, timed, warm
-from bench._servers import Peer, server
+from bench._servers import Peer, copied
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
 from dumpfilter.index.fileset import FLAGS_OFFSET
 from dumpfilter.workload.generate import GeneratedSet, Style
@@ -42,7 +42,12 @@ def _run(command: Sequence[str]) -> tuple[float, float]:
 def _fetch(peer: Peer, made: GeneratedSet, options: str = "", *more: str) -> tuple[float, float]:
     """Fetch the generated files into a new directory, and return the wall time and the CPU time, seconds."""
     shutil.rmtree(_FETCHED, ignore_errors=True)
-    address = f"mysql://root@127.0.0.1:{peer.port}/?to={made.files[-1].name}{options}"
+    server = peer.server
+    secret = server.directory / "password"
+    secret.touch(0o600)
+    secret.write_text(server.account.password)
+    where = f"{server.account.user}@{server.host}:{server.port}"
+    address = f"mysql://{where}/?password-file={secret}&to={made.files[-1].name}{options}"
     return _run([sys.executable, "-m", "dumpfilter", "fetch", address, "--output", str(_FETCHED), *more])
 
 
@@ -58,7 +63,7 @@ def _check(made: GeneratedSet, directory: Path) -> None:
 def _measure(report: Report, options: Options, style: Style) -> None:
     made = binlogs(options.size, style=style)
     warm(made)
-    with server(made, style) as peer:
+    with copied(made, style) as peer:
         cpu: dict[str, list[float]] = {}
 
         def case(name: str, work: Callable[[], tuple[float, float]]) -> Callable[[], float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 
@@ -19,30 +18,24 @@ from bench._common import (
     timed,
     warm,
 )
-from bench._servers import server
+from bench._servers import copied
+from dumpfilter.workload.generate import Style
 
 
 def run(options: Options) -> bool:
-    style = "mysql" if has_mysql() else "mariadb"
-    made = binlogs(options.size, style=style)  # type: ignore[arg-type]
+    style: Style = "mysql" if has_mysql() else "mariadb"
+    made = binlogs(options.size, style=style)
     warm(made)
     tenth = keeping(made, 0.1)
     directory = OUT / "relay"
     received: dict[str, int] = {}
-    with server(made) as peer, child(["-m", "bench._relay_slave"]) as slave:
-        assert slave.stdin is not None
-        assert slave.stdout is not None
-        slave.stdout.readline()
+    with copied(made, style) as peer, child(["-m", "bench._relay_slave"]) as slave:
 
         def ours(kept: str, names: list[str], sync: int = 0) -> float:
             """Return the seconds of the first dump of a new master, which has loaded its code and indexed nothing."""
-            assert slave.stdin is not None
-            assert slave.stdout is not None
             with master(made.index) as (address, _):
                 _touch(address)
-                slave.stdin.write(f"{address} {directory} {sync} {','.join(names)}\n")
-                slave.stdin.flush()
-                found = json.loads(slave.stdout.readline())
+                found = slave.ask([address, str(directory), sync, names])
             received[kept] = found["bytes"]
             return float(found["seconds"])
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from statistics import median
 
-from bench._common import OUT, Options, Report, binlogs, interleaved
+from bench._common import Options, Report, binlogs, interleaved
 from bench.split import in_memory, spark_jobs
 
 _RUNS = 2
@@ -18,41 +17,35 @@ _FILTERS = 200
 
 
 def run(options: Options) -> bool:
-    memory = in_memory()
-    memory.mkdir(exist_ok=True)
-    try:
+    with in_memory() as memory, spark_jobs("local[2]", driver_memory="2g") as jobs:
         made = binlogs(options.size, files=4, under=memory)
         source = str(made.index)
-        with spark_jobs("local[2]", driver_memory="2g") as jobs:
-            processor: dict[str, list[float]] = {}
+        processor: dict[str, list[float]] = {}
 
-            def timed(name: str, run: Callable[[], float]) -> Callable[[], float]:
-                def timed_run() -> float:
-                    seconds = run()
-                    processor.setdefault(name, []).append(jobs.processor_seconds)
-                    return seconds
+        def timed(name: str, run: Callable[[], float]) -> Callable[[], float]:
+            def timed_run() -> float:
+                seconds = run()
+                processor.setdefault(name, []).append(jobs.processor_seconds)
+                return seconds
 
-                return timed_run
+            return timed_run
 
-            def simulate(engine: str, slaves: int = _SLAVES, rates: list[int] | None = None) -> float:
-                return jobs.run(simulate=source, slaves=slaves, filters=_FILTERS, engine=engine, rates=rates)
+        def simulate(engine: str, slaves: int = _SLAVES, rates: list[int] | None = None) -> float:
+            return jobs.run(simulate=source, slaves=slaves, filters=_FILTERS, engine=engine, rates=rates)
 
-            cases = {
-                BANDWIDTH: lambda: jobs.run(bandwidth=source, slaves=100, schemas=20),
-                "10,000 slaves, Spark": lambda: simulate("spark"),
-                "10,000 slaves, threads": lambda: simulate("local"),
-                "10,000 slaves at ten rates, threads": lambda: simulate("local", rates=_RATES),
-                "12 slaves at one rate, Spark": lambda: simulate("spark", 12, _RATES[:1]),
-                "12 slaves at ten rates, Spark": lambda: simulate("spark", 12, _RATES),
-            }
-            found = interleaved(
-                {name: timed(name, case) for name, case in cases.items()},
-                min(options.runs, _RUNS),
-                warm_up=False,
-            )
-    finally:
-        if memory != OUT:
-            shutil.rmtree(memory)
+        cases = {
+            BANDWIDTH: lambda: jobs.run(bandwidth=source, slaves=100, schemas=20),
+            "10,000 slaves, Spark": lambda: simulate("spark"),
+            "10,000 slaves, threads": lambda: simulate("local"),
+            "10,000 slaves at ten rates, threads": lambda: simulate("local", rates=_RATES),
+            "12 slaves at one rate, Spark": lambda: simulate("spark", 12, _RATES[:1]),
+            "12 slaves at ten rates, Spark": lambda: simulate("spark", 12, _RATES),
+        }
+        found = interleaved(
+            {name: timed(name, case) for name, case in cases.items()},
+            min(options.runs, _RUNS),
+            warm_up=False,
+        )
     report = Report("simulation", "the lag of many slaves from one pass, after Spark's start", made.bytes)
     m = report.times(found)
     cpu = {name: median(seconds) for name, seconds in processor.items()}

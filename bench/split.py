@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -12,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench._common import (
-    MYSQL_ROOT,
     OUT,
+    Child,
     Options,
     Report,
     binlogs,
@@ -24,45 +22,40 @@ from bench._common import (
     warm,
 )
 from bench._process import processor_times
+from bench._servers import binlog_program
 from dumpfilter.workload.generate import GeneratedSet
 
 _RUNS = 3
 """The most timed runs of a case, since a run takes long."""
 
 
-def in_memory() -> Path:
-    """Return a directory on a file system in memory, if there is one. Disks are slower than the measured code."""
+@contextmanager
+def in_memory() -> Iterator[Path]:
+    """Yield a directory on a file system in memory, if there is one. Disks are slower than the measured code."""
     shared = Path("/dev/shm")
-    return shared / "dumpfilter-bench" if shared.is_dir() and os.access(shared, os.W_OK) else OUT
+    if not (shared.is_dir() and os.access(shared, os.W_OK)):
+        yield OUT
+        return
+    with tempfile.TemporaryDirectory(prefix="dumpfilter-bench-", dir=shared) as memory:
+        yield Path(memory)
 
 
 class SparkJobs:
     """A process with Spark that runs jobs."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: Child) -> None:
         self._process = process
         self.processor_seconds = 0.0
         """The processor time of the last job, in all processes but those that ended meanwhile."""
-        self._told()
+        process.answer()
 
     def run(self, **job: object) -> float:
         """Run a job and return its seconds, without Spark's start."""
-        assert self._process.stdin is not None
         before = processor_times(self._process.pid)
-        self._process.stdin.write(json.dumps(job) + "\n")
-        self._process.stdin.flush()
-        seconds = float(self._told()["seconds"])
+        seconds = float(self._process.ask(job)["seconds"])
         after = processor_times(self._process.pid)
         self.processor_seconds = sum(used - before.get(one, 0.0) for one, used in after.items())
         return seconds
-
-    def _told(self) -> dict[str, float]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit("the Spark process ended")
-        found: dict[str, float] = json.loads(line)
-        return found
 
 
 @contextmanager
@@ -74,13 +67,8 @@ def spark_jobs(master: str, *, driver_memory: str = "1g", executor_memory: str =
 
 def run(options: Options) -> bool:
     runs = min(options.runs, _RUNS)
-    memory = in_memory()
-    memory.mkdir(exist_ok=True)
-    try:
+    with in_memory() as memory:
         return _run(options.size, runs, memory)
-    finally:
-        if memory != OUT:
-            shutil.rmtree(memory)
 
 
 def _run(size: int, runs: int, memory: Path) -> bool:
@@ -139,16 +127,9 @@ def _run(size: int, runs: int, memory: Path) -> bool:
 
 def _peer(size: int, memory: Path) -> tuple[str, float]:
     """Run a server's program once for each schema, and return its name and seconds."""
-    if has_mysql():
-        made = binlogs(size, files=4, under=memory)
-        with tempfile.TemporaryDirectory(dir=MYSQL_ROOT / "tmp") as folder:
-            for path in made.files:
-                shutil.copyfile(path, Path(folder) / path.name)
-            inside = [f"/tmp/{Path(folder).name}/{path.name}" for path in made.files]
-            program = ["chroot", str(MYSQL_ROOT), "mysqlbinlog", "--no-defaults"]
-            return "mysqlbinlog", timed(lambda: _each(program, inside, made))
-    made = binlogs(size, style="mariadb", files=4, under=memory)
-    return "mariadb-binlog", timed(lambda: _each(["mariadb-binlog"], [str(p) for p in made.files], made))
+    made = binlogs(size, style="mysql" if has_mysql() else "mariadb", files=4, under=memory)
+    name, program = binlog_program()
+    return name, timed(lambda: _each(program, [str(path) for path in made.files], made))
 
 
 def _each(program: list[str], files: list[str], made: GeneratedSet) -> None:

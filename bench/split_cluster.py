@@ -21,9 +21,7 @@ _SIZE = 2 << 30
 
 
 def run(options: Options) -> bool:
-    memory = in_memory()
-    memory.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="dumpfilter-cluster-") as folder:
+    with in_memory() as memory, tempfile.TemporaryDirectory(prefix="dumpfilter-cluster-") as folder:
         cluster = Cluster(Path(folder))
         try:
             made = binlogs(_SIZE, schemas=200, files=4, under=memory)
@@ -42,8 +40,6 @@ def run(options: Options) -> bool:
         finally:
             cluster.close()
             shutil.rmtree(memory / "cluster-out", ignore_errors=True)
-            if memory.name != "out":
-                shutil.rmtree(memory)
     report = Report(
         "split_cluster", "2 GB in 4 files, 200 schemas, in a driver of 2 GB and executors of 1 GB", _SIZE
     )

@@ -37,13 +37,10 @@ def _first(topology: str) -> float:
     """Return the time from the start of a Python process until its first topology is up: all nodes run."""
     start = time.perf_counter()
     with child(["-c", _PROGRAM, topology]) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stdout.readline() == "up\n", topology
+        assert process.line() == "up", topology
         found = time.perf_counter() - start
-        process.stdin.write("\n")
-        process.stdin.flush()
-        process.wait()
+        process.tell("")
+        process.process.wait()
         return found
 
 
