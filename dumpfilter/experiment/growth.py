@@ -23,6 +23,10 @@ LIST_INTERVAL = 0.02
 """The time between two looks for the first file of a log, seconds."""
 
 
+LogName = str | tuple[str, str]
+"""The name of a log: the origin that writes it, or the node that receives it and the source that the node reads."""
+
+
 @dataclass(frozen=True)
 class Watched:
     """A log, which is the files in a directory whose names begin alike and end in a number."""
@@ -117,12 +121,12 @@ class Recorder:
     """A thread that records the growth of logs by name. The logs need not exist yet."""
 
     def __init__(self) -> None:
-        self._logs: dict[str, _Log] = {}
+        self._logs: dict[LogName, _Log] = {}
         self._changed = threading.Lock()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="recorder of logs", daemon=True)
 
-    def watch(self, name: str, watched: Watched) -> None:
+    def watch(self, name: LogName, watched: Watched) -> None:
         """Record a log from now on."""
         with self._changed:
             self._logs[name] = _Log(watched)
@@ -146,7 +150,7 @@ class Recorder:
             for log in self._logs.values():
                 log.look(now)
 
-    def grown(self) -> Mapping[str, Mapping[Path, Growth]]:
+    def grown(self) -> Mapping[LogName, Mapping[Path, Growth]]:
         """Return the growth of each file by the name of its log."""
         with self._changed:
             return {

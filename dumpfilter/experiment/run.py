@@ -6,7 +6,8 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -42,15 +43,8 @@ Tell = Callable[[str], None]
 """A function that is told what the experiment does now."""
 
 
-@dataclass(frozen=True)
-class _Prefixed:
-    """Tells texts with a title before them."""
-
-    tell: Tell
-    title: str
-
-    def __call__(self, text: str) -> None:
-        self.tell(self.title + text)
+def _tell_with(tell: Tell, title: str, text: str) -> None:
+    tell(f"{title}: {text}")
 
 
 def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Results:
@@ -63,8 +57,8 @@ def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Resul
     warnings: list[str] = []
     for variant in experiment.variants:
         for repetition in range(1, experiment.repetitions + 1):
-            title = f"{variant}, run {repetition} of {experiment.repetitions}: "
-            measured = _run(experiment, variant, repetition, _Prefixed(tell, title))
+            title = f"{variant}, run {repetition} of {experiment.repetitions}"
+            measured = _run(experiment, variant, repetition, partial(_tell_with, tell, title))
             runs.append(figures(measured))
             if all(phase.only_cuts for phase in experiment.phases):
                 found = _simulated(experiment, measured)
@@ -100,7 +94,11 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell: Tell) 
     topology = topology_for(experiment.topology, variant)
     plan = plan_topology(experiment.topology)
     with up(topology, hold=True) as bed, Recorder() as recorder:
-        watched = _watch(bed, plan, recorder)
+        for name in plan.origins:
+            recorder.watch(name, _binlog(bed[name]))
+        for node in (bed[planned.name] for planned in plan.nodes):
+            for feed in node.feeds:
+                recorder.watch((node.name, feed.source.name), _received_log(node, feed))
         bed.wait_caught_up(experiment.patience)
         before = {name: link.counters.down for name, link in bed.links.items()}
         begin = time.monotonic_ns() // NANOSECONDS
@@ -118,40 +116,39 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell: Tell) 
         bed.wait_caught_up(experiment.patience)
         recorder.look()
         tell("measuring")
-        return _measured(
-            bed,
+        grown = recorder.grown()
+        committed = {name: _committed(bed[name], plan, grown[name], begin) for name in plan.origins}
+        received = {}
+        for channel, growth in grown.items():
+            if isinstance(channel, tuple):
+                log = read_log(growth)
+                received[channel] = Received(log, log.reached(growth))
+        return Measured(
             plan,
-            watched,
-            recorder.grown(),
-            _Start(begin, before),
             Setting(variant=variant),
+            committed,
+            received,
+            _crossings(bed, committed, before),
             experiment.limit,
             repetition,
         )
 
 
-@dataclass(frozen=True)
-class _Names:
-    """The names of logs in a recorder."""
-
-    origins: Mapping[str, str]
-    channels: Mapping[tuple[str, str], str]
-    """By the names of the node and its source."""
-
-
-def _watch(bed: Testbed, plan: Plan, recorder: Recorder) -> _Names:
-    """Let a recorder watch the logs of all nodes."""
-    origins, channels = {}, {}
-    for name in plan.origins:
-        origins[name] = name
-        recorder.watch(name, _binlog(bed[name]))
-    for planned in plan.nodes:
-        node = bed[planned.name]
-        for feed in node.feeds:
-            key = f"{feed.source.name}:{node.name}"
-            channels[node.name, feed.source.name] = key
-            recorder.watch(key, _received_log(node, feed))
-    return _Names(origins, channels)
+def _crossings(
+    bed: Testbed, committed: Mapping[str, Committed], before: Mapping[str, int]
+) -> dict[str, Crossing]:
+    """Return the counters and outages of all links. ``before`` has the bytes that each had passed at the begin."""
+    first = min((int(one.traffic.time[0]) for one in committed.values() if len(one.traffic)), default=0)
+    shift = time.time() - time.monotonic() + first / MICROSECONDS
+    crossings = {}
+    for name, link in bed.links.items():
+        counters, history = link.counters, link.history
+        crossings[name] = Crossing(
+            replace(counters, down=counters.down - before[name]),
+            _outages(history, shift),
+            tuple(replace(one, start=one.start - shift) for one in history.spans),
+        )
+    return crossings
 
 
 def _binlog(node: TestbedNode) -> Watched:
@@ -218,44 +215,6 @@ def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[None]:
             thread.join()
     if errors:
         raise errors[0]
-
-
-@dataclass(frozen=True)
-class _Start:
-    """The begin of a run, after all nodes were ready."""
-
-    time: int
-    """Microseconds of the recorder's clock."""
-    down: Mapping[str, int]
-    """The bytes that each link had passed by then."""
-
-
-def _measured(
-    bed: Testbed,
-    plan: Plan,
-    names: _Names,
-    grown: Mapping[str, Mapping[Path, Growth]],
-    start: _Start,
-    setting: Setting,
-    limit: int,
-    repetition: int,
-) -> Measured:
-    committed = {
-        name: _committed(bed[name], plan, grown[key], start.time) for name, key in names.origins.items()
-    }
-    received = {}
-    for channel, key in names.channels.items():
-        log = read_log(grown[key])
-        received[channel] = Received(log, log.reached(grown[key]))
-    first = min((int(one.traffic.time[0]) for one in committed.values() if len(one.traffic)), default=0)
-    shift = time.time() - time.monotonic() + first / MICROSECONDS
-    crossings = {}
-    for name, link in bed.links.items():
-        counters = replace(link.counters, down=link.counters.down - start.down[name])
-        history = link.history
-        spans = tuple(replace(one, start=one.start - shift) for one in history.spans)
-        crossings[name] = Crossing(counters, _outages(history, shift), spans)
-    return Measured(plan, setting, committed, received, crossings, limit, repetition)
 
 
 def _committed(node: TestbedNode, plan: Plan, grown: Mapping[Path, Growth], begin: int) -> Committed:

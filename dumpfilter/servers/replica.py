@@ -64,11 +64,6 @@ class ReplicaStatus:
         """The texts of both threads' errors."""
         return tuple(error.text for error in (self.io_error, self.sql_error) if error is not None)
 
-    @property
-    def is_troubled(self) -> bool:
-        """Whether a thread does not run."""
-        return (self.io_state, self.sql_state) != ("Yes", "Yes")
-
     def __str__(self) -> str:
         return f"I/O thread {self.io_state}, SQL thread {self.sql_state}{''.join(f'; {text}' for text in self.texts)}"
 

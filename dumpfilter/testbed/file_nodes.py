@@ -103,11 +103,8 @@ class Files(TestbedNode):
 
     def status(self) -> NodeStatus:
         error = None if self._replay is None else self._replay.error
-        return NodeStatus(
-            name=self.name,
-            kind=self.kind,
-            state=self.state,
-            directory=str(self.directory),
+        return self._status(
+            takes_sql=False,
             place=end_of(self.watched.note()) if self._watched is not None else NOWHERE,
             is_done=self.is_done,
             problems=() if error is None else (f"{self.name}: the replay has ended: {error}",),

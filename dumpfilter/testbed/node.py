@@ -185,6 +185,21 @@ class TestbedNode(abc.ABC):
     def status(self) -> NodeStatus:
         """Return the node's status."""
 
+    def _status(self, *, takes_sql: bool, **values: Any) -> NodeStatus:
+        """Return the status with what is told of all nodes. ``takes_sql`` says that the login is known."""
+        login: dict[str, Any] = (
+            {"url": self.url, "user": self.user, "password": self.password} if takes_sql else {}
+        )
+        return NodeStatus(
+            name=self.name,
+            kind=self.kind,
+            state=self.state,
+            pid=self.pid,
+            directory=str(self.directory),
+            **login,
+            **values,
+        )
+
     def channels(self) -> tuple[ChannelState, ...]:
         """Return how far the node has come with each source. A node without sources has none."""
         return ()

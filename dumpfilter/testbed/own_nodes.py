@@ -181,26 +181,16 @@ class OwnNode(TestbedNode):
         write_secret(file, "\n".join(tables))
         return ["--config", str(file)]
 
-    def _status(self, **values: Any) -> NodeStatus:
+    def _own_status(self, *, problems: Sequence[str] = (), **values: Any) -> NodeStatus:
         ports = {option.strip("-").removesuffix("-port"): number for option, number in self._ports.items()}
         names = {"console": "sql", "port": "grpc", "serve": "grpc"}
-        running = self.is_running
-        problems = list(values.pop("problems", ()))
-        if self.state == "failed":
+        if not self.is_running and self.state == "failed":
             code = None if self._child is None else self._child.poll()
-            problems.insert(
-                0, f"{self.name}: the process has ended with exit code {code}; see its log {self.log}"
-            )
-        return NodeStatus(
-            name=self.name,
-            kind=self.kind,
-            state=self.state,
-            pid=self.pid if running else None,
-            directory=str(self.directory),
+            ended = f"{self.name}: the process has ended with exit code {code}; see its log {self.log}"
+            problems = (ended, *problems)
+        return self._status(
+            takes_sql=bool(ports),
             ports={names.get(name, name): number for name, number in ports.items()},
-            url=self.url if "console" in ports else "",
-            user=self.user,
-            password=self.password,
             problems=tuple(problems),
             **values,
         )
@@ -273,7 +263,7 @@ class Master(OwnNode):
 
     def status(self) -> NodeStatus:
         (channel,) = self.channels()
-        return self._status(place=channel.applied, lag=channel.lag, channels=(channel,))
+        return self._own_status(place=channel.applied, lag=channel.lag, channels=(channel,))
 
     def wait_for(self, goal: Goal, deadline: float) -> None:
         while True:
@@ -417,10 +407,9 @@ class Slave(OwnNode):
                     bytes_dropped=dropped,
                 )
             )
-            if its.is_troubled:
-                named = f"channel {found.channel}: " if found.channel else ""
-                problems.append(f"{self.name}: {named}{its}")
-        return self._status(
+            if problem := channels[-1].problem:
+                problems.append(f"{self.name}: {problem}")
+        return self._own_status(
             place=channels[0].applied,
             gtids=", ".join(sorted({one.gtids for one in channels if one.gtids})),
             lag=most(one.lag for one in channels),

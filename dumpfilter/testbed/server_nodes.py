@@ -321,22 +321,12 @@ class StartedServer(SqlNode):
                 problems.append(f"{self.name}: {error}")
         elif self.state == "failed":
             problems.append(f"{self.name}: the server has ended; see its log {self.log}")
-        for one in channels:
-            if running and (one.io, one.sql) != ("Yes", "Yes"):
-                named = f"channel {one.channel}: " if one.channel else ""
-                errors = "".join(f"; {error}" for error in one.errors)
-                problems.append(f"{self.name}: {named}I/O thread {one.io}, SQL thread {one.sql}{errors}")
+        if running:
+            problems += [f"{self.name}: {one.problem}" for one in channels if one.problem]
         has_run = self._server is not None and not self._is_new
-        return NodeStatus(
-            name=self.name,
-            kind=self.kind,
-            state=self.state,
-            pid=self.pid,
-            directory=str(self.directory),
+        return self._status(
+            takes_sql=has_run,
             ports={"sql": self.port} if has_run else {},
-            url=self.url if has_run else "",
-            user=self.user if has_run else "",
-            password=self.password if has_run else "",
             place=place,
             gtids=gtids,
             lag=most(one.lag for one in channels),
@@ -487,15 +477,6 @@ class RunningServerNode(SqlNode):
             place, gtids = goal.place, goal.gtids
         except (ServerError, ConnectionLost) as error:
             problems.append(str(error))
-        return NodeStatus(
-            name=self.name,
-            kind=self.kind,
-            state=self.state,
-            ports={"sql": self.port},
-            url=self.url,
-            user=self.user,
-            password=self.password,
-            place=place,
-            gtids=gtids,
-            problems=tuple(problems),
+        return self._status(
+            takes_sql=True, ports={"sql": self.port}, place=place, gtids=gtids, problems=tuple(problems)
         )

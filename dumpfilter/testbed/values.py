@@ -87,6 +87,15 @@ class ChannelState:
     bytes_dropped: int | None = None
     """The bytes of events that a filter on the way to the node has saved it. None: nobody counts them."""
 
+    @property
+    def problem(self) -> str:
+        """The states of the threads and their errors, if a thread does not run. Empty if both run."""
+        if (self.io, self.sql) == ("Yes", "Yes"):
+            return ""
+        named = f"channel {self.channel}: " if self.channel else ""
+        errors = "".join(f"; {error}" for error in self.errors)
+        return f"{named}I/O thread {self.io}, SQL thread {self.sql}{errors}"
+
 
 @dataclass(frozen=True)
 class NodeStatus:

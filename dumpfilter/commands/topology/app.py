@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import typer
 
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand
@@ -30,19 +32,18 @@ topology_app = typer.Typer(
     rich_markup_mode="rich",
     epilog='Begin with: dumpfilter topology up "m >> web\\[do-db=shop_00]" (docs/topology.md)',
 )
-topology_app.command("up", cls=SubCommand)(up_command)
-topology_app.command("down", cls=SubCommand)(down_command)
-topology_app.command("show", cls=SubCommand)(show_command)
-topology_app.command("run", cls=SubCommand)(run_command)
-topology_app.command("status", cls=SubCommand, rich_help_panel=_RUNNING)(status_command)
-topology_app.command("wait", cls=SubCommand, rich_help_panel=_RUNNING)(wait_command)
-topology_app.command("check", cls=SubCommand, rich_help_panel=_RUNNING)(check_command)
-topology_app.command("report", cls=SubCommand, rich_help_panel=_RUNNING)(report_command)
-topology_app.command("link", cls=SubCommand, rich_help_panel=_NODES)(link_command)
-topology_app.command("kill", cls=SubCommand, rich_help_panel=_NODES)(kill_command)
-topology_app.command("stop", cls=SubCommand, rich_help_panel=_NODES)(stop_command)
-topology_app.command("start", cls=SubCommand, rich_help_panel=_NODES)(start_command)
-topology_app.command("restart", cls=SubCommand, rich_help_panel=_NODES)(restart_command)
-topology_app.command("hold", cls=SubCommand, rich_help_panel=_NODES)(hold_command)
-topology_app.command("sql", cls=SubCommand, rich_help_panel=_NODES)(sql_command)
-topology_app.command("logs", cls=SubCommand, rich_help_panel=_NODES)(logs_command)
+_VERBS: tuple[tuple[str | None, tuple[Callable[..., None], ...]], ...] = (
+    (None, (up_command, down_command, show_command, run_command)),
+    (_RUNNING, (status_command, wait_command, check_command, report_command)),
+    (
+        _NODES,
+        (
+            *(link_command, kill_command, stop_command, start_command, restart_command),
+            *(hold_command, sql_command, logs_command),
+        ),
+    ),
+)
+for panel, commands in _VERBS:
+    for command in commands:
+        name = command.__name__.removesuffix("_command")
+        topology_app.command(name, cls=SubCommand, rich_help_panel=panel)(command)

@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from dumpfilter.commands.topology.options import DIRECTORY, Directory, Json
+from dumpfilter.commands.topology.options import DIRECTORY, Directory, Json, ask
 from dumpfilter.errors import OptionError
+from dumpfilter.options.sizes import parse_size
+from dumpfilter.topology.units import parse_rate, parse_time
 
 
 def link_command(
@@ -49,10 +51,7 @@ def link_command(
 
         dumpfilter topology link m:web --heal --plain
     """
-    from dumpfilter.options.sizes import parse_size
     from dumpfilter.report.terminal import print_json
-    from dumpfilter.testbed.control import Control
-    from dumpfilter.topology.units import parse_time
 
     faults = {"--cut": cut, "--silence": silence, "--cut-after": bool(cut_after), "--heal": heal}
     given = [option for option, is_given in faults.items() if is_given]
@@ -67,7 +66,7 @@ def link_command(
     if cut_after:
         arguments.insert(0, parse_size(cut_after, option="--cut-after"))
     fault = given[0].removeprefix("--").replace("-", "_") if given else None
-    status = Control(directory).ask("link", link=link, shape=shape, fault=fault, arguments=arguments)
+    status = ask(directory, "link", link=link, shape=shape, fault=fault, arguments=arguments)
     if json:
         print_json(status, indent=None)
         return
@@ -80,8 +79,6 @@ def link_command(
 
 def _shape(rate: str, delay: str, jitter: str, *, plain: bool) -> dict[str, Any]:
     """Return the changes of a link's shape. Raises OptionError."""
-    from dumpfilter.topology.units import parse_rate, parse_time
-
     if plain:
         return {"rate": None, "delay": 0.0, "jitter": 0.0}
     shape: dict[str, Any] = {}

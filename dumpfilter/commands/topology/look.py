@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dumpfilter.commands.topology.options import DIRECTORY, Directory, Json
+from dumpfilter.commands.topology.options import DIRECTORY, Directory, Json, ask
 
 
 def status_command(
@@ -33,16 +33,14 @@ def status_command(
     """
     from rich.console import Console
 
-    from dumpfilter.commands.topology.live import watch_status
     from dumpfilter.commands.topology.tables import status_view
+    from dumpfilter.commands.topology.views import watch_status
     from dumpfilter.report.terminal import print_json
-    from dumpfilter.testbed.control import Control
 
-    control = Control(directory)
     if watch is not None and not json:
-        watch_status(lambda: control.ask("status"), watch)
+        watch_status(lambda: ask(directory, "status"), watch)
         return
-    status = control.ask("status")
+    status = ask(directory, "status")
     if json:
         print_json(status)
     else:
@@ -62,11 +60,10 @@ def report_command(directory: Directory = DIRECTORY, json: Json = False) -> None
     """
     from rich.console import Console
 
-    from dumpfilter.commands.topology.report_table import report_view
+    from dumpfilter.commands.topology.views import report_view
     from dumpfilter.report.terminal import print_json
-    from dumpfilter.testbed.control import Control
 
-    report = Control(directory).ask("report")
+    report = ask(directory, "report")
     if json:
         print_json(report)
     else:

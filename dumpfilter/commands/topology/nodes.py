@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from dumpfilter.commands.topology.options import DIRECTORY, Directory, NodeName
+from dumpfilter.commands.topology.options import DIRECTORY, Directory, NodeName, ask
+from dumpfilter.topology.units import parse_time
 
 
 def kill_command(node: NodeName, directory: Directory = DIRECTORY) -> None:
@@ -63,14 +64,9 @@ def hold_command(
 
         dumpfilter topology hold web 3s
     """
-    from dumpfilter.testbed.control import Control
-    from dumpfilter.topology.units import parse_time
-
-    Control(directory).ask("hold behind", node=node, seconds=parse_time(behind))
+    ask(directory, "hold behind", node=node, seconds=parse_time(behind))
 
 
 def _act(action: str, node: str, directory: Directory) -> None:
-    from dumpfilter.testbed.control import Control
-
-    status = Control(directory).ask("act", node=node, action=action)
+    status = ask(directory, "act", node=node, action=action)
     typer.echo(f"{node}: {status['state']}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,16 +30,21 @@ Timeout = Annotated[str, typer.Option(help="The longest wait, such as 30s or 5m.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
+def ask(directory: Path, verb: str, **arguments: Any) -> Any:
+    """Ask the topology that runs in a directory, and return the answer. Raises DumpfilterError."""
+    from dumpfilter.testbed.control import Control
+
+    return Control(directory).ask(verb, **arguments)
+
+
 def complete_node(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return names for a shell to complete: the nodes of the topology in the directory that the command line names.
 
     An error completes nothing, since the shell would print its text.
     """
-    from dumpfilter.testbed.control import Control
-
     nodes: list[str] = []
     with contextlib.suppress(DumpfilterError, OSError):
-        nodes = sorted(Control(ctx.params.get("directory") or DIRECTORY).ask("status")["nodes"])
+        nodes = sorted(ask(ctx.params.get("directory") or DIRECTORY, "status")["nodes"])
     return [name for name in nodes if name.startswith(incomplete)]
 
 

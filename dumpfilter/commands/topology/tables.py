@@ -1,4 +1,4 @@
-"""The tables of a running topology's status. They fit into 80 columns."""
+"""The tables of a running topology's status and report. They fit into 80 columns."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from dumpfilter.commands.sql import print_results
-from dumpfilter.commands.topology.options import DIRECTORY, Directory, NodeName
+from dumpfilter.commands.topology.options import DIRECTORY, Directory, NodeName, ask
 from dumpfilter.console.rendering import Format
 from dumpfilter.errors import OptionError
 from dumpfilter.options.near import did_you_mean
@@ -64,11 +64,9 @@ def logs_command(
 
         dumpfilter topology logs web --lines 20 --follow
     """
-    from dumpfilter.testbed.control import Control
-
-    control, begin = Control(directory), 0
+    begin = 0
     while True:
-        text = control.ask("logs", node=node, begin=begin)
+        text = ask(directory, "logs", node=node, begin=begin)
         begin += len(text)
         if lines:
             text, lines = "".join(text.splitlines(keepends=True)[-lines:]), 0
@@ -80,9 +78,7 @@ def logs_command(
 
 def _node(directory: Path, name: str) -> dict[str, Any]:
     """Return the status of a node. Raises OptionError for a node that the topology does not have."""
-    from dumpfilter.testbed.control import Control
-
-    nodes: dict[str, dict[str, Any]] = Control(directory).ask("status")["nodes"]
+    nodes: dict[str, dict[str, Any]] = ask(directory, "status")["nodes"]
     if name not in nodes:
         raise OptionError(f"there is no node {name!r}{did_you_mean(name, nodes)}")
     return nodes[name]

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from dumpfilter.commands.topology.options import DIRECTORY, Directory, Timeout, complete_node
+from dumpfilter.commands.topology.options import DIRECTORY, Directory, Timeout, ask, complete_node
+from dumpfilter.topology.units import parse_time
 
 RunningOnly = Annotated[
     bool, typer.Option("--running-only", help="Leave out nodes that were stopped or killed, or have failed.")
@@ -41,14 +42,10 @@ def wait_command(
 
         dumpfilter topology wait web --timeout 5m
     """
-    from dumpfilter.testbed.control import Control
-    from dumpfilter.topology.units import parse_time
-
     seconds = parse_time(timeout)
-    control = Control(directory)
     if done:
-        control.ask("wait done", timeout=seconds)
-    control.ask("wait", node=node, timeout=seconds, running_only=running_only)
+        ask(directory, "wait done", timeout=seconds)
+    ask(directory, "wait", node=node, timeout=seconds, running_only=running_only)
 
 
 def check_command(
@@ -69,9 +66,5 @@ def check_command(
 
         dumpfilter topology check --timeout 2m
     """
-    from dumpfilter.testbed.control import Control
-    from dumpfilter.topology.units import parse_time
-
-    control = Control(directory)
-    control.ask("check", timeout=parse_time(timeout), running_only=running_only)
+    ask(directory, "check", timeout=parse_time(timeout), running_only=running_only)
     typer.echo("every node has the data, positions and GTIDs that its sources and filters say")
