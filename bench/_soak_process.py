@@ -24,12 +24,11 @@ from typing import Any
 import grpc
 
 from bench._filters import NUMBER, definition_of
-from bench._follower import METHOD, Follower, Start, WrongStream, dump, register
+from bench._follower import Follower, Start, WrongStream, dump, register
 from bench._follower_process import serve
 from dumpfilter.links.proxy import Link
 from dumpfilter.links.shape import PLAIN
 from dumpfilter.slave.threads.connection import CHANNEL_OPTIONS
-from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _CALLS_AT_ONCE = 12
 _ROUND = 20
