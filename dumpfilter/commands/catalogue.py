@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand
 
@@ -38,39 +37,19 @@ NAMES = (
 """The names in the order of ``--help``. ``dumpfilter.commands`` has a module of each name, with ``NAME_command``."""
 
 
-class Catalogue(Mapping[str, Any]):
-    """The commands by name. A command is made when it is first asked for."""
-
-    def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        """Return a command. Raises KeyError."""
-        if name not in self._made:
-            if name not in NAMES:
-                raise KeyError(name)
-            self._made[name] = _made(name)
-        return self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(NAMES)
-
-    def __len__(self) -> int:
-        return len(NAMES)
-
-
 class Dumpfilter(CommandGroup):
-    """The command ``dumpfilter``."""
+    """The command ``dumpfilter``, whose sub-commands are made when they are first asked for."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        # Typer only looks commands up, though it says that the mapping may change.
-        self.commands = cast(Any, Catalogue())
+        self.commands: dict[str, Any] = dict.fromkeys(NAMES)
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands, none of which is imported for that."""
+    def get_command(self, ctx: Any, name: str) -> Any:
+        """Return a sub-command, or None for a name that no command has."""
         del ctx
-        return list(NAMES)
+        if self.commands.get(name) is None and name in NAMES:
+            self.commands[name] = _made(name)
+        return self.commands.get(name)
 
     def help_of(self, ctx: Any, name: str) -> tuple[str, str]:
         """Return the panel and the description of a command, from its source alone.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from dumpfilter.commands.fetch_bar import FetchBar
+from dumpfilter.commands.file_bar import FileBar, bytes_before
 from dumpfilter.endings import INTERRUPT, TERMINATE, handling
 from dumpfilter.errors import OptionError
 from dumpfilter.receiver.url import is_source_url, parse_source_url
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dumpfilter.receiver.follow import Follower, FollowOptions
+    from dumpfilter.receiver.reception import Progress
     from dumpfilter.receiver.store import Sync
     from dumpfilter.receiver.url import SourceUrl
 
@@ -36,8 +37,8 @@ def fetch(url: SourceUrl, directory: Path, options: FollowOptions, sync: Sync, t
 
     store = BinlogDirectory(directory, sync=sync)
     try:
-        with FetchBar(terminal) as bar:
-            follower = Follower(url, store, options, on_progress=lambda: bar.show(follower))
+        with FileBar(terminal) as bar:
+            follower = Follower(url, store, options, on_progress=lambda: _show(follower.progress, bar))
             with _stopping(follower) as signals:
                 follower.run()
         names = store.names
@@ -52,6 +53,15 @@ def fetch(url: SourceUrl, directory: Path, options: FollowOptions, sync: Sync, t
     )
     if signals and not options.stop_never:
         raise typer.Exit(128 + signals[0])
+
+
+def _show(progress: Progress, bar: FileBar) -> None:
+    """Move a bar to where the store ends. Without the sizes of the source's files the bar has no length."""
+    if not bar.is_shown:
+        return
+    total = sum(size for _, size in progress.files) or None
+    done = bytes_before(progress.files, progress.file) + progress.position if total else progress.bytes
+    bar.show("", progress.file, done, total)
 
 
 @contextlib.contextmanager

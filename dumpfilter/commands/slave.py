@@ -57,7 +57,7 @@ def slave_command(
     from rich.console import Console
 
     from dumpfilter import logs
-    from dumpfilter.commands.terminal import CatchUpBar
+    from dumpfilter.commands.catch_up import CatchUpBar
     from dumpfilter.slave.channel import Watching
     from dumpfilter.slave.process import RunOptions, run_slave
     from dumpfilter.slave.report import write_reports
@@ -100,7 +100,8 @@ def slave_command(
     )
     terminal = Console(stderr=True)
     monitoring.begin(colors=terminal.is_terminal)
-    with CatchUpBar(terminal, shown=not logs.is_json()) as bar:
+    bar = CatchUpBar(terminal, shown=not logs.is_json())
+    with bar:
         channels = run_slave(options, run, Watching(bar.on_chunk, bar.on_connect))
     if summary.summary != "none":
         write_reports(channels, summary.summary, summary.summary_file)

@@ -59,9 +59,8 @@ class OptionFileCommand(SubCommand):
         The method reads the files, translates spellings of MySQL and MariaDB into Typer's, and lets Typer parse the
         result. Raises OptionError.
         """
-        group = getattr(getattr(ctx.parent, "command", None), "commands", {})
-        commands = {name: group[name].options for name in WITH_OPTION_FILES if name in group}
-        commands[str(self.name)] = self.options
+        group = ctx.parent.command
+        commands = {name: group.get_command(ctx, name).options for name in WITH_OPTION_FILES}
         arguments = arguments_of(args, str(self.name), commands, SERVER_OPTIONS)
         try:
             return super().parse_args(ctx, [token for argument in arguments for token in argument.tokens])

@@ -1,0 +1,59 @@
+"""The progress bars of commands that read a server's binlog files one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rich.progress import TaskID
+
+from dumpfilter.byte_bar import byte_bar
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_REDRAW_BYTES = 1 << 20
+"""The bytes after which a bar moves, since drawing takes time."""
+
+
+class FileBar:
+    """A progress bar of bytes for each replication channel.
+
+    Nothing is shown when the output is not a terminal, or when ``shown`` is false.
+    """
+
+    def __init__(self, console: Console, *, shown: bool = True) -> None:
+        self._bar = byte_bar(console, shown=shown, remaining=False)
+        self._tasks: dict[str, tuple[TaskID, int]] = {}
+        """The bar of each channel, and the bytes that it shows."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether anybody sees the bars."""
+        return not self._bar.disable
+
+    def __enter__(self) -> FileBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._bar.stop()
+
+    def show(self, channel: str, file: str, done: int, total: int | None) -> None:
+        """Move the bar of a channel to ``done`` bytes, which end in a file. The bar has no length without ``total``."""
+        task, before = self._tasks.get(channel, (None, -_REDRAW_BYTES))
+        if self._bar.disable or done - before < _REDRAW_BYTES:
+            return
+        if task is None:
+            task = self._bar.add_task("", total=None)
+        self._tasks[channel] = task, done
+        self._bar.update(task, description=f"{channel} {file}".strip(), completed=done, total=total)
+
+
+def bytes_before(files: Iterable[tuple[str, int]], name: str) -> int:
+    """Return the bytes of the files before a file. ``files`` are the names and sizes of a server's binlog files.
+
+    >>> bytes_before([("bin.999999", 10), ("bin.1000000", 20), ("bin.1000001", 30)], "bin.1000001")
+    30
+    """
+    return sum(size for other, size in files if (len(other), other) < (len(name), name))
