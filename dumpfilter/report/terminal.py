@@ -30,12 +30,13 @@ def table(
     *,
     title: str = "",
     numbers: Collection[str] = (),
+    whole: Collection[str] = (),
     framed: bool = True,
 ) -> Table:
     """Return a table for :meth:`rich.console.Console.print`.
 
-    Columns whose head is in ``numbers`` stand to the right and are never broken. The cells of other columns are folded
-    where the table is wider than the terminal. Lines in a cell stay lines.
+    Columns whose head is in ``numbers`` stand to the right and are never broken, nor are those in ``whole``. The cells
+    of other columns are folded where the table is wider than the terminal. Lines in a cell stay lines.
     """
     form: dict[str, Any] = {} if framed else {"box": None, "pad_edge": False, "padding": (0, 2, 0, 0)}
     made = Table(
@@ -48,7 +49,10 @@ def table(
     for head in heads:
         is_number = str(head) in numbers
         made.add_column(
-            text(head), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold"
+            text(head),
+            justify="right" if is_number else "left",
+            no_wrap=is_number or str(head) in whole,
+            overflow="ignore" if str(head) in whole else "fold",
         )
     for row in rows:
         made.add_row(*map(text, row))

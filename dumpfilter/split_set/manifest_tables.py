@@ -35,7 +35,7 @@ def render_manifest(manifest: Manifest, binlogs: Iterable[NamedBinlog], console:
             f"{one.name}: {len(present):,} of {len(one.parts):,} files there, "
             f"{sum(part.size for part in present):,} bytes{_about(one)}"
         )
-        console.print(table(heads, rows, title=title, numbers=("bytes", "transactions")))
+        console.print(table(heads, rows, title=title, numbers=("bytes", "transactions"), whole=("file",)))
 
 
 def render_split(manifest: Manifest, output: Path, console: Console, *, already: bool = False) -> None:
