@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Generic, Self, TypeVar
 
@@ -32,7 +34,7 @@ class GrowingFile:
         self.end = end
         """The size of the file, bytes."""
         self.is_synced = False
-        """Whether all that was written is on the disk."""
+        """Whether all that was written is on the disk, or on its way there (:meth:`LogWriter.sync_later`)."""
         self._fd = fd
 
     @classmethod
@@ -100,6 +102,9 @@ class LogWriter(Generic[F]):
         self.file: F | None = None
         """The file that is being written. None before :meth:`begin`, and after a file could not be begun."""
         self._synced = synced
+        self._syncing_thread = ThreadPoolExecutor(1, "log-sync")
+        self._syncing: deque[Future[None]] = deque()
+        """The calls of :meth:`sync_later` whose results nobody has seen."""
 
     @property
     def names(self) -> list[str]:
@@ -123,12 +128,68 @@ class LogWriter(Generic[F]):
         self.index, self.file = index, made
         return made
 
-    def close_file(self, *, synced: bool = True) -> None:
-        """Close the open file, if any, as it is. Without ``synced`` do not wait for the disk."""
+    @property
+    def is_synced(self) -> bool:
+        """Whether all that was written is known to be on the disk."""
+        return not self._syncing and (self.file is None or self.file.is_synced)
+
+    @property
+    def is_syncing(self) -> bool:
+        """Whether a call of :meth:`sync_later` is under way."""
+        return any(not one.done() for one in self._syncing)
+
+    def sync(self) -> None:
+        """Wait until all that was written is on the disk. Raises OutputError, also when an earlier call has failed."""
+        self._see_results(0)
         if self.file is not None:
-            file, self.file = self.file, None
-            try:
-                if self._synced and synced:
-                    file.sync()
-            finally:
+            self.file.sync()
+
+    def sync_later(self, *then: Path) -> None:
+        """Have another thread write all that was written, and ``then`` other files, to the disk.
+
+        Two such calls may be under way. A further call waits, so that a slow disk slows down the sender of the log.
+        Raises OutputError when an earlier call has failed.
+        """
+        assert self.file is not None
+        self._see_results(0 if self.file.is_synced and not then else 1)
+        if then or not self.file.is_synced:
+            self.file.is_synced = True
+            self._syncing.append(self._syncing_thread.submit(_write_to_disk, (self.file.path, *then)))
+
+    def _see_results(self, most: int) -> None:
+        """Wait until at most ``most`` calls of :meth:`sync_later` are under way. Raises OutputError."""
+        while len(self._syncing) > most:
+            error = self._syncing.popleft().exception()
+            if error is not None:
+                wait(self._syncing)
+                self._syncing.clear()
+                if self.file is not None:
+                    self.file.is_synced = False
+                raise error
+
+    def close_file(self, *, synced: bool = True) -> None:
+        """Close the open file, if any, as it is. Without ``synced`` do not wait for the disk.
+
+        Calls of :meth:`sync_later` end first. Raises OutputError, also when such a call has failed.
+        """
+        file, self.file = self.file, None
+        ended, self._syncing = self._syncing, deque()
+        wait(ended)
+        try:
+            for one in ended:
+                one.result()
+            if file is not None and self._synced and synced:
+                file.sync()
+        finally:
+            if file is not None:
                 file.close()
+
+
+def _write_to_disk(paths: Sequence[Path]) -> None:
+    for path in paths:
+        with files.writing(path):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            files.sync(path, descriptor)
+        finally:
+            os.close(descriptor)

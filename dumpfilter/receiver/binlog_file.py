@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterable
-from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from dumpfilter import files
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.crc32 import all_sound
 from dumpfilter.binlog.events import (
@@ -110,10 +108,6 @@ class OpenFile(GrowingFile):
         """Whether the last event of the stream is a Rotate or a Stop event."""
         self.next_name = ""
         """The next file that a Rotate event named; empty without one."""
-        self._syncing: Future[None] | None = None
-        """The writing to the disk in another thread."""
-        self._syncing_end = 0
-        """The end of the file when it began."""
 
     @classmethod
     def begin(cls, path: Path, head: bytes, description: FormatDescription) -> OpenFile:
@@ -203,33 +197,3 @@ class OpenFile(GrowingFile):
             with writing(self.path):
                 os.pwrite(self._fd, bytes([flags & ~LOG_EVENT_BINLOG_IN_USE_F]), _FLAGS_AT)
             self.is_synced = False
-            self._syncing_end = -1
-
-    def sync_later(self, pool: Executor) -> None:
-        """Begin to write the file to the disk in a thread of the pool, unless a thread is still doing so.
-
-        The receiver goes on meanwhile. After a later call, :attr:`is_synced` tells whether the disk has everything.
-        Raises OutputError when the writing before has failed.
-        """
-        if self._syncing is not None and not self._syncing.done():
-            return
-        self._end_syncing()
-        if not self.is_synced:
-            self._syncing_end = self.end
-            self._syncing = pool.submit(files.sync, self.path, self._fd)
-
-    def _end_syncing(self) -> None:
-        """Wait for the thread that writes to the disk. Raises OutputError."""
-        syncing, self._syncing = self._syncing, None
-        if syncing is not None:
-            syncing.result()
-            self.is_synced = self._syncing_end == self.end
-
-    def sync(self) -> None:
-        self._end_syncing()
-        super().sync()
-
-    def close(self) -> None:
-        if self._syncing is not None:
-            wait([self._syncing])
-        super().close()

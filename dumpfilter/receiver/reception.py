@@ -180,8 +180,8 @@ class Reception:
                     return
             else:
                 self._events(item)
-            if self._store.policy is Sync.TRANSACTION and self._store.file is not None:
-                self._store.file.sync()
+            if self._store.policy is Sync.TRANSACTION:
+                self._store.sync()
 
     def _may_wait_in(self, stream: socket.socket) -> bool:
         """Tell whether an event loop may wait for the source now: little arrives, and nothing waits for the disk."""
@@ -215,10 +215,8 @@ class Reception:
         def tick() -> None:
             if time.monotonic() - self._received_at > silence:
                 raise self._silent()
-            file = self._store.file
-            if self._store.policy is Sync.INTERVAL and file is not None and not file.is_synced:
-                file.sync_later(self._store.syncing)
-                self._synced_at = time.monotonic()
+            if self._store.policy is Sync.INTERVAL and not self._store.is_synced:
+                self._sync_later()
 
         self._tell_progress()
         self._received_at = time.monotonic()
@@ -259,17 +257,21 @@ class Reception:
         has_more = self._has_more(stream)
         if not has_more or time.monotonic() - self._told_at > _TELL_SECONDS:
             self._tell_progress()
-        file = self._store.file
-        if self._store.policy is not Sync.INTERVAL or file is None:
+        if self._store.policy is not Sync.INTERVAL:
             return
-        while not file.is_synced:
+        while not self._store.is_synced:
             left = self._synced_at + _SYNC_SECONDS - time.monotonic()
             if left > 0 and (has_more or readable.poll(left * 1000)):
                 return
-            file.sync_later(self._store.syncing)
-            self._synced_at = time.monotonic()
+            self._sync_later()
             if has_more:
                 return
+
+    def _sync_later(self) -> None:
+        """Begin to write the events to the disk in another thread, unless the thread is still writing earlier ones."""
+        self._synced_at = time.monotonic()
+        if not self._store.is_syncing:
+            self._store.sync_later()
 
     def _has_more(self, stream: socket.socket) -> bool:
         """Tell whether the source has sent something that was not read."""

@@ -11,7 +11,6 @@ import os
 import re
 import secrets
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import structlog
@@ -141,8 +140,6 @@ class BinlogDirectory(LogWriter[OpenFile]):
         super().__init__(None, synced=sync is not Sync.NONE)
         self.directory = directory
         self.policy = sync
-        self.syncing = ThreadPoolExecutor(1, "store-sync")
-        """The thread that waits for the disk while the receiver goes on."""
         self._lock = DirectoryLock(
             directory / _LOCK_FILE,
             f"{directory}: another process fetches binlogs into this directory; stop it, or name another directory",
@@ -176,9 +173,7 @@ class BinlogDirectory(LogWriter[OpenFile]):
 
     def resume(self) -> OpenFile | None:
         """Open the newest file at its last whole event, after a torn event was cut. None: the store has no file."""
-        if self.file is not None:
-            self.file.close()
-            self.file = None
+        self.close_file(synced=False)
         names = self.names
         if not names:
             return None
@@ -237,7 +232,6 @@ class BinlogDirectory(LogWriter[OpenFile]):
         try:
             self.close_file()
         finally:
-            self.syncing.shutdown()
             self._lock.release()
 
 

@@ -19,10 +19,7 @@ the file's head, then names the file in the index, and last records the file in 
 from __future__ import annotations
 
 import itertools
-import os
 import re
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -76,16 +73,6 @@ def read_head(path: Path) -> FileBegin:
     if not begin.is_relay_log:
         raise RelayLogDamaged(f"{path}: ends inside its head, before the name of the master's binlog file")
     return begin
-
-
-def _write_to_disk(paths: tuple[Path, ...]) -> None:
-    for path in paths:
-        with files.writing(path):
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            files.sync(path, descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def header_bytes(
@@ -153,9 +140,6 @@ class RelayLog(LogWriter[GrowingFile]):
         """The position after the last event that was appended. None before the first relay log file."""
         self._sync_every = sync_every
         self._unsynced_events = 0
-        self._syncing_thread = ThreadPoolExecutor(1, "relay-log-sync")
-        self._syncing: deque[Future[None]] = deque()
-        """The calls of :meth:`sync_later` whose results nobody has seen."""
 
     @property
     def names(self) -> list[str]:
@@ -232,7 +216,6 @@ class RelayLog(LogWriter[GrowingFile]):
             number = file_number(name) + 1
             origin = {**origin, "previous_file": name, "previous_size": size}
         head = header_bytes(source_file, start_position, format_description, origin)
-        self._see_results(0)
         self.close_file()
         made = GrowingFile.create(self.directory / f"{BASENAME}.{number:06d}", head)
         self.begin(self.index, made)
@@ -276,32 +259,11 @@ class RelayLog(LogWriter[GrowingFile]):
                 self.sync_later()
             else:
                 self.sync()
-
-    def sync(self) -> None:
-        """Wait until all appended events are on the disk."""
-        self._see_results(0)
-        if self.file is not None:
-            self.file.sync()
-        self._unsynced_events = 0
-
-    def sync_later(self, *then: Path) -> None:
-        """Have another thread write all appended events, and ``then`` other files, to the disk.
-
-        Two such calls may be under way, those of one chunk for relay log and ``master.info``. A further call waits, so
-        that a slow disk slows down the master's dump. Raises OutputError when an earlier call has failed.
-        """
-        self._see_results(1)
-        assert self.file is not None
-        self._syncing.append(self._syncing_thread.submit(_write_to_disk, (self.file.path, *then)))
-        self._unsynced_events = 0
-
-    def _see_results(self, most: int) -> None:
-        """Wait until at most ``most`` calls of :meth:`sync_later` are under way. Raises OutputError."""
-        while len(self._syncing) > most:
-            self._syncing.popleft().result()
+            self._unsynced_events = 0
 
     def close(self) -> None:
-        """Close the open relay log file without waiting for the disk. :meth:`recover` opens it again."""
-        wait(self._syncing)
-        self._syncing.clear()
+        """Close the open relay log file without waiting for the disk. :meth:`recover` opens it again.
+
+        Raises OutputError when an earlier write to the disk has failed.
+        """
         self.close_file(synced=False)

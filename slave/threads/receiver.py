@@ -327,9 +327,11 @@ class Receiver:
     def close(self) -> None:
         """Write ``master.info``, and close the relay log file."""
         with self._lock:
-            self._save(synced=self._file.sync_every > 0)
-            self._relay_log.close()
-            self._kept = None
+            try:
+                self._save(synced=self._file.sync_every > 0)
+            finally:
+                self._relay_log.close()
+                self._kept = None
 
     def _enter_file(self, chunk: pb.Chunk) -> None:
         """Begin a new relay log file if the chunk comes from a new binlog file of the master.

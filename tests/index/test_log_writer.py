@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from pathlib import Path
 
@@ -69,4 +71,50 @@ def test_a_file_is_named_after_a_purge_that_is_under_way(tmp_path: Path) -> None
         (tmp_path / "bin.index").write_text("./bin.000002\n")
     writer.join()
     assert log.names == ["bin.000002", "bin.000003"]
+    log.close_file()
+
+
+def test_a_slow_disk_holds_up_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events are appended while a thread waits for the disk. The log counts as synced when all of them are there."""
+    go_on, synced = threading.Event(), []
+    log: LogWriter[GrowingFile] = LogWriter(None, synced=False)
+    file = begin(log, tmp_path, 1)
+
+    def wait_for_disk(fd: int) -> None:
+        size = os.fstat(fd).st_size
+        go_on.wait(60)
+        synced.append(size)
+
+    monkeypatch.setattr(os, "fdatasync", wait_for_disk)
+    log.sync_later()
+    assert log.is_syncing
+    file.append(b"event")
+    log.sync_later()
+    assert not log.is_synced
+    go_on.set()
+    log.sync()
+    assert log.is_synced
+    assert synced[-1] == file.end
+    log.close_file()
+
+
+@pytest.mark.parametrize("how", ["sync", "sync_later", "close_file"])
+def test_a_failed_write_to_the_disk_is_an_error_of_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    log: LogWriter[GrowingFile] = LogWriter(None, synced=False)
+    begin(log, tmp_path, 1)
+
+    def fail(fd: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", fail)
+        log.sync_later()
+        with pytest.raises(OutputError, match="Input/output error"):
+            getattr(log, how)()
+    assert log.file is None or not log.is_synced
+    # The error is told once, and a mended disk has everything after the next call.
+    log.sync()
+    assert log.is_synced
     log.close_file()

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import tempfile
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,7 +12,7 @@ from hypothesis import strategies as st
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.errors import OutputError, SourceReplaced
+from dumpfilter.errors import SourceReplaced
 from dumpfilter.index.fileset import FLAGS_OFFSET
 from dumpfilter.receiver import binlog_file
 from dumpfilter.receiver.binlog_file import OpenFile, find_end
@@ -104,46 +100,3 @@ def test_events_that_come_again_are_compared_and_not_written(tmp_path: Path) -> 
         file.append(memoryview(event_at(len(whole), EventType.XID, b"87654321")))
     assert path.read_bytes() == whole + more
     file.close()
-
-
-def test_a_slow_disk_holds_up_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Events are appended while a thread waits for the disk. The file counts as synced when all of them are there."""
-    go_on, synced = threading.Event(), []
-
-    def wait_for_disk(fd: int) -> None:
-        size = os.fstat(fd).st_size
-        go_on.wait(60)
-        synced.append(size)
-
-    monkeypatch.setattr(os, "fdatasync", wait_for_disk)
-    with ThreadPoolExecutor(1) as pool:
-        file = OpenFile.begin(
-            tmp_path / "bin.000001", description_event(), FormatDescription.parse(description_event())
-        )
-        file.sync_later(pool)
-        file.append(event_at(file.end, EventType.XID, bytes(8)))
-        file.sync_later(pool)
-        assert not file.is_synced
-        go_on.set()
-        file.sync()
-        assert file.is_synced
-        assert synced[-1] == file.end
-        file.close()
-
-
-def test_a_failed_write_to_the_disk_is_an_error_of_the_next_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(fd: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(os, "fdatasync", fail)
-    with ThreadPoolExecutor(1) as pool:
-        file = OpenFile.begin(
-            tmp_path / "bin.000001", description_event(), FormatDescription.parse(description_event())
-        )
-        file.sync_later(pool)
-        with pytest.raises(OutputError, match="Input/output error"):
-            file.sync()
-        assert not file.is_synced
-        file.close()

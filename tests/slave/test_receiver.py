@@ -250,7 +250,7 @@ def test_the_disk_has_the_relay_log_before_the_position_in_it(masters, tmp_path,
     wait_for, written = files.sync, []
 
     def sync(path, fd):
-        if threading.current_thread().name.startswith("relay-log-sync"):
+        if threading.current_thread().name.startswith("log-sync"):
             written.append(path.name)
         wait_for(path, fd)
 
