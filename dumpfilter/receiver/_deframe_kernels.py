@@ -6,9 +6,13 @@ import enum
 
 import numpy as np
 
+from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.native import copy_bytes, load_u8, load_u16, load_u32
 from dumpfilter.compiler.kernels import njit
+
+LEAST_WITHOUT_CHECKSUM = HEADER_LENGTH
+LEAST_WITH_CHECKSUM = HEADER_LENGTH + CHECKSUM_LENGTH
 
 PACKET_HEADER = 4
 """The length of a packet's header, bytes: 3 for the payload's length, 1 for the sequence number."""
@@ -106,26 +110,28 @@ def deframe(buffer, begin, end, out, sequence, position, least):
 
 
 @njit(cache=True, nogil=True)
-def walk(data, size, position, least):
+def walk(data, size, position, has_checksums):
     """Walk over the whole events at the begin of ``data[:size]``, which stands at ``position`` in its file.
 
     Return the offset of the last whole event, the end of the whole events, and whether an event with an impossible
-    length or place follows them.
+    length or place, or with a wrong checksum, follows them.
     """
     base = np.uintp(data.ctypes.data)
+    least = LEAST_WITH_CHECKSUM if has_checksums else LEAST_WITHOUT_CHECKSUM
     at = np.int64(0)
     last = np.int64(-1)
     while at + HEADER_LENGTH <= size:
-        length = np.int64(load_u32(base + np.uintp(at + 9)))
-        end_log_pos = np.int64(load_u32(base + np.uintp(at + 13)))
+        event = base + np.uintp(at)
+        length = np.int64(load_u32(event + np.uintp(9)))
+        end_log_pos = np.int64(load_u32(event + np.uintp(13)))
         if length < least or (end_log_pos != 0 and end_log_pos != (position + at + length) & _MASK):
             return last, at, True
         if at + length > size:
             break
+        if has_checksums:
+            body = np.uintp(length - CHECKSUM_LENGTH)
+            if crc32(event, body) != load_u32(event + body):
+                return last, at, True
         last = at
         at += length
     return last, at, False
-
-
-LEAST_WITHOUT_CHECKSUM = HEADER_LENGTH
-LEAST_WITH_CHECKSUM = HEADER_LENGTH + CHECKSUM_LENGTH

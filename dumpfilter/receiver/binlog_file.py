@@ -3,94 +3,63 @@
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from dumpfilter.binlog.context_events import decode_rotate
-from dumpfilter.binlog.crc32 import all_sound
 from dumpfilter.binlog.events import (
-    CHECKSUM_LENGTH,
     HEADER_LENGTH,
     LOG_EVENT_BINLOG_IN_USE_F,
     MAGIC,
     EventHeader,
     EventType,
 )
-from dumpfilter.binlog.file_reads import open_regular, read_into, read_up_to
+from dumpfilter.binlog.file_reads import open_regular, read_into
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.errors import DumpfilterError, SourceReplaced
 from dumpfilter.files import writing
 from dumpfilter.index.log_writer import GrowingFile
-from dumpfilter.receiver._deframe_kernels import LEAST_WITH_CHECKSUM, LEAST_WITHOUT_CHECKSUM, walk
+from dumpfilter.receiver._deframe_kernels import walk
 
 _BLOCK = 4 << 20
+_LONGEST_CLOSING = 4096
+"""The length above which an event is none with which a server closes a file, bytes."""
 _FLAGS_AT = len(MAGIC) + 17
 """The offset of the flags of the format description event in a binlog file."""
 
 
-@dataclass(frozen=True)
-class FileEnd:
+class FileEnd(NamedTuple):
     """The end of a stored binlog file: its last whole event."""
 
     last: int
     """The offset of the last whole event, bytes."""
     end: int
     """The end of the last whole event, bytes. What follows in the file was cut by a crash."""
-    is_closed: bool
-    """Whether the last event is a Rotate or a Stop event, with which a server closes a file."""
-    next_name: str
-    """The next file that a Rotate event names; empty without one."""
 
 
 def find_end(path: Path, description: FormatDescription) -> FileEnd:
     """Find the last whole event of a stored file. An event counts when its length, place and checksum are right."""
+    last, at = len(MAGIC), len(MAGIC) + len(description.raw)
+    is_wrong = False
     with open_regular(path) as source:
-        handle, name = source.fileno(), path.name
-        size = os.fstat(handle).st_size
-        least = LEAST_WITH_CHECKSUM if description.checksum else LEAST_WITHOUT_CHECKSUM
-        last, at = len(MAGIC), len(MAGIC) + len(description.raw)
+        size = os.fstat(source.fileno()).st_size
         data = np.empty(min(_BLOCK, max(size, 1)), np.uint8)
-        while at < size:
-            got = read_into(handle, data.data, at, file=name)
-            offset, end, is_wrong = walk(data, got, at, least)
-            if offset < 0:
-                length = EventHeader.unpack(data.data).size if got >= HEADER_LENGTH else size
-                if is_wrong or at + length > size:
-                    break
-                # The event is larger than the buffer.
-                data = np.empty(length, np.uint8)
+        while at < size and not is_wrong:
+            got = read_into(source.fileno(), data.data, at, file=path.name)
+            offset, end, is_wrong = walk(data, got, at, description.checksum)
+            if offset >= 0:
+                last, at = at + offset, at + end
                 continue
-            if description.checksum and not all_sound(data, 0, end):
-                last, at = _sound_end(data.data[:end], at, last)
+            length = EventHeader.unpack(data.data).size if got >= HEADER_LENGTH else size
+            if at + length > size:
                 break
-            last, at = at + offset, at + end
-            if is_wrong:
-                break
-        raw = read_up_to(handle, last, min(at - last, 4096), file=name)
-    header = EventHeader.unpack(raw)
-    is_closed = header.type in (EventType.ROTATE, EventType.STOP)
-    following = ""
-    if header.type == EventType.ROTATE:
-        following = decode_rotate(description.body(raw)).name
-    return FileEnd(last, at, is_closed, following)
-
-
-def _sound_end(data: memoryview, at: int, last: int) -> tuple[int, int]:
-    """Return the offset of the last event with a right checksum, and its end. ``data`` begins at ``at``."""
-    done = 0
-    while done < len(data):
-        size = EventHeader.unpack(data, done).size
-        body = done + size - CHECKSUM_LENGTH
-        if zlib.crc32(data[done:body]) != int.from_bytes(data[body : done + size], "little"):
-            break
-        last = at + done
-        done += size
-    return last, at + done
+            # The event is larger than the buffer.
+            data = np.empty(length, np.uint8)
+    return FileEnd(last, at)
 
 
 class OpenFile(GrowingFile):
@@ -126,15 +95,19 @@ class OpenFile(GrowingFile):
         """
         with open_regular(path) as source:
             description = read_format_description(source, file=path.name)
-        found = find_end(path, description)
+        last, end = find_end(path, description)
         with writing(path):
             made = cls.open(path)
-        made.description, made.position = description, found.last
-        cut = made.end - found.end
+        made.description, made.position = description, last
+        cut = made.end - end
         try:
-            made.cut(found.end)
-            made.is_closed, made.next_name = found.is_closed, found.next_name
-            if found.is_closed:
+            made.cut(end)
+            event = made.read(last, end - last if end - last < _LONGEST_CLOSING else HEADER_LENGTH)
+            kind = EventHeader.unpack(event).type
+            made.is_closed = kind in (EventType.ROTATE, EventType.STOP)
+            if kind == EventType.ROTATE:
+                made.next_name = decode_rotate(description.body(event)).name
+            if made.is_closed:
                 made.clear_in_use()
         except BaseException:
             made.close()
