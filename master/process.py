@@ -18,6 +18,7 @@ import structlog
 from rich.console import Console
 
 from dumpfilter import __version__, logs
+from dumpfilter.compiler.memory import CompilerMemory
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
@@ -200,6 +201,7 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
                 write_port(options.port_file, server.port)
             manager.tell(READY)
             expiry = StoreExpiry(server.service, options.expiry)
+            compiler = CompilerMemory()
             while not signals.stop:
                 if signals.take_hangup():
                     manager.reloading()
@@ -209,6 +211,7 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
                 server.check()
                 manager.alive(server.answers)
                 expiry.run()
+                compiler.release()
                 # A certificate that changed and cannot be used shall be in the log before a slave connects.
                 if options.listen is not None and options.listen.tls is not None:
                     options.listen.tls.current()
