@@ -47,7 +47,7 @@ def generate_command(given: GenerateSettings) -> None:
     import time
 
     from dumpfilter.errors import OptionError, OutputError
-    from dumpfilter.options.sizes import parse_size
+    from dumpfilter.options.units import parse_size
     from dumpfilter.report.text import human_bytes, utc
     from dumpfilter.workload.generate import Span, generate
 

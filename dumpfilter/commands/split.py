@@ -57,7 +57,7 @@ def split_command(
     from rich.console import Console
 
     from dumpfilter.commands.interruption import telling_interruption
-    from dumpfilter.options.sizes import parse_size
+    from dumpfilter.options.units import parse_size
     from dumpfilter.report.terminal import print_json, warn
     from dumpfilter.spark_jobs.split.job import SplitOptions, split
     from dumpfilter.spark_jobs.split.specification import BY_SCHEMA, load_specification

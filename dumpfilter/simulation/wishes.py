@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from dumpfilter.errors import OptionError
 from dumpfilter.options.near import did_you_mean
+from dumpfilter.options.units import parse_rate, parse_time
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.simulate import Search
-from dumpfilter.topology.units import parse_rate, parse_time
 
 _WORDS = ("rate", "delay")
 MOST_LOAD = 1_000_000

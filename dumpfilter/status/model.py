@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dumpfilter.errors import ConnectionLost, DumpfilterError, OptionError
-from dumpfilter.options.sizes import parse_size
+from dumpfilter.options.units import parse_size, parse_time
 
 Record = dict[str, Any]
 
@@ -39,8 +39,7 @@ _FEW_BYTES = 1024
 """The size below which a lag in bytes is most probably meant in seconds."""
 
 
-_TIME = re.compile(r"(\d{1,15}(?:\.\d*)?)(s|min|h)", re.ASCII | re.IGNORECASE)
-_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+_TIME = re.compile(r"(s|min|h|d)$", re.IGNORECASE)
 _BYTE = re.compile(r"i?b$", re.IGNORECASE)
 
 
@@ -60,15 +59,16 @@ class MaxLag:
         >>> MaxLag.parse("30s"), MaxLag.parse("1K"), MaxLag.parse("1KB")
         (MaxLag(nbytes=inf, seconds=30.0), MaxLag(nbytes=1024, seconds=inf), MaxLag(nbytes=1024, seconds=inf))
         """
-        if (time := _TIME.fullmatch(text)) is not None:
-            return cls(seconds=float(time[1]) * _SECONDS[time[2].lower()])
-        if text[-1:] == "m" and text[:-1].isdecimal():
-            minutes = int(text[:-1])
+        minutes = text.removesuffix("m")
+        if minutes != text and minutes.isdecimal():
             raise OptionError(
-                f"--max-lag: {text!r} could be minutes or bytes: write {minutes}min or {minutes * 60}s, or {minutes}M"
+                f"--max-lag: {text!r} could be minutes or bytes: write {minutes}min or {int(minutes) * 60}s, or "
+                f"{minutes}M"
             )
         try:
-            if text[-1:] != "m":
+            if _TIME.search(text) is not None:
+                return cls(seconds=parse_time(text.lower()))
+            if minutes == text:
                 return cls(nbytes=parse_size(_BYTE.sub("", text)))
         except OptionError:
             pass

@@ -11,10 +11,10 @@ from dumpfilter.errors import OptionError
 from dumpfilter.links.client import LinkProcess
 from dumpfilter.links.records import Counters, History, State
 from dumpfilter.links.shape import LinkShape, Outage
+from dumpfilter.options.units import parse_rate, parse_time
 from dumpfilter.testbed.errors import NotCaughtUp
 from dumpfilter.testbed.values import LinkStatus
 from dumpfilter.topology.model import Link
-from dumpfilter.topology.units import parse_rate, parse_time
 
 _UNCHANGED: Any = object()
 _POLL = 0.01

@@ -19,19 +19,9 @@ from dumpfilter.errors import OptionError
 from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, RuleKind, parse_option
 from dumpfilter.links.shape import PLAIN, LinkShape, Outage
 from dumpfilter.options.near import did_you_mean
-from dumpfilter.options.sizes import parse_size
 from dumpfilter.options.toml_file import WRITTEN, Model
-from dumpfilter.topology.units import (
-    AT_ONCE,
-    format_outage,
-    format_rate,
-    format_size,
-    format_time,
-    parse_outage,
-    parse_rate,
-    parse_speed,
-    parse_time,
-)
+from dumpfilter.options.units import format_rate, format_size, format_time, parse_rate, parse_size, parse_time
+from dumpfilter.topology.units import AT_ONCE, format_outage, parse_outage, parse_speed
 
 Role = Literal["master", "slave"]
 Kind = Literal["server", "running", "recording", "workload", "master", "slave"]

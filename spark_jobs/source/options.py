@@ -11,7 +11,7 @@ from typing import Literal, TypeVar, get_args
 import pyarrow as pa
 
 from dumpfilter.errors import OptionError
-from dumpfilter.options.sizes import parse_size
+from dumpfilter.options.units import parse_size
 from dumpfilter.spark_jobs.ranges.range_index import RANGE_SIZE
 from dumpfilter.spark_jobs.source.asked_filters import ONE_SLAVE, filter_of, sent_column, slaves_of
 from dumpfilter.spark_jobs.source.columns import TEXT_TYPES, TYPES

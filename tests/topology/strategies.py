@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from dumpfilter.errors import OptionError
 from dumpfilter.links.shape import LinkShape, Outage
+from dumpfilter.options.units import MOST_RATE
 from dumpfilter.topology import Topology, read, recording, running, server, slave
 from dumpfilter.topology.model import Node, Reading, Workload
 from dumpfilter.topology.resolve import resolve
-from dumpfilter.topology.units import MOST_RATE
 
 RULES = (
     "do-db=shop",

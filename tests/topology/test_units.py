@@ -8,18 +8,8 @@ from hypothesis import strategies as st
 
 from dumpfilter.errors import OptionError
 from dumpfilter.links.shape import Outage
-from dumpfilter.options.sizes import parse_size
-from dumpfilter.topology.units import (
-    format_outage,
-    format_rate,
-    format_size,
-    format_speed,
-    format_time,
-    parse_outage,
-    parse_rate,
-    parse_speed,
-    parse_time,
-)
+from dumpfilter.options.units import format_rate, format_size, format_time, parse_rate, parse_size, parse_time
+from dumpfilter.topology.units import format_outage, format_speed, parse_outage, parse_speed
 from tests.topology.strategies import outages, rates, times
 
 

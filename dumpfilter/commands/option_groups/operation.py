@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dumpfilter.errors import OptionError
 from dumpfilter.master.limits import MAX_DUMPS
 from dumpfilter.options.settings import Settings, setting
+from dumpfilter.options.units import parse_size, parse_time
 
 if TYPE_CHECKING:
     from dumpfilter.master.expiry import Expiry
@@ -40,12 +41,11 @@ class OperationOptions(Settings):
     @property
     def keep_seconds(self) -> float:
         """The time of ``--keep-slaves``, seconds. Raises OptionError."""
-        return _seconds_of(self.keep_slaves, "--keep-slaves")
+        return parse_time(self.keep_slaves, option="--keep-slaves")
 
     def expiry(self, store: Path | None) -> Expiry:
         """Return the bounds of a store. Raises OptionError."""
         from dumpfilter.master.expiry import Expiry
-        from dumpfilter.options.sizes import parse_size
 
         age, size = self.store_expire, self.store_max_size
         if store is None and (age or size):
@@ -54,7 +54,7 @@ class OperationOptions(Settings):
                 f"{option} goes with --store; the program that writes the binlog set removes its old files"
             )
         return Expiry(
-            None if age is None else _seconds_of(age, "--store-expire"),
+            None if age is None else parse_time(age, option="--store-expire"),
             None if size is None else parse_size(size, option="--store-max-size", least=1),
         )
 
@@ -76,13 +76,3 @@ class ReadingOptions(Settings):
 
     verify_checksum: bool = True
     """Verify the events' checksums on reading (source_verify_checksum)."""
-
-
-def _seconds_of(time: str, option: str) -> float:
-    """Return the seconds of an option's time such as ``12h`` or ``7d``. Raises OptionError, which names the option."""
-    from dumpfilter.topology.units import parse_time
-
-    try:
-        return parse_time(time)
-    except OptionError as error:
-        raise OptionError(f"{option}: {error}") from None

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dumpfilter.commands.completion import complete_variant
-from dumpfilter.errors import OptionError
 from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.simulation.simulate import Options
 
 PANEL = "Scenarios"
-
-T = TypeVar("T")
 
 
 class ScenarioOptions(Settings, panel=PANEL):
@@ -44,11 +41,11 @@ class ScenarioOptions(Settings, panel=PANEL):
 
     def options(self, links: Sequence[str]) -> Options:
         """Return the options of the simulation. ``links`` has the names of all links. Raises OptionError."""
+        from dumpfilter.options.units import parse_rate, parse_time
         from dumpfilter.simulation import wishes
         from dumpfilter.simulation.results import Variant
         from dumpfilter.simulation.route import Appliers
         from dumpfilter.simulation.simulate import Options
-        from dumpfilter.topology.units import parse_rate, parse_time
 
         chosen = wishes.parse_variants(self.variant or ())
         varied = chosen or (Variant.NONE, Variant.MASTER)
@@ -57,18 +54,11 @@ class ScenarioOptions(Settings, panel=PANEL):
         settings = [*wishes.settings_of(chosen or tuple(Variant), loads, [])]
         if sweeps:
             settings += wishes.settings_of(varied, loads, sweeps)
-        rate = None if self.apply_rate is None else _parsed("--apply-rate", parse_rate, self.apply_rate)
+        rate = None if self.apply_rate is None else parse_rate(self.apply_rate, option="--apply-rate")
         return Options(
             tuple(dict.fromkeys(settings)),
-            round(_parsed("--lag", parse_time, self.lag) * 1e6),
-            Appliers(rate, round(_parsed("--apply-time", parse_time, self.apply_time) * 1e9)),
+            round(parse_time(self.lag, option="--lag") * 1e6),
+            Appliers(rate, round(parse_time(self.apply_time, option="--apply-time") * 1e9)),
             self.seed,
             wishes.searches_of(self.find or (), varied, loads, links),
         )
-
-
-def _parsed(option: str, parse: Callable[[str], T], text: str) -> T:
-    try:
-        return parse(text)
-    except OptionError as error:
-        raise OptionError(f"{option}: {error}") from None

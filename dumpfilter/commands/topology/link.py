@@ -8,8 +8,7 @@ import typer
 
 from dumpfilter.commands.topology.options import DIRECTORY, Directory, Json, ask
 from dumpfilter.errors import OptionError
-from dumpfilter.options.sizes import parse_size
-from dumpfilter.topology.units import parse_rate, parse_time
+from dumpfilter.options.units import parse_rate, parse_size, parse_time
 
 
 def link_command(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from dumpfilter.commands.topology.options import DIRECTORY, Directory, NodeName, ask
-from dumpfilter.topology.units import parse_time
+from dumpfilter.options.units import parse_time
 
 
 def kill_command(node: NodeName, directory: Directory = DIRECTORY) -> None:

@@ -43,8 +43,8 @@ def up_command(
     """
     from dumpfilter.commands.topology.detached import start_detached
     from dumpfilter.commands.topology.foreground import run_in_foreground
+    from dumpfilter.options.units import parse_time
     from dumpfilter.topology import topology_from
-    from dumpfilter.topology.units import parse_time
 
     read = topology_from(topology)
     seconds = parse_time(timeout)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from dumpfilter.commands.topology.options import DIRECTORY, Directory, Timeout, ask, complete_node
-from dumpfilter.topology.units import parse_time
+from dumpfilter.options.units import parse_time
 
 RunningOnly = Annotated[
     bool, typer.Option("--running-only", help="Leave out nodes that were stopped or killed, or have failed.")
