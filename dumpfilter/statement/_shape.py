@@ -1,8 +1,7 @@
 """The compiled code that makes the shape of a statement: its text without comments, with question marks for literals.
 
-:func:`shape` looks at the byte at ``at`` and calls the function for what begins there, such as a comment, a quoted
-text or a word. These functions read ``text`` from ``at`` and write to ``out`` from ``n``. They return the new
-positions.
+:func:`shape` looks at the byte at ``at`` and writes to ``out`` at ``n``. Bytes of zero stand before the first byte of
+``out`` and behind the last one of ``text``, so that looks at neighbours need no checks.
 """
 
 # ruff: noqa: SIM109 (numba compares with a tuple more slowly)
@@ -11,6 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from dumpfilter.compiler.kernels import njit
+
+PADDING = 4
+"""The number of zero bytes behind the text and before the output."""
 
 _NEWLINE, _SPACE = ord("\n"), ord(" ")
 _EXCLAMATION, _DOUBLE_QUOTE, _HASH, _DOLLAR, _QUOTE = ord("!"), ord('"'), ord("#"), ord("$"), ord("'")
@@ -33,65 +35,45 @@ _SHORTEST_LITERAL, _LONGEST_LITERAL = len("null"), len("default")
 
 
 @njit(cache=True, nogil=True)
-def _is_digit(c):
-    return _ZERO <= c <= _NINE
-
-
-@njit(cache=True, nogil=True)
-def _is_word(c):
-    return _WORD_BYTES[c]
-
-
-@njit(cache=True, nogil=True)
-def _byte(text, k):
-    return text[np.uintp(k)]
-
-
-@njit(cache=True, nogil=True)
-def _put(out, n, c):
-    out[np.uintp(n)] = c
-    return n + 1
-
-
-@njit(cache=True, nogil=True)
-def _copy(text, start, end, out, n):
-    for k in range(start, end):
-        n = _put(out, n, _byte(text, k))
-    return n
-
-
-@njit(cache=True, nogil=True)
-def _skip_digits(text, at, end):
-    while at < end and _is_digit(_byte(text, at)):
+def _end_of_word(text, at):
+    while _WORD_BYTES[text[at]]:
         at += 1
     return at
 
 
 @njit(cache=True, nogil=True)
-def _end_of_word(text, at):
-    while at < text.size and _is_word(_byte(text, at)):
+def _end_of_digits(text, at):
+    while _ZERO <= text[at] <= _NINE:
         at += 1
     return at
 
 
 @njit(cache=True, nogil=True)
 def _is_number(text, start, end):
-    if not _is_digit(_byte(text, start)):
-        return False
-    if (
-        _byte(text, start) == _ZERO
-        and end - start > 2
-        and (_byte(text, start + 1) == _X or _byte(text, start + 1) == _B)
-    ):
-        for k in range(start + 2, end):
-            is_hex_letter = _byte(text, start + 1) == _X and _A <= (_byte(text, k) | _LOWER) <= _F
-            if not (_is_digit(_byte(text, k)) or is_hex_letter):
+    at = _end_of_digits(text, start)
+    if at == start or at == end:
+        return at > start
+    if at == start + 1 and text[start] == _ZERO and (text[at] == _X or text[at] == _B) and end - at > 1:
+        for k in range(at + 1, end):
+            is_hex_letter = text[at] == _X and _A <= text[k] | _LOWER <= _F
+            if not (_ZERO <= text[k] <= _NINE or is_hex_letter):
                 return False
         return True
-    at = _skip_digits(text, start, end)
-    if at == end:
-        return True
-    return _byte(text, at) | _LOWER == _E and _skip_digits(text, at + 1, end) == end
+    return text[at] | _LOWER == _E and _end_of_digits(text, at + 1) == end
+
+
+@njit(cache=True, nogil=True)
+def _end_of_number(text, at):
+    """Return the end of a number whose first word ends at ``at``: a fraction or a signed exponent may follow."""
+    if text[at] == _DOT:
+        end = _end_of_word(text, at + 1)
+        if end == at + 1 or _is_number(text, at + 1, end):
+            at = end
+    if text[at - 1] | _LOWER == _E and (text[at] == _MINUS or text[at] == _PLUS):
+        end = _end_of_digits(text, at + 1)
+        if end > at + 1:
+            at = end
+    return at
 
 
 @njit(cache=True, nogil=True)
@@ -100,106 +82,58 @@ def _is_literal_word(text, start, end):
         return False
     word = np.uint64(0)
     for k in range(start, end):
-        word = word << np.uint64(8) | np.uint64(_byte(text, k) | _LOWER)
+        word = word << np.uint64(8) | np.uint64(text[k] | _LOWER)
     return word == _NULL or word == _TRUE or word == _FALSE or word == _DEFAULT
 
 
 @njit(cache=True, nogil=True)
 def _before_spaces(out, n):
-    while n > 0 and _byte(out, n - 1) == _SPACE:
+    while out[n - 1] == _SPACE:
         n -= 1
     return n
 
 
 @njit(cache=True, nogil=True)
-def _put_space(out, n):
-    if n > 0 and _byte(out, n - 1) != _SPACE:
-        n = _put(out, n, _SPACE)
-    return n
-
-
-@njit(cache=True, nogil=True)
 def _put_literal(out, n):
+    """Write a question mark, unless the literal follows one in a list. A sign before the literal is removed."""
     m = _before_spaces(out, n)
-    if m > 0 and (_byte(out, m - 1) == _PLUS or _byte(out, m - 1) == _MINUS):
+    if out[m - 1] == _PLUS or out[m - 1] == _MINUS:
         k = _before_spaces(out, m - 1)
-        if k > 0 and (_byte(out, k - 1) == _COMMA or _byte(out, k - 1) == _OPEN):
+        if out[k - 1] == _COMMA or out[k - 1] == _OPEN:
             m = n = k
-    if m > 1 and _byte(out, m - 1) == _COMMA:
+    if out[m - 1] == _COMMA:
         k = _before_spaces(out, m - 1)
-        if k > 0 and _byte(out, k - 1) == _QUESTION:
+        if out[k - 1] == _QUESTION:
             return k
-    return _put(out, n, _QUESTION)
+    out[n] = _QUESTION
+    return n + 1
 
 
 @njit(cache=True, nogil=True)
-def _begins_item(out, n):
+def _put_close(out, n):
+    """Write a closing parenthesis. A list ``(?)`` behind a list ``(?)`` and a comma is removed."""
     m = _before_spaces(out, n)
-    return m > 0 and (_byte(out, m - 1) == _OPEN or _byte(out, m - 1) == _COMMA)
+    if out[m - 1] == _QUESTION and out[m - 2] == _OPEN:
+        k = _before_spaces(out, m - 2)
+        if out[k - 1] == _COMMA:
+            k = _before_spaces(out, k - 1)
+            if out[k - 1] == _CLOSE and out[k - 2] == _QUESTION and out[k - 3] == _OPEN:
+                n = k - 1
+    out[n] = _CLOSE
+    return n + 1
 
 
 @njit(cache=True, nogil=True)
-def _before_introducer(out, n):
-    k = n
-    while k > 0 and _is_word(_byte(out, k - 1)):
-        k -= 1
-    return k if k < n and (_byte(out, k) == _UNDERSCORE or n - k == 1) else n
-
-
-@njit(cache=True, nogil=True)
-def _line_comment(text, out, at, n):
-    while at < text.size and _byte(text, at) != _NEWLINE:
-        at += 1
-    return at, _put_space(out, n)
-
-
-@njit(cache=True, nogil=True)
-def _comment(text, out, at, n, mariadb):
-    size = text.size
-    third = _byte(text, at + 2) if at + 2 < size else np.uint8(0)
-    fourth = _byte(text, at + 3) if at + 3 < size else np.uint8(0)
-    at += 2
-    if third != _EXCLAMATION and not (mariadb and third == _CAPITAL_M and fourth == _EXCLAMATION):
-        while at < size and not (
-            _byte(text, at) == _STAR and at + 1 < size and _byte(text, at + 1) == _SLASH
-        ):
-            at += 1
-        return at + 2, _put_space(out, n)
-    start = at - 2
-    at = _skip_digits(text, at + (1 if third == _EXCLAMATION else 2), size)
-    # The version number of a version comment (/*!NNNNN … */) is copied here, so that it does not become a question
-    # mark like a literal.
-    n = _copy(text, start, at, out, n)
-    return at, _put(out, n, _SPACE)
-
-
-@njit(cache=True, nogil=True)
-def _quoted_name(text, out, at, n):
-    quote = _byte(text, at)
-    n = _put(out, n, quote)
+def _end_of_quoted(text, at, escape):
+    """Return the end of a quoted text. ``escape`` is a backslash, or the quote if backslashes escape nothing."""
+    quote = text[at]
+    size = text.size - PADDING
     at += 1
-    while at < text.size:
-        c = _byte(text, at)
-        n = _put(out, n, c)
+    while at < size:
+        c = text[at]
         at += 1
         if c == quote:
-            if at == text.size or _byte(text, at) != quote:
-                break
-            n = _put(out, n, quote)
-            at += 1
-    return at, n
-
-
-@njit(cache=True, nogil=True)
-def _end_of_string(text, at, backslash_escapes):
-    quote = _byte(text, at)
-    escape = np.uint8(_BACKSLASH) if backslash_escapes else quote
-    at += 1
-    while at < text.size:
-        c = _byte(text, at)
-        at += 1
-        if c == quote:
-            if at == text.size or _byte(text, at) != quote:
+            if at == size or text[at] != quote:
                 break
             at += 1
         elif c == escape:
@@ -208,81 +142,67 @@ def _end_of_string(text, at, backslash_escapes):
 
 
 @njit(cache=True, nogil=True)
-def _end_of_number(text, at):
-    size = text.size
-    if at < size and _byte(text, at) == _DOT:
-        k = _end_of_word(text, at + 1)
-        if k == at + 1 or _is_number(text, at + 1, k):
-            at = k
-    if (
-        at + 1 < size
-        and _byte(text, at - 1) | _LOWER == _E
-        and (_byte(text, at) == _MINUS or _byte(text, at) == _PLUS)
-    ):
-        k = _skip_digits(text, at + 1, size)
-        if k > at + 1:
-            at = k
-    return at
-
-
-@njit(cache=True, nogil=True)
-def _put_close(out, n):
-    m = _before_spaces(out, n)
-    if m >= 2 and _byte(out, m - 1) == _QUESTION and _byte(out, m - 2) == _OPEN:
-        k = _before_spaces(out, m - 2)
-        if k > 0 and _byte(out, k - 1) == _COMMA:
-            k = _before_spaces(out, k - 1)
-            if (
-                k >= 3
-                and _byte(out, k - 1) == _CLOSE
-                and _byte(out, k - 2) == _QUESTION
-                and _byte(out, k - 3) == _OPEN
-            ):
-                n = k - 1
-    return _put(out, n, _CLOSE)
-
-
-@njit(cache=True, nogil=True)
 def shape(text, out, ansi_quotes, backslash_escapes, mariadb):
     """Write the shape of a statement (its text without comments, with question marks for literals) to ``out``.
 
-    Returns the length of the shape. ``text`` and ``out`` are uint8. ``out`` has at least ``2 * text.size + 8`` bytes,
-    since a space is added after each version comment's opening.
+    Returns the end of the shape, which begins at PADDING. ``text`` and ``out`` are uint8. ``out`` has at least ``2 *
+    text.size + 8`` bytes, since a space is added after each version comment's opening.
     """
     at = 0
-    n = 0
-    size = text.size
+    n = PADDING
+    out[:n] = 0
+    size = text.size - PADDING
     while at < size:
-        c = _byte(text, at)
-        second = _byte(text, at + 1) if at + 1 < size else np.uint8(0)
-        if c <= _SPACE:
-            at += 1
-            n = _put_space(out, n)
-        elif _is_word(c):
-            start, at = at, _end_of_word(text, at)
-            is_after_dot = n > 0 and _byte(out, n - 1) == _DOT
-            if not is_after_dot and _is_number(text, start, at):
+        c = text[at]
+        start = at
+        is_gap = c <= _SPACE
+        if is_gap:
+            start = at = at + 1
+        elif _WORD_BYTES[c]:
+            at = _end_of_word(text, at)
+            if out[n - 1] != _DOT and _is_number(text, start, at):
                 at = _end_of_number(text, at)
                 n = _put_literal(out, n)
-            elif _begins_item(out, n) and _is_literal_word(text, start, at):
-                n = _put_literal(out, n)
+                start = at
+            elif _is_literal_word(text, start, at):
+                before = out[_before_spaces(out, n) - 1]
+                if before == _OPEN or before == _COMMA:
+                    n = _put_literal(out, n)
+                    start = at
+        elif c == _HASH or (c == _MINUS and text[at + 1] == _MINUS and text[at + 2] <= _SPACE):
+            is_gap = True
+            while at < size and text[at] != _NEWLINE:
+                at += 1
+            start = at
+        elif c == _SLASH and text[at + 1] == _STAR:
+            if text[at + 2] == _EXCLAMATION:
+                at = _end_of_digits(text, at + 3)
+            elif mariadb and text[at + 2] == _CAPITAL_M and text[at + 3] == _EXCLAMATION:
+                at = _end_of_digits(text, at + 4)
             else:
-                n = _copy(text, start, at, out, n)
-        elif c == _HASH or (
-            c == _MINUS and second == _MINUS and (at + 2 >= size or _byte(text, at + 2) <= _SPACE)
-        ):
-            at, n = _line_comment(text, out, at, n)
-        elif c == _SLASH and second == _STAR:
-            at, n = _comment(text, out, at, n, mariadb)
+                at += 2
+                while at < size and not (text[at] == _STAR and text[at + 1] == _SLASH):
+                    at += 1
+                start = at = at + 2
+            is_gap = True
         elif c == _BACKTICK or (c == _DOUBLE_QUOTE and ansi_quotes):
-            at, n = _quoted_name(text, out, at, n)
+            at = _end_of_quoted(text, at, c)
         elif c == _QUOTE or c == _DOUBLE_QUOTE:
-            at = _end_of_string(text, at, backslash_escapes)
-            n = _put_literal(out, _before_introducer(out, n))
+            start = at = _end_of_quoted(text, at, _BACKSLASH if backslash_escapes else c)
+            # An introducer such as _utf8mb4, N or x belongs to the literal.
+            k = n
+            while _WORD_BYTES[out[k - 1]]:
+                k -= 1
+            n = _put_literal(out, k if k < n and (out[k] == _UNDERSCORE or n - k == 1) else n)
         elif c == _CLOSE:
             n = _put_close(out, n)
-            at += 1
+            start = at = at + 1
         else:
-            n = _put(out, n, c)
             at += 1
+        for k in range(start, at):
+            out[n] = text[k]
+            n += 1
+        if is_gap and n > PADDING and out[n - 1] != _SPACE:
+            out[n] = _SPACE
+            n += 1
     return _before_spaces(out, n)

@@ -49,17 +49,17 @@ def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -
     from dumpfilter.statement import _shape as K
 
     text = without_brackets(text, family=family, sql_mode=sql_mode)
-    source = np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8)
+    source = np.frombuffer(text.encode("utf-8", "surrogateescape") + bytes(K.PADDING), np.uint8)
     # The output has room for one space more after the opening of each version comment.
     out = np.empty(2 * source.size + 8, np.uint8)
-    length = K.shape(
+    end = K.shape(
         source,
         out,
         bool(sql_mode & MODE_ANSI_QUOTES),
         not sql_mode & MODE_NO_BACKSLASH_ESCAPES,
         family == "mariadb",
     )
-    return out[:length].tobytes().decode("utf-8", "surrogateescape")
+    return out[K.PADDING : end].tobytes().decode("utf-8", "surrogateescape")
 
 
 def without_brackets(text: str, *, family: Family, sql_mode: int) -> str:
