@@ -61,48 +61,21 @@ class LinkProcess:
         ``target_port`` and ``host`` are the address at which the source listens. The source need not listen yet.
         ``port`` is the link's own port; 0 lets the system choose one.
         """
-        opened: int = self._ask(None, "open", name, (host, target_port), shape, port)
+        opened: int = self.ask(None, "open", name, (host, target_port), shape, port)
         return opened
 
-    def retarget(self, name: str, target_port: int, *, host: str = "127.0.0.1") -> None:
-        """Lead new connections to another port of the source. Open connections stay as they are."""
-        self._ask(name, "retarget", (host, target_port))
-
-    def set(self, name: str, shape: LinkShape) -> None:
-        """Change a link's shape. The times of scheduled outages begin anew, at 0.
-
-        A shorter delay applies to the bytes under way, too.
-        """
-        self._ask(name, "set", shape)
-
-    def cut(self, name: str, seconds: float | None = None) -> None:
-        """Reset all connections of a link and refuse new ones, for a time or until :meth:`heal`."""
-        self._ask(name, "cut", seconds)
-
-    def cut_after(self, name: str, count: int, seconds: float | None = None) -> None:
-        """Cut a link when ``count`` more bytes have reached its target, for a time or until :meth:`heal`."""
-        self._ask(name, "cut_after", count, seconds)
-
-    def silence(self, name: str, seconds: float | None = None) -> None:
-        """Let no byte pass, and reset nothing, for a time or until :meth:`heal`."""
-        self._ask(name, "silence", seconds)
-
-    def reset(self, name: str) -> None:
-        """Reset all connections of a link. New ones are accepted at once."""
-        self._ask(name, "reset")
-
-    def heal(self, name: str) -> None:
-        """End a cut, a silence or a scheduled outage, and forget a cut that :meth:`cut_after` planned."""
-        self._ask(name, "heal")
+    def __getitem__(self, name: str) -> OpenLink:
+        """Return a link. An error of the process tells whether the link exists."""
+        return OpenLink(self, name)
 
     def counters(self) -> dict[str, Counters]:
         """Return the counters of all links by name."""
-        found: dict[str, Counters] = self._ask(None, "counters")
+        found: dict[str, Counters] = self.ask(None, "counters")
         return found
 
     def history(self) -> dict[str, History]:
         """Return the histories of all links by name."""
-        found: dict[str, History] = self._ask(None, "history")
+        found: dict[str, History] = self.ask(None, "history")
         return found
 
     def close(self) -> None:
@@ -123,7 +96,7 @@ class LinkProcess:
     ) -> None:
         self.close()
 
-    def _ask(self, name: str | None, method: str, *arguments: Any) -> Any:
+    def ask(self, name: str | None, method: str, *arguments: Any) -> Any:
         """Call a method of a link in the process, or with None a method of all links."""
         with self._lock:
             if self._connection.closed:
@@ -149,3 +122,52 @@ class LinkProcess:
             status = "not ended yet"
         told = "" if self._log is None else self._log.read_text(errors="replace")[-500:].strip()
         return LinkError(f"the process of the links ended (status {status})" + (f": {told}" if told else ""))
+
+
+class OpenLink:
+    """A link of the process."""
+
+    def __init__(self, process: LinkProcess, name: str) -> None:
+        self.name = name
+        self._process = process
+
+    def retarget(self, target_port: int, *, host: str = "127.0.0.1") -> None:
+        """Lead new connections to another port of the source. Open connections stay as they are."""
+        self._process.ask(self.name, "retarget", (host, target_port))
+
+    def reshape(self, shape: LinkShape) -> None:
+        """Change the link's shape. The times of scheduled outages begin anew, at 0.
+
+        A shorter delay applies to the bytes under way, too.
+        """
+        self._process.ask(self.name, "set", shape)
+
+    def cut(self, seconds: float | None = None) -> None:
+        """Reset all connections and refuse new ones, for a time or until :meth:`heal`."""
+        self._process.ask(self.name, "cut", seconds)
+
+    def cut_after(self, nbytes: int, seconds: float | None = None) -> None:
+        """Cut the link when so many more bytes have reached the target, for a time or until :meth:`heal`."""
+        self._process.ask(self.name, "cut_after", nbytes, seconds)
+
+    def silence(self, seconds: float | None = None) -> None:
+        """Let no byte pass, and reset no connection, for a time or until :meth:`heal`."""
+        self._process.ask(self.name, "silence", seconds)
+
+    def drop_connections(self) -> None:
+        """Reset all connections. New ones are accepted at once."""
+        self._process.ask(self.name, "reset")
+
+    def heal(self) -> None:
+        """End a cut, a silence or an outage, and forget a cut that :meth:`cut_after` planned."""
+        self._process.ask(self.name, "heal")
+
+    @property
+    def counters(self) -> Counters:
+        """The bytes each way, and the connections."""
+        return self._process.counters()[self.name]
+
+    @property
+    def history(self) -> History:
+        """The link's latest changes, cuts and connections with their times, and its bytes over time."""
+        return self._process.history()[self.name]

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from dumpfilter.errors import OptionError
-from dumpfilter.links.client import LinkProcess
-from dumpfilter.links.records import Counters, History, State
+from dumpfilter.links.client import LinkProcess, OpenLink
+from dumpfilter.links.records import Counters, State
 from dumpfilter.links.shape import LinkShape, Outage
 from dumpfilter.options.units import parse_rate, parse_time
 from dumpfilter.testbed.errors import NotCaughtUp
@@ -20,20 +20,19 @@ _UNCHANGED: Any = object()
 _POLL = 0.01
 
 
-class TestbedLink:
+class TestbedLink(OpenLink):
     """A link of a running topology."""
 
     __test__ = False
 
     def __init__(self, process: LinkProcess, link: Link, *, wait_timeout: float = 30.0) -> None:
-        self.name = link.name
+        super().__init__(process, link.name)
         self.source = link.source
         self.target = link.target
         self.shape = link.shape
         """The link's shape now, without the delay of :meth:`hold`."""
         self.throughput = 0.0
         """The bytes a second towards the target in the last seconds."""
-        self._process = process
         self._link = link
         self._wait_timeout = wait_timeout
         self._held = 0.0
@@ -45,7 +44,7 @@ class TestbedLink:
     def open(self, port: int, host: str) -> int:
         """Open the link to a port of the source, or lead it to another port. Return the port for the target."""
         if self.port:
-            self._process.retarget(self.name, port, host=host)
+            self.retarget(port, host=host)
         else:
             # The times of outages count from begin_outages, since a slow start must not use them up.
             self.port = self._process.open(self.name, port, replace(self.shape, outages=()), host=host)
@@ -56,26 +55,6 @@ class TestbedLink:
         if self.shape.outages:
             self._began = time.monotonic()
             self._set(self.shape)
-
-    def cut(self, seconds: float | None = None) -> None:
-        """Reset all connections and refuse new ones, for a time or until :meth:`heal`."""
-        self._process.cut(self.name, seconds)
-
-    def cut_after(self, nbytes: int, seconds: float | None = None) -> None:
-        """Cut the link when so many more bytes have reached the target, for a time or until :meth:`heal`."""
-        self._process.cut_after(self.name, nbytes, seconds)
-
-    def silence(self, seconds: float | None = None) -> None:
-        """Let no byte pass, and reset no connection, for a time or until :meth:`heal`."""
-        self._process.silence(self.name, seconds)
-
-    def drop_connections(self) -> None:
-        """Reset all connections. New ones are accepted at once."""
-        self._process.reset(self.name)
-
-    def heal(self) -> None:
-        """End a cut, a silence or an outage."""
-        self._process.heal(self.name)
 
     def wait(self, state: State, timeout: float | None = None) -> None:
         """Wait until the link is ``up``, ``cut`` or ``silent``, for example after :meth:`cut_after`.
@@ -128,9 +107,7 @@ class TestbedLink:
         self.heal()
 
     def _set(self, shape: LinkShape) -> None:
-        self._process.set(
-            self.name, replace(shape, delay=shape.delay + self._held, outages=self._remaining(shape.outages))
-        )
+        self.reshape(replace(shape, delay=shape.delay + self._held, outages=self._remaining(shape.outages)))
         self.shape = shape
 
     def _remaining(self, outages: Sequence[Outage]) -> tuple[Outage, ...]:
@@ -143,16 +120,6 @@ class TestbedLink:
             for one in outages
             if one.end is None or one.end > past
         )
-
-    @property
-    def counters(self) -> Counters:
-        """The bytes each way, and the connections."""
-        return self._process.counters()[self.name]
-
-    @property
-    def history(self) -> History:
-        """The link's latest changes, cuts and connections with their times, and its bytes over time."""
-        return self._process.history()[self.name]
 
     def status(self, counters: Counters | None = None) -> LinkStatus:
         """Return the link's status. ``counters`` are those that the caller has just asked for."""

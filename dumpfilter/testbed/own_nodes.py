@@ -163,22 +163,33 @@ class OwnNode(TestbedNode):
             self._child.kill()
             self._child.wait(STOP_TIMEOUT)
 
+    def _accounts(self) -> list[dict[str, object]]:
+        """Return the tables of the configuration for real replicas, without their password."""
+        return [
+            {
+                "user": REPLICATION_USER,
+                "server_ids": [self._ground.server_id(reader.name)],
+                "rules": [
+                    f"--{rule}" for one in reader.reads if one.source == self.name for rule in one.rules
+                ],
+            }
+            for reader in self._replicas
+        ]
+
     def _replica_config(self) -> list[str]:
         """Write the configuration with the accounts of real replicas, and return the option that names it."""
-        if not self._replicas:
+        accounts = self._accounts()
+        if not accounts:
             return []
         file = self.directory / "replicas.toml"
-        tables = []
-        for reader in self._replicas:
-            rules = next(one.rules for one in reader.reads if one.source == self.name)
-            tables.append(
-                "[[replica]]\n"
-                f"user = {json.dumps(REPLICATION_USER)}\n"
-                f"password = {json.dumps(self._ground.replication_password)}\n"
-                f"server_ids = [{self._ground.server_id(reader.name)}]\n"
-                f"rules = {json.dumps([f'--{rule}' for rule in rules])}\n"
+        password = {"password": self._ground.replication_password}
+        tables = (
+            "\n".join(
+                ["[[replica]]", *(f"{key} = {json.dumps(value)}" for key, value in (one | password).items())]
             )
-        write_secret(file, "\n".join(tables))
+            for one in accounts
+        )
+        write_secret(file, "\n\n".join(tables))
         return ["--config", str(file)]
 
     def _own_status(self, *, problems: Sequence[str] = (), **values: Any) -> NodeStatus:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from dumpfilter.errors import ConnectionLost, ServerError
 from dumpfilter.servers import Difference, References, Route, SourceAddress
-from dumpfilter.testbed.errors import NotCaughtUp, StartFailed
-from dumpfilter.testbed.ground import HOST, Ground, write_secret
+from dumpfilter.testbed.errors import NotCaughtUp
+from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.keeping import Child
-from dumpfilter.testbed.node import TestbedNode
+from dumpfilter.testbed.node import Feed, TestbedNode
+from dumpfilter.testbed.own_nodes import Master
 from dumpfilter.testbed.server_nodes import SqlNode, StartedServer
+from dumpfilter.topology.model import Node, Reading
 
-_START_TIMEOUT = 60.0
-_POLL = 0.01
 _USER = "reference"
 
 
@@ -27,7 +24,7 @@ class ServerLaw:
         self._ground = ground
         self._directory = ground.directory / "references"
         self._references = References(self._directory, self._spawn)
-        self._masters: dict[str, tuple[Child, SourceAddress]] = {}
+        self._masters: dict[str, UnfilteredMaster] = {}
         """A master without filters for each origin that is files, by the origin's name."""
 
     def check(
@@ -51,8 +48,8 @@ class ServerLaw:
     def close(self) -> None:
         """End the references and their masters."""
         self._references.close()
-        for child, _ in self._masters.values():
-            child.kill()
+        for master in self._masters.values():
+            master.close()
         self._masters.clear()
 
     def _spawn(self, command: Sequence[str], environment: Mapping[str, str]) -> Child:
@@ -63,34 +60,29 @@ class ServerLaw:
         """Return the address at which a reference reads everything of an origin."""
         if isinstance(origin, SqlNode):
             return SourceAddress(origin.host, origin.port, origin.account.user, origin.account.password)
-        found = self._masters.get(origin.name)
-        if found is None or found[0].poll() is not None:
-            found = self._masters[origin.name] = self._start_master(origin)
-        return found[1]
-
-    def _start_master(self, origin: TestbedNode) -> tuple[Child, SourceAddress]:
-        """Start a master that serves the files of an origin without a filter."""
-        password = self._ground.replication_password
-        home = self._directory / f"master of {origin.name}"
-        home.mkdir(exist_ok=True)
-        config, note, log = home / "replicas.toml", home / "replica-port", home / "master.log"
-        note.unlink(missing_ok=True)
-        write_secret(
-            config,
-            f"[[replica]]\nuser = {json.dumps(_USER)}\npassword = {json.dumps(password)}\nrules = []\n",
-        )
-        arguments = ["master", str(origin.watched.source), "--port", "0", "--config", str(config)]
-        arguments += ["--replica-port", "0", "--replica-port-file", str(note)]
-        child = self._ground.start(f"reference of {origin.name}", arguments, log)
-        return child, SourceAddress(HOST, _port(child, note, log), _USER, password)
+        master = self._masters.get(origin.name)
+        if master is None:
+            master = self._masters[origin.name] = UnfilteredMaster(self._ground, origin)
+        master.start()
+        return master.address
 
 
-def _port(child: Child, note: Path, log: Path) -> int:
-    deadline = time.monotonic() + _START_TIMEOUT
-    while not note.exists():
-        if child.poll() is not None or time.monotonic() > deadline:
-            raise StartFailed(
-                f"the master of the references did not start:\n{log.read_text(errors='replace')}"
-            )
-        time.sleep(_POLL)
-    return int(note.read_text())
+class UnfilteredMaster(Master):
+    """A master that serves the files of an origin without a filter, for the references of real replicas."""
+
+    def __init__(self, ground: Ground, origin: TestbedNode) -> None:
+        node = Node(name=f"master-of-{origin.name}", role="master")
+        feed = Feed(Reading.model_validate({"node": origin.name}), "", origin, None)
+        super().__init__(ground, node, [feed])
+
+    @property
+    def address(self) -> SourceAddress:
+        """The address at which references read everything."""
+        port = self._known("--replica-port")
+        return SourceAddress(HOST, port, _USER, self._ground.replication_password)
+
+    def _port_options(self) -> list[str]:
+        return ["--port", "--console-port", "--replica-port"]
+
+    def _accounts(self) -> list[dict[str, object]]:
+        return [{"user": _USER, "rules": []}]

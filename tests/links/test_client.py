@@ -131,16 +131,16 @@ def test_a_cut_resets_connections_and_refuses_new_ones(links: LinkProcess, sourc
     port = links.open("cut", source.port)
     with connect(port) as connection:
         assert echoed(connection, b"a") == b"a"
-        links.cut("cut")
+        links["cut"].cut()
         with pytest.raises(ConnectionResetError):
             connection.recv(1)
     with pytest.raises(ConnectionRefusedError):
         connect(port)
     assert links.counters()["cut"].state == "cut"
-    links.heal("cut")
+    links["cut"].heal()
     with connect(port) as connection:
         assert echoed(connection, b"b") == b"b"
-    links.cut("cut", 0.01)
+    links["cut"].cut(0.01)
     wait_for(lambda: links.counters()["cut"].state == "up")
     with connect(port) as connection:
         assert echoed(connection, b"c") == b"c"
@@ -150,10 +150,10 @@ def test_a_cut_drops_the_bytes_under_way(links: LinkProcess, source: Source) -> 
     port = links.open("drop", source.port, LinkShape(None, 0.001))
     with connect(port) as connection:
         assert echoed(connection, b"a") == b"a"
-        links.set("drop", LinkShape(None, 3600.0))
+        links["drop"].reshape(LinkShape(None, 3600.0))
         connection.sendall(b"never")
         wait_for(lambda: links.counters()["drop"].waiting == 5)
-        links.cut("drop")
+        links["drop"].cut()
     counters = links.counters()["drop"]
     assert (counters.lost, counters.waiting, counters.open) == (5, 0, 0)
 
@@ -165,7 +165,7 @@ def test_a_planned_cut_lets_exactly_its_bytes_pass(
     name = f"planned-{shape}"
     sent = b"0123456789" * 1000
     port = links.open(name, source.port, shape)
-    links.cut_after(name, 4321)
+    links[name].cut_after(4321)
     found = b""
     # The target speaks first: a reset that comes before connect() has returned would be connect()'s error.
     with connect(port) as connection, suppress(ConnectionResetError):
@@ -175,7 +175,7 @@ def test_a_planned_cut_lets_exactly_its_bytes_pass(
     assert found == sent[:4321], (links.counters()[name], links.history()[name])
     assert links.counters()[name].down == 4321
     wait_for(lambda: links.counters()[name].state == "cut")
-    links.heal(name)
+    links[name].heal()
     with connect(port) as connection:
         assert echoed(connection, sent) == sent
 
@@ -183,7 +183,7 @@ def test_a_planned_cut_lets_exactly_its_bytes_pass(
 def test_a_planned_cut_waits_for_a_target_that_reads_late(links: LinkProcess) -> None:
     source = Source(bytes(80_000))
     port = links.open("late-target", source.port)
-    links.cut_after("late-target", 60_000)
+    links["late-target"].cut_after(60_000)
     found = 0
     with socket.socket() as connection, suppress(ConnectionResetError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -200,7 +200,7 @@ def test_a_reset_accepts_new_connections_at_once(links: LinkProcess, source: Sou
     port = links.open("reset", source.port)
     with connect(port) as connection:
         assert echoed(connection, b"a") == b"a"
-        links.reset("reset")
+        links["reset"].drop_connections()
         with pytest.raises(ConnectionResetError):
             connection.recv(1)
     with connect(port) as connection:
@@ -211,13 +211,13 @@ def test_in_silence_no_byte_passes_and_nothing_is_reset(links: LinkProcess, sour
     port = links.open("silence", source.port)
     with connect(port) as connection:
         assert echoed(connection, b"a") == b"a"
-        links.silence("silence")
+        links["silence"].silence()
         connection.sendall(b"held")
         connection.settimeout(0.05)
         with pytest.raises(TimeoutError):
             connection.recv(1)
         assert links.counters()["silence"].state == "silent"
-        links.heal("silence")
+        links["silence"].heal()
         connection.settimeout(PATIENCE)
         assert received(connection, 4) == b"held"
         assert links.counters()["silence"].state == "up"
@@ -228,12 +228,12 @@ def test_scheduled_outages_come_and_go(links: LinkProcess, source: Source) -> No
     wait_for(lambda: links.history()["schedule"].happenings[-1].detail == "as scheduled")
     wait_for(lambda: len(links.history()["schedule"].happenings) >= 4)
     assert [one.kind for one in links.history()["schedule"].happenings] == ["opened", "cut", "healed", "cut"]
-    links.heal("schedule")
+    links["schedule"].heal()
     with connect(port) as connection:
         assert echoed(connection, b"a") == b"a"
-    links.set("schedule", LinkShape(outages=(Outage(0.0, None),)))
+    links["schedule"].reshape(LinkShape(outages=(Outage(0.0, None),)))
     assert links.counters()["schedule"].state == "cut"
-    links.set("schedule", LinkShape())
+    links["schedule"].reshape(LinkShape())
     assert links.counters()["schedule"].state == "up"
 
 
@@ -241,10 +241,10 @@ def test_a_shorter_delay_frees_the_bytes_under_way(links: LinkProcess, source: S
     port = links.open("free", source.port, LinkShape(None, 0.001))
     with connect(port) as connection:
         assert echoed(connection, b"a") == b"a"
-        links.set("free", LinkShape(None, 3600.0))
+        links["free"].reshape(LinkShape(None, 3600.0))
         connection.sendall(b"b")
         wait_for(lambda: links.counters()["free"].waiting == 1)
-        links.set("free", LinkShape())
+        links["free"].reshape(LinkShape())
         assert received(connection, 1) == b"b"
 
 
@@ -256,7 +256,7 @@ def test_a_source_that_does_not_listen_resets_the_target(links: LinkProcess) -> 
         assert connection.recv(1) == b""
     wait_for(lambda: any(one.kind == "failed" for one in links.history()["nobody"].happenings))
     other = Source(b"moved")
-    links.retarget("nobody", other.port)
+    links["nobody"].retarget(other.port)
     with connect(port) as connection:
         assert received(connection, 5) == b"moved"
     other.close()
@@ -288,17 +288,17 @@ def test_a_reader_that_reads_nothing_holds_its_source_back(links: LinkProcess) -
 def test_errors_name_the_link_and_the_cure(links: LinkProcess, source: Source) -> None:
     links.open("only", source.port)
     with pytest.raises(LinkError, match=r"there is no link ony; the links are .*only"):
-        links.cut("ony")
+        links["ony"].cut()
     with pytest.raises(LinkError, match="there is a link only already"):
         links.open("only", source.port)
     with pytest.raises(LinkError, match="rate 0: give bits per second above 0"):
-        links.set("only", LinkShape(0))
+        links["only"].reshape(LinkShape(0))
     with pytest.raises(LinkError, match="0 or more"):
-        links.set("only", LinkShape(delay=-1.0))
+        links["only"].reshape(LinkShape(delay=-1.0))
     with pytest.raises(LinkError, match="outage from 5 s to 4 s"):
-        links.set("only", LinkShape(outages=(Outage(5, 4),)))
+        links["only"].reshape(LinkShape(outages=(Outage(5, 4),)))
     with pytest.raises(LinkError, match="cut after -1 bytes"):
-        links.cut_after("only", -1)
+        links["only"].cut_after(-1)
     taken = links.open("other", source.port)
     with pytest.raises(LinkError, match="there is a link other already"):
         links.open("other", source.port, port=taken)
