@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from dumpfilter.commands.option_groups.engine import EngineOptions, JobReadOptions
+from dumpfilter.commands.option_groups.engine import Engine, EngineOptions, JobReadOptions
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOptions
 from dumpfilter.options.settings import Settings, setting
 from dumpfilter.report.audience import Audience
-
-if TYPE_CHECKING:
-    from dumpfilter.spark_jobs.engines.runner import Runner
 
 
 class BandwidthSettings(Settings):
@@ -80,13 +75,14 @@ def bandwidth_command(
     )
     progress = Console(stderr=True)
 
-    def runner() -> AbstractContextManager[Runner]:
-        return engine.runner(progress, default="local" if slaves.is_what_if else "spark")
-
     source = binlogs.source()
-    with telling_interruption(progress, given.output):
+    default: Engine = "local" if slaves.is_what_if else "spark"
+    with (
+        telling_interruption(progress, given.output),
+        engine.runner(progress, default=default) as run,
+    ):
         results, measured = measured_results(
-            source, definitions, options, given.output, runner, progress, overwrite=given.overwrite
+            source, definitions, options, given.output, run, progress, overwrite=given.overwrite
         )
     write_results(results, given.output, measured)
     if given.as_json:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ def measured_results(
     slaves: Sequence[SlaveDefinition],
     options: BandwidthOptions,
     output: Path,
-    runner: Callable[[], AbstractContextManager[Runner]],
+    run: Runner,
     progress: Console,
     *,
     overwrite: bool,
@@ -32,7 +31,7 @@ def measured_results(
     Parameters:
         source: the binlog set.
         output: the output directory, which may hold the measurements of an earlier run.
-        runner: starts the engine that runs the tasks. It is called only if the binlogs must be read.
+        run: runs the tasks. It is called only if the binlogs must be read.
         progress: gets a line that says what is taken from an earlier run.
         overwrite: whether the directory may hold the results of other binlogs, and other files beside them.
 
@@ -40,7 +39,7 @@ def measured_results(
     """
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.report.output import check_only, check_output
-    from dumpfilter.spark_jobs.bandwidth.job import evaluate_unchanged, measure_and_evaluate
+    from dumpfilter.spark_jobs.bandwidth.job import measure_and_evaluate
     from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, read_measurements
     from dumpfilter.spark_jobs.bandwidth.measured_set import unchanged
     from dumpfilter.spark_jobs.bandwidth.output import FILES
@@ -57,18 +56,14 @@ def measured_results(
     def tell(text: str) -> None:
         progress.print(text, soft_wrap=True, highlight=False)
 
+    results, measured = measure_and_evaluate(source, slaves, run, options, kept)
     if kept is not None:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.measured_at))
-        found = evaluate_unchanged(kept, source, slaves, options)
-        if found is not None:
+        if measured.reused == len(measured.files):
             tell(f"from the measurements of {when}: the binlogs have not changed")
-            return found
-        if unchanged(kept, source, options) is not None:
-            tell("compressed transactions have other sizes for these filters: the binlogs are read again")
-    with runner() as run:
-        results, measured = measure_and_evaluate(source, slaves, run, options, kept)
-    if kept is not None and measured.reused:
-        tell(
-            f"{measured.reused:,} of {len(measured.files):,} files from the measurements of {when}, the others read now"
-        )
+        elif measured.reused:
+            files = f"{measured.reused:,} of {len(measured.files):,} files"
+            tell(f"{files} from the measurements of {when}, the others read now")
+        elif unchanged(kept, source, options) is not None:
+            tell("compressed transactions have other sizes for these filters: the binlogs were read again")
     return results, measured

@@ -27,7 +27,6 @@ from dumpfilter.spark_jobs.bandwidth.measured_set import (
     ask_filters,
     measure_changes,
     measure_set,
-    unchanged,
 )
 from dumpfilter.spark_jobs.bandwidth.results import Results, Series, SkippedFile, SourceFigures
 from dumpfilter.spark_jobs.bandwidth.totals import totals_of, with_totals
@@ -63,31 +62,17 @@ def measure_and_evaluate(
     """
     options = options or BandwidthOptions()
     _check_any(slaves)
-    if kept is not None:
-        changed = measure_changes(kept, source, slaves, run, options)
-        results = None if changed is None else evaluate_slaves(changed, slaves, run, options)
-        if changed is not None and results is not None:
+    changed = None if kept is None else measure_changes(kept, source, slaves, run, options)
+    if changed is not None:
+        # If no file has changed, nothing is worth the start of Spark.
+        is_read = changed.reused < len(changed.files)
+        results = evaluate_slaves(changed, slaves, run if is_read else run_here, options)
+        if results is not None:
             return results, changed
     measured = measure_set(source, slaves, run, options)
     results = evaluate_slaves(measured, slaves, run, options)
     assert results is not None
     return results, measured
-
-
-def evaluate_unchanged(
-    kept: MeasuredSet,
-    source: str | Path | Sequence[str | Path],
-    slaves: Sequence[SlaveDefinition],
-    options: BandwidthOptions,
-) -> tuple[Results, MeasuredSet] | None:
-    """Return the results and measurements if no file has changed since an earlier job, without reading the binlogs.
-
-    Return None if the earlier measurements do not hold for these binlogs, options and slaves.
-    """
-    _check_any(slaves)
-    measured = unchanged(kept, source, options)
-    results = measured and evaluate_slaves(measured, slaves, run_here, options)
-    return (results, measured) if results and measured else None
 
 
 def evaluate_slaves(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.spark_jobs.engines.progress import LineClock, Reached, progress_bar
 from dumpfilter.spark_jobs.engines.runner import TASKS, Amount, translated
-from dumpfilter.spark_jobs.spark.context import SparkSettings, check_java, spark_context
+from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context
 from dumpfilter.spark_jobs.spark.reasons import reason
 
 if TYPE_CHECKING:
@@ -90,10 +90,8 @@ class SparkRunner:
 def spark_runner(settings: SparkSettings, console: Console | None = None) -> Iterator[SparkRunner]:
     """Provide a function that runs tasks on Spark, for the body of a ``with`` statement, and stop Spark at the end.
 
-    Spark starts only with the first job, because the start takes seconds. Raises SparkMissing at once when there is no
-    Java.
+    Spark starts only with the first job, because the start takes seconds.
     """
-    check_java()
     with ExitStack() as stack:
         yield SparkRunner(lambda: stack.enter_context(spark_context(settings)), console)
 
