@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor as ThreadPool
 from typing import Any, NamedTuple, TypeVar
 
-import structlog
 from mysql_mimic.charset import CharacterSet, Collation
 from mysql_mimic.types import Capabilities, ServerStatus
 
@@ -43,8 +42,6 @@ from dumpfilter.sql.interruption import Interrupt
 from dumpfilter.sql.parser import split_statements
 from dumpfilter.sql.result import Column, Note, Result
 from dumpfilter.sql.server_errors import SqlError
-
-log = structlog.get_logger("dumpfilter.console")
 
 LOGIN_SECONDS = 10.0
 """The time limit of a login, seconds (the default of a server's ``connect_timeout``)."""
@@ -153,6 +150,7 @@ class Connection:
         """The text of the statement that is running, for SHOW PROCESSLIST, or None between statements."""
         self._stream = stream
         self._door = door
+        self._log = door.log
         self._pool = pool
         self._admit = admit
         self._open_session = open_session
@@ -191,7 +189,7 @@ class Connection:
                 await self._log_in(await self._door.greet())
             await self._serve_commands()
         except TimeoutError:
-            log.info("client.login_timeout", port=self._door.port, connection=self.id, peer=self.peer)
+            self._log.info("client.login_timeout")
         except (ClientGone, Refused):
             pass
         finally:
@@ -202,9 +200,7 @@ class Connection:
                 with contextlib.suppress(asyncio.CancelledError, ClientGone, SqlError):
                     await self._ahead
             if self.session:
-                log.info(
-                    "client.disconnected", port=self._door.port, connection=self.id, user=self.session.user
-                )
+                self._log.info("client.disconnected", user=self.session.user)
 
     @property
     def doing(self) -> Doing:
@@ -240,14 +236,7 @@ class Connection:
                 await self._send_error(unknown)
                 raise Refused from unknown
         self.session = session
-        log.info(
-            "client.connected",
-            port=self._door.port,
-            connection=self.id,
-            user=login.user,
-            peer=self.peer,
-            tls=session.tls_version or None,
-        )
+        self._log.info("client.connected", user=login.user, tls=session.tls_version or None)
         await self._stream.send(answers.ok(self._capabilities, self._status(), Result(), info))
         self._stream.start_compression(login)
 
@@ -258,7 +247,7 @@ class Connection:
                     async with asyncio.timeout(IDLE_SECONDS):
                         command = await self._next_command()
                 except TimeoutError:
-                    log.info("client.idle", port=self._door.port, connection=self.id, peer=self.peer)
+                    self._log.info("client.idle")
                     return
                 finally:
                     self._ahead = None
@@ -351,9 +340,7 @@ class Connection:
         except Exception as failed:
             # A defect of the console is logged, and the client's session goes on.
             statement = without_passwords(text, _LOGGED_CHARACTERS)
-            log.exception(
-                "client.statement_failed", port=self._door.port, connection=self.id, statement=statement
-            )
+            self._log.exception("client.statement_failed", statement=statement)
             raise server_errors.ER_UNKNOWN_ERROR(
                 f"Unknown error: {type(failed).__name__}: {failed}"
             ) from failed

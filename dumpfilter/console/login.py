@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import structlog
 from mysql_mimic import packets
@@ -23,8 +24,9 @@ from dumpfilter.console.wire import (
     parse_login,
 )
 from dumpfilter.security.audit import audit
+from dumpfilter.security.exposure import is_loopback
 from dumpfilter.security.passwords import MOST_PASSWORD, ConsolePassword
-from dumpfilter.security.tls import ServerTls
+from dumpfilter.security.tls import ServerTls, TlsSource
 from dumpfilter.sql.server_errors import (
     ER_ACCESS_DENIED_ERROR,
     ER_HANDSHAKE_ERROR,
@@ -59,6 +61,12 @@ The console does not announce compression. It does not announce connection and q
 no use for them.
 """
 
+DEFAULT_MAX_CONNECTIONS = 151
+"""The limit of the number of connected clients, which is the default of a server's ``max_connections``."""
+
+DEFAULT_DENIAL_SECONDS = 1.0
+"""The time that a client with a wrong password waits for its error, seconds."""
+
 _LOGIN_PACKET = 1 << 16
 
 
@@ -76,6 +84,21 @@ class Greeting:
     """
 
 
+@dataclass(frozen=True)
+class PortSettings:
+    """The settings of a port for MySQL clients."""
+
+    name: str
+    """The name of the port in the log."""
+    tls: TlsSource
+    demand_tls: bool = True
+    """Whether clients on other machines must use TLS."""
+    max_connections: int = DEFAULT_MAX_CONNECTIONS
+    denial_seconds: float = DEFAULT_DENIAL_SECONDS
+    rsa: RsaExchange | None = field(default=None, repr=False)
+    """The key for the password exchange of clients without TLS. None: such clients must use TLS."""
+
+
 class Refused(Exception):
     """The signal to close a connection after its client has been refused. The client has already received the error."""
 
@@ -85,22 +108,27 @@ class Doorkeeper:
     """The login of one client, from the greeting to the accepted or refused password."""
 
     stream: PacketStream
+    settings: PortSettings
+    accounts: auth.Accounts
+    greeting: Greeting
+    turns: LoginTurns
     connection_id: int
     address: str
     """The client's network address."""
-    accounts: auth.Accounts
-    greeting: Greeting
-    tls: ServerTls
-    nonce: bytes
-    turns: LoginTurns
-    demands_tls: bool = False
-    """Whether the console refuses this client unless the client uses TLS."""
-    denial_seconds: float = 1.0
-    """The time that a client with a wrong password must wait for its error, seconds."""
-    port: str = "console"
-    """The name of the port in the log."""
-    rsa: RsaExchange | None = field(default=None, repr=False)
-    """The key for clients without TLS that must send their password. None: such clients are refused."""
+    nonce: bytes = field(default_factory=auth.new_nonce, repr=False)
+
+    @cached_property
+    def log(self) -> structlog.stdlib.BoundLogger:
+        """The log, whose lines name the port, the connection and the client's host."""
+        bound: structlog.stdlib.BoundLogger = log.bind(
+            port=self.settings.name, connection=self.connection_id, peer=self.peer
+        )
+        return bound
+
+    @cached_property
+    def tls(self) -> ServerTls:
+        """The port's certificate at the beginning of the login."""
+        return self.settings.tls.current()
 
     @property
     def peer(self) -> str:
@@ -128,22 +156,22 @@ class Doorkeeper:
             if asks_for_tls(answer):
                 await self.stream.start_tls(self.tls.context)
                 answer = await self.stream.read_reply(_LOGIN_PACKET)
-            elif self.demands_tls:
-                log.warning(
-                    "client.tls_demanded", port=self.port, connection=self.connection_id, peer=self.peer
-                )
+            elif self.settings.demand_tls and not (self.address and is_loopback(self.address)):
+                self.log.warning("client.tls_demanded")
                 await self.refuse(ER_SECURE_TRANSPORT_REQUIRED())
                 raise Refused
             return parse_login(answer, self.greeting.capabilities)
         except TlsFailed as failed:
-            self._say_tls_failed(str(failed))
+            self.log.warning("client.tls_failed", reason=str(failed))
             raise Refused from failed
         except ClientGone:
             if self.stream.tls is not None:
-                self._say_tls_failed("no login came: the client may not trust the certificate")
+                self.log.warning(
+                    "client.tls_failed", reason="no login came: the client may not trust the certificate"
+                )
             raise
         except (MalformedPacket, SqlError) as failed:
-            log.info("client.bad_handshake", port=self.port, connection=self.connection_id, peer=self.peer)
+            self.log.info("client.bad_handshake")
             await self.refuse(ER_HANDSHAKE_ERROR())
             raise Refused from failed
 
@@ -195,11 +223,8 @@ class Doorkeeper:
         if self.stream.tls is None:
             given = await self._decrypted(given or b"")
         if given is None:
-            log.warning(
+            self.log.warning(
                 "client.password_needs_tls",
-                port=self.port,
-                connection=self.connection_id,
-                peer=self.peer,
                 hint="the first login with a caching_sha2_password hash needs TLS",
             )
             return False
@@ -213,18 +238,13 @@ class Doorkeeper:
 
     async def _decrypted(self, given: bytes) -> bytes | None:
         """Return the password of a client without TLS, or None if the client did not encrypt the password."""
-        if self.rsa is None:
+        if self.settings.rsa is None:
             return None
         if given == REQUEST_PUBLIC_KEY:
-            key = await asyncio.to_thread(self.rsa.public_key)
+            key = await asyncio.to_thread(self.settings.rsa.public_key)
             await self.stream.send(bytes(packets.make_auth_more_data(key)))
             given = await self._reply()
-        return await asyncio.to_thread(self.rsa.decrypt, given, self.nonce)
-
-    def _say_tls_failed(self, reason: str) -> None:
-        log.warning(
-            "client.tls_failed", port=self.port, connection=self.connection_id, peer=self.peer, reason=reason
-        )
+        return await asyncio.to_thread(self.settings.rsa.decrypt, given, self.nonce)
 
     async def refuse(self, error: SqlError) -> None:
         """Send an error to the client in place of the answer that the login expects."""
@@ -242,16 +262,10 @@ class Doorkeeper:
             raise Refused from failed
 
     async def _deny(self, user: str, *, with_password: bool) -> None:
-        log.warning(
-            "client.access_denied",
-            port=self.port,
-            connection=self.connection_id,
-            user=user[:80],
-            peer=self.peer,
-        )
+        self.log.warning("client.access_denied", user=user[:80])
         using = "YES" if with_password else "NO"
         error = ER_ACCESS_DENIED_ERROR(user, self.peer, using)
         audit("login", account=user, peer=self.peer, result=str(error))
-        await asyncio.sleep(self.denial_seconds)
+        await asyncio.sleep(self.settings.denial_seconds)
         await self.refuse(error)
         raise Refused

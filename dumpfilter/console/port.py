@@ -8,32 +8,23 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import structlog
 
 from dumpfilter.console import answers
-from dumpfilter.console.auth import Accounts, new_nonce
+from dumpfilter.console.auth import Accounts
 from dumpfilter.console.connection import Connection
 from dumpfilter.console.directory import ConnectionDirectory, ProcessRow
-from dumpfilter.console.login import Doorkeeper, Greeting
+from dumpfilter.console.login import Doorkeeper, Greeting, PortSettings
 from dumpfilter.console.login_turns import LoginTurns
 from dumpfilter.console.masking import without_passwords
-from dumpfilter.console.rsa_exchange import RsaExchange
 from dumpfilter.console.wire import ClientGone, PacketStream
-from dumpfilter.security.exposure import is_loopback
 from dumpfilter.security.listening import listening_error, reason_not_to_listen
 from dumpfilter.security.passwords import ConsolePassword
-from dumpfilter.security.tls import TlsSource
 from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR, SqlError
 
 log = structlog.get_logger("dumpfilter.console")
-
-DEFAULT_MAX_CONNECTIONS = 151
-"""The limit of the number of connected clients, which is the default of a server's ``max_connections``."""
-
-DEFAULT_DENIAL_SECONDS = 1.0
-"""The time that a client with a wrong password waits for its error, seconds."""
 
 RESERVED_CONNECTIONS = 2
 """The number of connections beyond the limit that administrators may open.
@@ -56,21 +47,6 @@ class _Client:
     connection: Connection
     task: asyncio.Task[None]
     since: float
-
-
-@dataclass(frozen=True)
-class PortSettings:
-    """The settings of a port for MySQL clients."""
-
-    name: str
-    """The name of the port in the log."""
-    tls: TlsSource
-    demand_tls: bool = True
-    """Whether clients on other machines must use TLS."""
-    max_connections: int = DEFAULT_MAX_CONNECTIONS
-    denial_seconds: float = DEFAULT_DENIAL_SECONDS
-    rsa: RsaExchange | None = field(default=None, repr=False)
-    """The key for the password exchange of clients without TLS. None: such clients must use TLS."""
 
 
 class ClientPort:
@@ -191,7 +167,6 @@ class ClientPort:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         number = self._directory.next_number()
-        settings = self._settings
         address = writer.get_extra_info("peername")
         _set_up(writer)
         stream = PacketStream(reader, writer)
@@ -200,17 +175,12 @@ class ClientPort:
             assert task is not None
             door = Doorkeeper(
                 stream,
+                self._settings,
+                self._accounts,
+                self._greeting(),
+                self._turns,
                 connection_id=number,
                 address=address[0] if address else "",
-                accounts=self._accounts,
-                greeting=self._greeting(),
-                tls=settings.tls.current(),
-                demands_tls=settings.demand_tls and not (address and is_loopback(address[0])),
-                nonce=new_nonce(),
-                turns=self._turns,
-                denial_seconds=settings.denial_seconds,
-                port=settings.name,
-                rsa=settings.rsa,
             )
             connection = self._connect(stream, door)
             self._make_room()

@@ -18,14 +18,14 @@ from dumpfilter.console.auth import Accounts
 from dumpfilter.console.connection import Connection, Limits
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
-from dumpfilter.console.login import Doorkeeper, Greeting
-from dumpfilter.console.port import (
+from dumpfilter.console.login import (
     DEFAULT_DENIAL_SECONDS,
     DEFAULT_MAX_CONNECTIONS,
-    ClientPort,
+    Doorkeeper,
+    Greeting,
     PortSettings,
-    listening_socket,
 )
+from dumpfilter.console.port import ClientPort, listening_socket
 from dumpfilter.console.roles import Role
 from dumpfilter.console.session import Session, SessionPort
 from dumpfilter.console.wire import PacketStream

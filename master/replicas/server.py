@@ -16,9 +16,9 @@ from dumpfilter.console.auth import CACHING_SHA2, NATIVE, Accounts
 from dumpfilter.console.connection import Connection, Limits
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
-from dumpfilter.console.login import CAPABILITIES, Doorkeeper, Greeting
+from dumpfilter.console.login import CAPABILITIES, DEFAULT_DENIAL_SECONDS, Doorkeeper, Greeting, PortSettings
 from dumpfilter.console.memory import Share
-from dumpfilter.console.port import DEFAULT_DENIAL_SECONDS, ClientPort, PortSettings, listening_socket
+from dumpfilter.console.port import ClientPort, listening_socket
 from dumpfilter.console.roles import Role
 from dumpfilter.console.rsa_exchange import RsaExchange
 from dumpfilter.console.session import Session, SessionPort

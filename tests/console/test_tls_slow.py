@@ -24,7 +24,7 @@ from pymysql.constants import CLIENT
 from structlog.testing import capture_logs
 
 from dumpfilter.console import auth, connection
-from dumpfilter.console import port as console_port
+from dumpfilter.console import login as console_login
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.tls_channel import TlsChannel, TlsFailed
 from dumpfilter.console.wire import PacketStream
@@ -686,7 +686,7 @@ def test_a_renewed_certificate_serves_new_clients(tmp_path: Path) -> None:
 @pytest.mark.parametrize("demand_tls", [True, False])
 def test_other_machines_must_use_tls(monkeypatch: pytest.MonkeyPatch, demand_tls: bool) -> None:
     """Clients of this machine stand for clients of another one."""
-    monkeypatch.setattr(console_port, "is_loopback", lambda host: False)
+    monkeypatch.setattr(console_login, "is_loopback", lambda host: False)
     executor = SmallExecutor()
     executor.release.set()
     with ConsoleServer(executor, users=USERS, demand_tls=demand_tls) as server, capture_logs() as logs:
