@@ -11,12 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
-from dumpfilter.binlog.native import (
-    crc32_fold,
-    load_u8,
-    load_u32,
-    load_u64,
-)
+from dumpfilter.binlog.native import crc32_fold, load_u8, load_u32, load_u64
 from dumpfilter.compiler.kernels import HAS_CLMUL, njit
 
 
@@ -40,11 +35,7 @@ _CLMUL = HAS_CLMUL
 @njit(cache=True, nogil=True, inline="never")
 def crc32(address, length):
     """Return the CRC32 of the ``length`` bytes at ``address`` (both uintp), like zlib.crc32."""
-    return np.uint32(~_append(np.uint32(0xFFFFFFFF), address, length))
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _append(crc, address, length):
+    crc = np.uint32(0xFFFFFFFF)
     at = np.uintp(address)
     left = np.uintp(length)
     if _CLMUL and left >= np.uintp(16):
@@ -70,7 +61,7 @@ def _append(crc, address, length):
         crc = np.uint32((crc >> np.uint32(8)) ^ _T[0, (crc ^ np.uint32(load_u8(at))) & np.uint32(0xFF)])
         at += np.uintp(1)
         left -= np.uintp(1)
-    return crc
+    return np.uint32(~crc)
 
 
 # The checksums of many events are verified in one pass, because CRC32 is linear. Every message that ends in its own
@@ -115,14 +106,20 @@ _SHIFTED = _shifted_residues()
 _SHIFT = _shift_tables()
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _shift(value, k):
-    return (
-        _SHIFT[k, 0, value & np.uint32(0xFF)]
-        ^ _SHIFT[k, 1, (value >> np.uint32(8)) & np.uint32(0xFF)]
-        ^ _SHIFT[k, 2, (value >> np.uint32(16)) & np.uint32(0xFF)]
-        ^ _SHIFT[k, 3, value >> np.uint32(24)]
-    )
+@njit(cache=True, nogil=True)
+def _shifted(crc, zeros):
+    """Return the raw CRC32 register ``crc`` after a number of zero bytes, at most 8191."""
+    k = 0
+    while zeros >> k:
+        if (zeros >> k) & 1:
+            crc = (
+                _SHIFT[k, 0, crc & np.uint32(0xFF)]
+                ^ _SHIFT[k, 1, (crc >> np.uint32(8)) & np.uint32(0xFF)]
+                ^ _SHIFT[k, 2, (crc >> np.uint32(16)) & np.uint32(0xFF)]
+                ^ _SHIFT[k, 3, crc >> np.uint32(24)]
+            )
+        k += 1
+    return np.uint32(crc)
 
 
 @njit(cache=True, nogil=True)
@@ -138,18 +135,10 @@ def _expected(base, begin, size):
             break
         at += length
         while at > edge:
-            wanted = _shift(wanted, 12)
+            wanted = _shifted(wanted, _BLOCK)
             edge += _BLOCK
         wanted ^= _SHIFTED[edge - at]
     return at, edge - at, wanted
-
-
-@njit(cache=True, nogil=True)
-def _shifted(crc, zeros):
-    for k in range(13):
-        if (zeros >> k) & 1:
-            crc = _shift(crc, k)
-    return crc
 
 
 def all_sound(data: npt.NDArray[np.uint8], begin: int, size: int) -> bool:

@@ -101,29 +101,9 @@ def copy_bytes(typingctx, target, source, length):
 # CRC32 is computed by folding: carry-less multiplication moves 16 bytes forward by a fixed distance. The constants
 # _FOLD_* are the factors for the polynomial 0xEDB88320, and their names give the distances in bytes. (V. Gopal et
 # al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009.)
-_FOLD_64 = (0x0154442BD4, 0x01C6E41596)
 _FOLD_16 = (0x01751997D0, 0x00CCAA009E)
 _FOLD_8 = (0x0163CD6124, 0)
 _BARRETT = (0x01DB710641, 0x01F7011641)
-
-
-def _reduce(builder, clmul, folded):
-    i32, vec, wide = ir.IntType(32), ir.VectorType(ir.IntType(64), 2), ir.IntType(128)
-
-    def shift_right(value, n_bytes):
-        return builder.bitcast(
-            builder.lshr(builder.bitcast(value, wide), ir.Constant(wide, 8 * n_bytes)), vec
-        )
-
-    def low_half(value):
-        return builder.and_(value, ir.Constant(vec, [0xFFFFFFFF, 0xFFFFFFFF]))
-
-    fold_16, fold_8, barrett = (ir.Constant(vec, list(pair)) for pair in (_FOLD_16, _FOLD_8, _BARRETT))
-    x = builder.xor(shift_right(folded, 8), clmul(folded, fold_16, 0x10))
-    x = builder.xor(clmul(low_half(x), fold_8, 0x00), shift_right(x, 4))
-    quotient = clmul(low_half(x), barrett, 0x10)
-    x = builder.xor(x, clmul(low_half(quotient), barrett, 0x00))
-    return builder.extract_element(builder.bitcast(x, ir.VectorType(i32, 4)), ir.Constant(i32, 1))
 
 
 @intrinsic
@@ -132,114 +112,55 @@ def crc32_fold(typingctx, address, length, crc):
 
     Needs :data:`~dumpfilter.compiler.kernels.HAS_CLMUL`.
     """
-    signature = types.uint32(types.uintp, types.uintp, types.uint32)
 
-    def codegen(context, builder, sig, args):
-        i8, i32, i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+    def codegen(context, builder, signature, args):
+        i8, i32, i64, i128 = (ir.IntType(bits) for bits in (8, 32, 64, 128))
         vec = ir.VectorType(i64, 2)
-        address, length, crc = args
-        clmul_fn = builder.module.declare_intrinsic(
+        multiply = builder.module.declare_intrinsic(
             "llvm.x86.pclmulqdq", (), ir.FunctionType(vec, [vec, vec, i8])
         )
+        fold_16, fold_8, barrett = (ir.Constant(vec, list(pair)) for pair in (_FOLD_16, _FOLD_8, _BARRETT))
 
-        def const(pair):
-            return ir.Constant(vec, list(pair))
+        def clmul(a, b, halves):
+            return builder.call(multiply, [a, b, ir.Constant(i8, halves)])
 
-        def clmul(a, b, select):
-            return builder.call(clmul_fn, [a, b, ir.Constant(i8, select)])
-
-        def load(addr, offset=0):
-            if offset:
-                addr = builder.add(addr, ir.Constant(i64, offset))
-            value = builder.load(builder.inttoptr(addr, vec.as_pointer()))
+        def load(at):
+            value = builder.load(builder.inttoptr(at, vec.as_pointer()))
             value.align = 1
             return value
 
-        def fold(value, key, data):
-            return builder.xor(builder.xor(clmul(value, key, 0x00), clmul(value, key, 0x11)), data)
+        def shift_right(value, n_bytes):
+            shifted = builder.lshr(builder.bitcast(value, i128), ir.Constant(i128, 8 * n_bytes))
+            return builder.bitcast(shifted, vec)
 
-        def seed(value):
-            low = builder.insert_element(const((0, 0)), builder.zext(crc, i64), ir.Constant(i32, 0))
-            return builder.xor(value, low)
+        def low_half(value):
+            return builder.and_(value, ir.Constant(vec, [0xFFFFFFFF, 0xFFFFFFFF]))
 
-        wide_head = builder.append_basic_block("wide_head")
-        wide_loop = builder.append_basic_block("wide_loop")
-        wide_done = builder.append_basic_block("wide_done")
-        narrow_head = builder.append_basic_block("narrow_head")
-        narrow_test = builder.append_basic_block("narrow_test")
-        narrow_loop = builder.append_basic_block("narrow_loop")
-        finish = builder.append_basic_block("finish")
-        sixty_four, sixteen = ir.Constant(i64, 64), ir.Constant(i64, 16)
+        begin, length, crc = args
+        end = builder.add(begin, length)
+        seed = builder.insert_element(ir.Constant(vec, [0, 0]), builder.zext(crc, i64), ir.Constant(i32, 0))
+        head = builder.block
+        loop, body, done = (builder.append_basic_block(name) for name in ("fold", "fold_body", "folded"))
+        first, second = builder.xor(load(begin), seed), builder.add(begin, ir.Constant(i64, 16))
+        builder.branch(loop)
 
-        builder.cbranch(builder.icmp_unsigned(">=", length, sixty_four), wide_head, narrow_head)
+        builder.position_at_end(loop)
+        folded, at = builder.phi(vec), builder.phi(i64)
+        builder.cbranch(builder.icmp_unsigned("<", at, end), body, done)
 
-        builder.position_at_end(wide_head)
-        lanes0 = [load(address, 16 * k) for k in range(4)]
-        lanes0[0] = seed(lanes0[0])
-        head_at = builder.add(address, sixty_four)
-        head_left = builder.sub(length, sixty_four)
-        builder.cbranch(builder.icmp_unsigned(">=", head_left, sixty_four), wide_loop, wide_done)
+        builder.position_at_end(body)
+        product = builder.xor(clmul(folded, fold_16, 0x00), clmul(folded, fold_16, 0x11))
+        following, after = builder.xor(product, load(at)), builder.add(at, ir.Constant(i64, 16))
+        builder.branch(loop)
+        for phi, before, again in ((folded, first, following), (at, second, after)):
+            phi.add_incoming(before, head)
+            phi.add_incoming(again, body)
 
-        builder.position_at_end(wide_loop)
-        at = builder.phi(i64)
-        left = builder.phi(i64)
-        lanes = [builder.phi(vec) for _ in range(4)]
-        folded = [fold(lane, const(_FOLD_64), load(at, 16 * k)) for k, lane in enumerate(lanes)]
-        at_next = builder.add(at, sixty_four)
-        left_next = builder.sub(left, sixty_four)
-        builder.cbranch(builder.icmp_unsigned(">=", left_next, sixty_four), wide_loop, wide_done)
-        for phi, first, again in zip(
-            [at, left, *lanes], [head_at, head_left, *lanes0], [at_next, left_next, *folded], strict=True
-        ):
-            phi.add_incoming(first, wide_head)
-            phi.add_incoming(again, wide_loop)
+        builder.position_at_end(done)
+        x = builder.xor(shift_right(folded, 8), clmul(folded, fold_16, 0x10))
+        x = builder.xor(clmul(low_half(x), fold_8, 0x00), shift_right(x, 4))
+        quotient = clmul(low_half(x), barrett, 0x10)
+        x = builder.xor(x, clmul(low_half(quotient), barrett, 0x00))
+        return builder.extract_element(builder.bitcast(x, ir.VectorType(i32, 4)), ir.Constant(i32, 1))
 
-        builder.position_at_end(wide_done)
-        done_at = builder.phi(i64)
-        done_left = builder.phi(i64)
-        done = [builder.phi(vec) for _ in range(4)]
-        for phi, first, again in zip(
-            [done_at, done_left, *done],
-            [head_at, head_left, *lanes0],
-            [at_next, left_next, *folded],
-            strict=True,
-        ):
-            phi.add_incoming(first, wide_head)
-            phi.add_incoming(again, wide_loop)
-        one = done[0]
-        for lane in done[1:]:
-            one = fold(one, const(_FOLD_16), lane)
-        builder.branch(narrow_test)
-
-        builder.position_at_end(narrow_head)
-        short = seed(load(address))
-        short_at = builder.add(address, sixteen)
-        short_left = builder.sub(length, sixteen)
-        builder.branch(narrow_test)
-
-        builder.position_at_end(narrow_test)
-        x = builder.phi(vec)
-        n_at = builder.phi(i64)
-        n_left = builder.phi(i64)
-        builder.cbranch(builder.icmp_unsigned(">=", n_left, sixteen), narrow_loop, finish)
-
-        builder.position_at_end(narrow_loop)
-        x_next = fold(x, const(_FOLD_16), load(n_at))
-        n_at_next = builder.add(n_at, sixteen)
-        n_left_next = builder.sub(n_left, sixteen)
-        builder.branch(narrow_test)
-        for phi, a, b, c in zip(
-            [x, n_at, n_left],
-            [one, done_at, done_left],
-            [short, short_at, short_left],
-            [x_next, n_at_next, n_left_next],
-            strict=True,
-        ):
-            phi.add_incoming(a, wide_done)
-            phi.add_incoming(b, narrow_head)
-            phi.add_incoming(c, narrow_loop)
-
-        builder.position_at_end(finish)
-        return _reduce(builder, clmul, x)
-
-    return signature, codegen
+    return types.uint32(types.uintp, types.uintp, types.uint32), codegen
