@@ -21,9 +21,9 @@ none or one.
     savepoint   := SAVEPOINT | ROLLBACK TO | RELEASE SAVEPOINT | XA END
     end         := XID | XA_PREPARE | COMMIT | ROLLBACK
 
-:func:`scan` and its helpers have one branch for each symbol, in this order. From event to event, they remember only
-one of the four states of :class:`Place`. All other data live in numpy arrays that the caller owns, so that a scan can
-stop at any event and go on. :class:`Stop` names the reasons to stop.
+The grammar is a table here (:data:`GRAMMAR`): a row for each *word*, which is a group of event types or a kind of text.
+From event to event, :func:`scan` remembers only one of the four states of :class:`Place`. All other data live in numpy
+arrays that the caller owns, so that a scan can stop at any event and go on. :class:`Stop` names the reasons to stop.
 
 The module :mod:`tests.index.plain_index` does the same in plain Python. Tests compare both.
 """
@@ -44,6 +44,7 @@ from dumpfilter.binlog.events import (
     LOG_EVENT_ARTIFICIAL_F,
     LOG_EVENT_IGNORABLE_F,
     STMT_END_F,
+    SYMBOLS,
     EventType,
     Symbol,
 )
@@ -62,7 +63,7 @@ from dumpfilter.binlog.gap_events import (
     SIGNATURE,
 )
 from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64
-from dumpfilter.compiler.kernels import njit
+from dumpfilter.compiler.kernels import kernel, njit
 
 
 class Stop(enum.IntEnum):
@@ -243,36 +244,193 @@ WRITER = np.dtype([("position", np.int64), ("sequence", np.int64), ("time", np.i
 """The data type of a :class:`~dumpfilter.index.segment.WriterPoint` that :func:`follow_writer` changes."""
 
 
-class Text(enum.IntEnum):
-    """The kinds of text in a Query event that the scan tells apart (``Query_log_event::is_trans_keyword``)."""
+class Word(enum.IntEnum):
+    """The words of the grammar: groups of event types, refined by the content of the event."""
 
-    STATEMENT = 0
-    BEGIN = 1
-    END = 2
-    """The text is COMMIT or ROLLBACK, which ends a transaction."""
-    SAVEPOINT = 3
-    """The text is SAVEPOINT, ROLLBACK TO or RELEASE SAVEPOINT."""
-    XA_START = 4
-    XA_END = 5
-    XA_OTHER = 6
-    """The text is XA PREPARE, XA COMMIT or XA ROLLBACK."""
+    OTHER = 0
+    FORMAT_DESCRIPTION = 1
+    FILE = 2
+    START_ENCRYPTION = 3
+    GTID = 4
+    MARIADB_GTID = 5
+    CONTEXT = 6
+    TABLE_MAP = 7
+    ROWS = 8
+    STATEMENT = 9
+    """A Query event with a text that no other word names."""
+    LOAD_QUERY = 10
+    XID = 11
+    XA_PREPARE = 12
+    PAYLOAD = 13
+    INCIDENT = 14
+    ROWS_FRAGMENT = 15
+    IGNORABLE = 16
+    # The words up to here have the numbers of the symbols. The content of an event tells the words from here on.
+    MARIADB_STANDALONE = 17
+    MARIADB_XA = 18
+    ROWS_END = 19
+    DUMMY_ROWS = 20
+    DUMMY_ROWS_END = 21
+    BEGIN = 22
+    END = 23
+    """The text COMMIT or ROLLBACK, which ends a transaction."""
+    SAVEPOINT = 24
+    """The text SAVEPOINT, ROLLBACK TO or RELEASE SAVEPOINT."""
+    XA_START = 25
+    XA_END = 26
+    XA_OTHER = 27
+    """The text XA PREPARE, XA COMMIT or XA ROLLBACK."""
+    GAP = 28
+    """A Gap event with hits alone, or the head of a relay log."""
+    GAP_OF_TRANSACTIONS = 29
+    """A Gap event that stands for dropped transactions."""
 
 
-@njit(cache=True, nogil=True)
-def _hash_name(address, length):
-    h = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(length)
-    at = np.uintp(address)
-    left = np.uintp(length)
-    while left >= _U(8):
-        h = (h ^ load_u64(at)) * np.uint64(0xD6E8FEB86659FD93)
-        h ^= h >> np.uint64(32)
-        at += _U(8)
-        left -= _U(8)
-    while left:
-        h = (h ^ np.uint64(load_u8(at))) * np.uint64(0xD6E8FEB86659FD93)
-        at += _U(1)
-        left -= _U(1)
-    return h ^ (h >> np.uint64(29))
+_BAD = (-Stop.BAD_EVENT,) * 3
+"""The effect of a word that must not stand inside a transaction."""
+
+
+class _Effect(enum.Enum):
+    """The effects of a word on the transaction around it: the next place for each :class:`Place`.
+
+    A negative number is the :class:`Stop` for which the scan ends there.
+    """
+
+    NONE = (Place.BETWEEN, Place.STATEMENT, Place.TRANSACTION, Place.XA_TRANSACTION)
+    BETWEEN_ONLY = (Place.BETWEEN, *_BAD)
+    OPENS = (Place.STATEMENT, Place.STATEMENT, Place.TRANSACTION, Place.XA_TRANSACTION)
+    ENDS_STATEMENT = (Place.BETWEEN, Place.BETWEEN, Place.TRANSACTION, Place.XA_TRANSACTION)
+    ENDS = (Place.BETWEEN,) * 4
+    BEGINS = (Place.TRANSACTION,) * 4
+    BEGINS_XA = (Place.XA_TRANSACTION,) * 4
+    GTID = (Place.STATEMENT, *_BAD)
+    GTID_BEGINS = (Place.TRANSACTION, *_BAD)
+    GTID_BEGINS_XA = (Place.XA_TRANSACTION, *_BAD)
+    ENCRYPTED = (-Stop.ENCRYPTED,) * 4
+    FRAGMENT = (-Stop.FRAGMENT,) * 4
+
+
+class _Rule(NamedTuple):
+    """The roles and the effect of a word."""
+
+    role: int
+    effect: _Effect = _Effect.NONE
+    subject: int = R.NOTHING
+    unresolved: tuple[int, int] | None = None
+    """The role and the subject in a scan that follows no XA transactions, if they differ."""
+
+
+_XA = (R.XA, R.NOTHING)
+_RULES = {
+    Word.OTHER: _Rule(R.KEEP),
+    Word.FORMAT_DESCRIPTION: _Rule(R.FILE, _Effect.BETWEEN_ONLY),
+    Word.FILE: _Rule(R.FILE),
+    Word.START_ENCRYPTION: _Rule(R.FILE, _Effect.ENCRYPTED),
+    Word.GTID: _Rule(R.GTID, _Effect.GTID),
+    Word.MARIADB_GTID: _Rule(R.GTID, _Effect.GTID_BEGINS),
+    Word.MARIADB_STANDALONE: _Rule(R.GTID, _Effect.GTID),
+    Word.MARIADB_XA: _Rule(R.GTID, _Effect.GTID_BEGINS_XA, unresolved=_XA),
+    Word.CONTEXT: _Rule(R.CONTEXT, _Effect.OPENS),
+    Word.TABLE_MAP: _Rule(R.TABLE_MAP, _Effect.OPENS),
+    Word.ROWS: _Rule(R.ROWS, _Effect.OPENS),
+    Word.ROWS_END: _Rule(R.ROWS_END, _Effect.ENDS_STATEMENT),
+    Word.DUMMY_ROWS: _Rule(R.DUMMY_ROWS, _Effect.OPENS),
+    Word.DUMMY_ROWS_END: _Rule(R.DUMMY_ROWS, _Effect.ENDS_STATEMENT),
+    Word.STATEMENT: _Rule(R.STATEMENT, _Effect.ENDS_STATEMENT, R.PENDING, (R.STATEMENT, R.PENDING)),
+    Word.BEGIN: _Rule(R.FRAME, _Effect.BEGINS),
+    Word.END: _Rule(R.FRAME, _Effect.ENDS),
+    Word.SAVEPOINT: _Rule(R.FRAME, _Effect.ENDS_STATEMENT),
+    Word.XA_START: _Rule(R.FRAME, _Effect.BEGINS_XA, unresolved=_XA),
+    Word.XA_END: _Rule(R.FRAME, _Effect.ENDS_STATEMENT, unresolved=_XA),
+    Word.XA_OTHER: _Rule(R.STATEMENT, _Effect.ENDS_STATEMENT, R.PENDING_XA, _XA),
+    Word.LOAD_QUERY: _Rule(R.STATEMENT, _Effect.ENDS_STATEMENT, R.PENDING, (R.STATEMENT, R.PENDING)),
+    Word.XID: _Rule(R.FRAME, _Effect.ENDS),
+    Word.XA_PREPARE: _Rule(R.FRAME, _Effect.ENDS, R.PENDING, _XA),
+    Word.PAYLOAD: _Rule(R.KEEP, _Effect.ENDS, R.PENDING, (R.KEEP, R.NOTHING)),
+    Word.INCIDENT: _Rule(R.KEEP, _Effect.ENDS_STATEMENT),
+    Word.ROWS_FRAGMENT: _Rule(R.KEEP, _Effect.FRAGMENT),
+    Word.IGNORABLE: _Rule(R.KEEP),
+    Word.GAP: _Rule(R.GAP),
+    Word.GAP_OF_TRANSACTIONS: _Rule(R.GAP, _Effect.BETWEEN_ONLY),
+}
+"""The rules of the grammar. An event of a file has the role KEEP inside a transaction."""
+
+_TEXTS = (
+    (b"BEGIN", True, Word.BEGIN),
+    (b"COMMIT", True, Word.END),
+    (b"ROLLBACK", True, Word.END),
+    (b"ROLLBACK", False, Word.SAVEPOINT),
+    (b"SAVEPOINT ", False, Word.SAVEPOINT),
+    (b"RELEASE SAVEPOINT ", False, Word.SAVEPOINT),
+    (b"XA START", False, Word.XA_START),
+    (b"XA BEGIN", False, Word.XA_START),
+    (b"XA END", False, Word.XA_END),
+    (b"XA ", False, Word.XA_OTHER),
+)
+"""The texts of Query events that are words of their own (``Query_log_event::is_trans_keyword``).
+
+The entries are the text in upper case, whether it is the whole text or its beginning, and the word. The first that fits
+counts.
+"""
+
+
+class Grammar(NamedTuple):
+    """The rules of the grammar as arrays. An argument of the scan, since cached machine code would keep a constant."""
+
+    word: npt.NDArray[np.uint8]
+    """The word of each event type, before the event's content refines it."""
+    shortest: npt.NDArray[np.int64]
+    """The length of the shortest body of each event type, bytes."""
+    next: npt.NDArray[np.int64]
+    """The place after each word, by word and place, or the negative :class:`Stop` for which the scan ends there."""
+    role: npt.NDArray[np.uint8]
+    """The role by whether the scan follows XA transactions, by word and by place. A role that leads to BETWEEN has the
+    bit ENDS."""
+    subject: npt.NDArray[np.int32]
+    """The subject by whether the scan follows XA transactions, and by word."""
+    texts: npt.NDArray[np.uint8]
+    """A row for each text that is a word: its length, whether it is the whole text, its word, and its characters."""
+
+
+def _grammar() -> Grammar:
+    word = SYMBOLS.copy()
+    shortest: npt.NDArray[np.int64] = np.zeros(256, np.int64)
+    for symbol, length in (
+        (Symbol.GTID, _GTID_LENGTH),
+        (Symbol.MARIADB_GTID, _MARIADB_GTID_LENGTH),
+        (Symbol.LOAD_QUERY, _LOAD_QUERY_HEADER + 1),
+        (Symbol.QUERY, _MIN_QUERY_HEADER),
+    ):
+        shortest[word == symbol] = length
+    shortest[EventType.GTID_TAGGED] = 0
+    following: npt.NDArray[np.int64] = np.array([_RULES[one].effect.value for one in Word])
+    role: npt.NDArray[np.uint8] = np.zeros((2, len(Word), len(Place)), np.uint8)
+    subject: npt.NDArray[np.int32] = np.zeros((2, len(Word)), np.int32)
+    for one, rule in _RULES.items():
+        choices = (rule.unresolved or (rule.role, rule.subject), (rule.role, rule.subject))
+        for resolves, (its_role, its_subject) in enumerate(choices):
+            role[resolves, one], subject[resolves, one] = its_role, its_subject
+    role[:, Word.FILE, Place.STATEMENT :] = R.KEEP
+    role |= np.where(following == Place.BETWEEN, R.ENDS, 0).astype(np.uint8)
+    return Grammar(
+        word,
+        shortest,
+        following,
+        role,
+        subject,
+        np.array(
+            [
+                (len(text), is_whole, its_word, *text.ljust(_LONGEST_TEXT))
+                for text, is_whole, its_word in _TEXTS
+            ],
+            np.uint8,
+        ),
+    )
+
+
+_SHORTEST_TEXT = len(b"BEGIN")
+_LONGEST_TEXT = max(len(text) for text, _, _ in _TEXTS)
+GRAMMAR = _grammar()
 
 
 @njit(cache=True, nogil=True)
@@ -296,81 +454,42 @@ def _same(a, b, length):
 
 
 @njit(cache=True, nogil=True)
-def _table_id(body, id_length):
-    low = np.uint64(load_u32(body))
-    if id_length == 4:
-        return low
-    return low | np.uint64(load_u16(body + _U(4))) << np.uint64(32)
-
-
-@njit(cache=True, nogil=True)
-def _table_id_slot(table_ids, table_id):
-    mask = np.uint64(table_ids.size - 1)
+def table_id_slot(ids, table_id):
+    """Return the slot of a table id in the hash table ``ids``, or the free slot for it."""
+    mask = np.uint64(ids.size - 1)
     slot = (table_id * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40) & mask
-    while table_ids[slot] != table_id + np.uint64(1) and table_ids[slot] != np.uint64(0):
+    while ids[slot] != table_id + np.uint64(1) and ids[slot] != np.uint64(0):
         slot = (slot + np.uint64(1)) & mask
     return np.int64(slot)
 
 
 @njit(cache=True, nogil=True)
-def _is_prefix(at, length, upper_text):
-    if length < upper_text.size:
-        return False
-    for k in range(upper_text.size):
-        c = load_u8(_U(at) + _U(k))
-        if np.uint8(97) <= c <= np.uint8(122):
-            c = np.uint8(c - np.uint8(32))
-        if c != upper_text[k]:
-            return False
-    return True
+def _text_word(at, length, texts):
+    """Return the word of the text in a Query event. The text has ``length`` bytes at the address ``at``."""
+    if length < _SHORTEST_TEXT:
+        return np.int64(Word.STATEMENT)
+    for number in range(texts.shape[0]):
+        size = np.int64(texts[number, 0])
+        if length < size or (texts[number, 1] and length != size):
+            continue
+        k = 0
+        while k < size:
+            c = load_u8(_U(at) + _U(k))
+            if np.uint8(97) <= c <= np.uint8(122):
+                c = np.uint8(c - np.uint8(32))
+            if c != texts[number, 3 + k]:
+                break
+            k += 1
+        if k == size:
+            return np.int64(texts[number, 2])
+    return np.int64(Word.STATEMENT)
 
 
-_BEGIN = np.frombuffer(b"BEGIN", dtype=np.uint8)
-_COMMIT = np.frombuffer(b"COMMIT", dtype=np.uint8)
-_ROLLBACK = np.frombuffer(b"ROLLBACK", dtype=np.uint8)
-_SAVEPOINT = np.frombuffer(b"SAVEPOINT ", dtype=np.uint8)
-_RELEASE = np.frombuffer(b"RELEASE SAVEPOINT ", dtype=np.uint8)
-_XA = np.frombuffer(b"XA ", dtype=np.uint8)
-_XA_START = np.frombuffer(b"XA START", dtype=np.uint8)
-_XA_BEGIN = np.frombuffer(b"XA BEGIN", dtype=np.uint8)
-_XA_END = np.frombuffer(b"XA END", dtype=np.uint8)
-
-
-@njit(cache=True, nogil=True)
-def classify_text(at, length):
-    """Return the kind of the text in a Query event. The text has ``length`` bytes at the address ``at``."""
-    if length < 5:
-        return Text.STATEMENT
-    c = load_u8(_U(at)) & np.uint8(0xDF)
-    if c == np.uint8(66):  # This byte is the letter B of BEGIN.
-        if length == 5 and _is_prefix(at, length, _BEGIN):
-            return Text.BEGIN
-    elif c == np.uint8(67):  # This byte is the letter C of COMMIT.
-        if length == 6 and _is_prefix(at, length, _COMMIT):
-            return Text.END
-    elif c == np.uint8(82):  # This byte is the letter R of ROLLBACK or RELEASE.
-        if _is_prefix(at, length, _ROLLBACK):
-            return Text.END if length == 8 else Text.SAVEPOINT
-        if _is_prefix(at, length, _RELEASE):
-            return Text.SAVEPOINT
-    elif c == np.uint8(83):  # This byte is the letter S of SAVEPOINT.
-        if _is_prefix(at, length, _SAVEPOINT):
-            return Text.SAVEPOINT
-    elif c == np.uint8(88) and _is_prefix(at, length, _XA):  # This byte is the letter X of XA.
-        if _is_prefix(at, length, _XA_START) or _is_prefix(at, length, _XA_BEGIN):
-            return Text.XA_START
-        if _is_prefix(at, length, _XA_END):
-            return Text.XA_END
-        return Text.XA_OTHER
-    return Text.STATEMENT
-
-
-@njit(cache=True, nogil=True)
-def scan(buffer, begin, state, symbols, names, table_ids, out, count):
+@kernel
+def scan(buffer, begin, state, grammar, names, table_ids, out, count):
     """Scan events from place ``begin`` of a buffer, until the buffer ends or the caller has to do something.
 
-    The scan appends to the columns ``out``, which hold ``count`` events already. ``symbols`` is
-    :data:`~dumpfilter.binlog.events.SYMBOLS`, an argument since cached machine code would keep an old constant.
+    The scan appends to the columns ``out``, which hold ``count`` events already. ``grammar`` is :data:`GRAMMAR`.
 
     Returns ``(stop, next, count, boundary_next, boundary_count)``: the :class:`Stop`, the place of the next event, and
     the number of events. The last two are the same numbers at the last boundary (position between transactions).
@@ -379,7 +498,7 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
     base, size = _U(buffer.address), np.int64(buffer.size)
     now = state[0]
     place, id_length, query_header_length = now.place, now.table_id_length, now.query_header_length
-    resolve = now.resolve != 0
+    resolves = np.int64(now.resolve != 0)
     checksum = np.int64(CHECKSUM_LENGTH) if now.checksum else np.int64(0)
     verify = now.checksum != 0 and now.verify != 0
     at = boundary = np.int64(begin)
@@ -387,17 +506,19 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
     stop = np.int64(Stop.DONE)
     # Local variables hold the arrays, because each use of an array in a tuple costs as much as a small event.
     offsets, sizes, times, types, roles, subjects = out
+    words, shortest, following, all_roles, all_subjects, texts = grammar
+    word_roles, word_subjects = all_roles[resolves], all_subjects[resolves]
     ids, id_subjects = table_ids
     heap, key_starts, key_lengths, slots = _U(names.heap.ctypes.data), names.start, names.length, names.slots
     while at + HEADER_LENGTH <= size:
         event = base + _U(at)
         length = np.int64(load_u32(event + _U(9)))
         kind = np.int64(load_u8(event + _U(4)))
-        symbol = symbols[kind]
+        word = np.int64(words[kind])
         if length < HEADER_LENGTH + checksum:
             stop = np.int64(Stop.BAD_LENGTH)
             break
-        if symbol == Symbol.FORMAT_DESCRIPTION:
+        if word == Word.FORMAT_DESCRIPTION:
             # Inside a transaction, this event tells that the server stopped before the transaction's end.
             stop = np.int64(Stop.FORMAT_DESCRIPTION if place == Place.BETWEEN else Stop.BAD_EVENT)
             break
@@ -414,66 +535,58 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
         body = event + _U(HEADER_LENGTH)
         body_length = length - HEADER_LENGTH - checksum
         subject = np.int32(R.NOTHING)
-        stop = _refusal(symbol, event, kind, body_length, place)
-        if stop:
-            break
-        if symbol == Symbol.MARIADB_GTID:
-            role, place = _mariadb_gtid(load_u8(body + _U(_MARIADB_FLAGS_AT)), resolve)
-        elif symbol == Symbol.TABLE_MAP:
-            role = R.TABLE_MAP
-            key, key_length = _table_key(body, body_length, id_length)
-            if key_length < 0:
-                stop = np.int64(Stop.BAD_EVENT)
-                break
-            table_id = _table_id(body, id_length)
-            slot = _table_id_slot(ids, table_id)
-            if ids[slot] != np.uint64(0):
+        is_good = body_length >= shortest[kind]
+        if word == Word.TABLE_MAP or word == Word.ROWS:
+            is_good = body_length >= id_length + 2
+            key, key_length = body, np.int64(0)
+            if word == Word.TABLE_MAP:
+                key, key_length = _table_key(body, body_length, id_length)
+                is_good = key_length > 0
+            if is_good:
+                table_id = np.uint64(load_u32(body))
+                if id_length != 4:
+                    table_id |= np.uint64(load_u16(body + _U(4))) << np.uint64(32)
+                slot = table_id_slot(ids, table_id)
+                is_free = ids[slot] == np.uint64(0)
                 known = id_subjects[slot]
-                if key_lengths[known] == key_length and _same(key, heap + _U(key_starts[known]), key_length):
+                if word == Word.ROWS:
+                    end = load_u16(body + _U(id_length)) & np.uint16(STMT_END_F)
+                    word = _rows_word(table_id, id_length, end, body_length)
+                    if word < Word.DUMMY_ROWS:
+                        subject = np.int32(R.UNMAPPED) if is_free else known
+                elif (
+                    not is_free
+                    and key_lengths[known] == key_length
+                    and _same(key, heap + _U(key_starts[known]), key_length)
+                ):
                     subject = known
-            if subject < 0:
-                subject, free = _find_subject(key, key_length, heap, key_starts, key_lengths, slots)
-                if subject < 0:
-                    subject = _add_subject(key, key_length, free, now, names)
+                else:
+                    subject, free = find_subject(key, key_length, heap, key_starts, key_lengths, slots)
                     if subject < 0:
-                        stop = np.int64(Stop.GROW_NAMES)
-                        break
-                if ids[slot] == np.uint64(0):
-                    if 2 * now.table_ids >= ids.size:
-                        stop = np.int64(Stop.GROW_TABLE_IDS)
-                        break
-                    ids[slot] = table_id + np.uint64(1)
-                    now.table_ids += 1
-                id_subjects[slot] = subject
-            place = max(place, np.int64(Place.STATEMENT))
-        elif symbol == Symbol.ROWS:
-            if body_length < id_length + 2:
-                stop = np.int64(Stop.BAD_EVENT)
-                break
-            table_id = _table_id(body, id_length)
-            end = load_u16(body + _U(id_length)) & np.uint16(STMT_END_F)
-            if _is_dummy(table_id, id_length, end, body_length):
-                role = R.DUMMY_ROWS
-            else:
-                role = R.ROWS_END if end else R.ROWS
-                slot = _table_id_slot(ids, table_id)
-                subject = id_subjects[slot] if ids[slot] != np.uint64(0) else np.int32(R.UNMAPPED)
-            place = _after_statement(place) if end else max(place, np.int64(Place.STATEMENT))
-        elif symbol == Symbol.QUERY:
-            text_at, text_end = _query_text(body, body_length, query_header_length)
-            if text_at < 0:
-                stop = np.int64(Stop.BAD_EVENT)
-                break
-            role, subject, place = _query(body, text_at, text_end, kind, place, resolve)
-        else:
-            role, subject, place = _other(symbol, body, body_length, place, resolve)
-
-        if place == Place.BETWEEN:
-            role |= R.ENDS
-            if 4 * now.table_ids >= ids.size:
-                # Each transaction names its tables in Table_map events, so older table ids can be forgotten.
-                ids[:] = np.uint64(0)
-                now.table_ids = 0
+                        subject = _add_subject(key, key_length, free, now, names)
+                        if subject < 0:
+                            stop = np.int64(Stop.GROW_NAMES)
+                            break
+                    if is_free:
+                        if 2 * now.table_ids >= ids.size:
+                            stop = np.int64(Stop.GROW_TABLE_IDS)
+                            break
+                        ids[slot] = table_id + np.uint64(1)
+                        now.table_ids += 1
+                    id_subjects[slot] = subject
+        elif is_good:
+            word = _refined(word, kind, event, body_length, query_header_length, texts)
+            is_good = word >= 0
+            subject = word_subjects[word]
+        if not is_good or following[word, place] < 0:
+            stop = -following[word, place] if is_good else np.int64(Stop.BAD_EVENT)
+            break
+        role = word_roles[word, place]
+        place = following[word, place]
+        if place == Place.BETWEEN and 4 * now.table_ids >= ids.size:
+            # Each transaction names its tables in Table_map events, so older table ids can be forgotten.
+            ids[:] = np.uint64(0)
+            now.table_ids = 0
         offsets[count] = buffer.offset + at
         sizes[count] = length
         times[count] = load_u32(event)
@@ -489,36 +602,38 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _refusal(symbol, event, kind, body_length, place):
-    stop = np.int64(Stop.DONE)
-    if symbol == Symbol.START_ENCRYPTION:
-        # A server that sends the events after Start_encryption in clear marks the Start_encryption event as ignorable.
-        if not load_u16(event + _U(17)) & np.uint16(LOG_EVENT_IGNORABLE_F):
-            stop = np.int64(Stop.ENCRYPTED)
-    elif symbol == Symbol.GTID:
-        # A GTID event begins a transaction. If it stands inside another transaction, the end of that transaction is
-        # missing.
-        if place != Place.BETWEEN or (kind != EventType.GTID_TAGGED and body_length < _GTID_LENGTH):
-            stop = np.int64(Stop.BAD_EVENT)
-    elif symbol == Symbol.MARIADB_GTID:
-        if place != Place.BETWEEN or body_length < _MARIADB_GTID_LENGTH:
-            stop = np.int64(Stop.BAD_EVENT)
-    elif symbol == Symbol.LOAD_QUERY:
-        if body_length <= _LOAD_QUERY_HEADER:
-            stop = np.int64(Stop.BAD_EVENT)
-    elif symbol == Symbol.ROWS_FRAGMENT:
-        stop = np.int64(Stop.FRAGMENT)
-    elif symbol == Symbol.IGNORABLE:
-        # Only a Gap event with hits alone stands inside a transaction.
-        body = event + _U(HEADER_LENGTH)
-        if place != Place.BETWEEN and _is_gap(body, body_length) and _has_end(body, body_length):
-            stop = np.int64(Stop.BAD_EVENT)
-    return stop
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _is_gap(body, body_length):
-    return body_length >= GAP_VERSION_AT and load_u64(body) == np.uint64(_GAP_SIGNATURE)
+def _refined(word, kind, event, body_length, query_header_length, texts):
+    """Return the word of an event by its content, or -1 for a malformed event."""
+    body = event + _U(HEADER_LENGTH)
+    if word == Word.STATEMENT:
+        at = query_header_length + np.int64(load_u16(body + _U(11))) + np.int64(load_u8(body + _U(8)))
+        end = np.int64(body_length)
+        is_good = query_header_length >= _MIN_QUERY_HEADER and body_length >= query_header_length
+        if query_header_length == _EXTENDED_QUERY_HEADER:
+            # In a Query event in WL#40's extended format, no NUL follows the database's name, and a list of table names
+            # (the tables info) follows the statement's text.
+            if is_good:
+                end -= np.int64(load_u16(body + _U(15)))
+                is_good = np.int64(load_u16(body + _U(13))) == min(end - at, np.int64(0xFFFF))
+        else:
+            at += 1
+        if not is_good or at > end:
+            word = np.int64(-1)
+        elif kind == EventType.QUERY:
+            word = _text_word(body + _U(at), end - at, texts)
+    elif word == Word.MARIADB_GTID:
+        flags = load_u8(body + _U(_MARIADB_FLAGS_AT))
+        if flags & np.uint8(_FL_STANDALONE):
+            word = np.int64(Word.MARIADB_STANDALONE)
+        elif flags & np.uint8(_FL_XA):
+            word = np.int64(Word.MARIADB_XA)
+    elif word == Word.IGNORABLE:
+        if body_length >= GAP_VERSION_AT and load_u64(body) == np.uint64(_GAP_SIGNATURE):
+            word = np.int64(Word.GAP_OF_TRANSACTIONS if _has_end(body, body_length) else Word.GAP)
+    elif word == Word.START_ENCRYPTION and load_u16(event + _U(17)) & np.uint16(LOG_EVENT_IGNORABLE_F):
+        # A server that sends the events after Start_encryption in clear marks the event as ignorable.
+        word = np.int64(Word.FILE)
+    return word
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -530,101 +645,12 @@ def _has_end(body, body_length):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _mariadb_gtid(flags, resolve):
-    if flags & np.uint8(_FL_STANDALONE):
-        place = np.int64(Place.STATEMENT)
-    elif flags & np.uint8(_FL_XA):
-        place = np.int64(Place.XA_TRANSACTION)
-    else:
-        place = np.int64(Place.TRANSACTION)
-    return R.XA if flags & np.uint8(_FL_XA) and not resolve else R.GTID, place
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _other(symbol, body, body_length, place, resolve):
-    role = R.KEEP
-    pending = False
-    if symbol == Symbol.FILE or symbol == Symbol.START_ENCRYPTION:
-        role = R.FILE if place == Place.BETWEEN else R.KEEP
-    elif symbol == Symbol.GTID:
-        role = R.GTID
-        place = np.int64(Place.STATEMENT)
-    elif symbol == Symbol.CONTEXT:
-        role = R.CONTEXT
-        place = max(place, np.int64(Place.STATEMENT))
-    elif symbol == Symbol.LOAD_QUERY:
-        role = R.STATEMENT
-        pending = True
-        place = _after_statement(place)
-    elif symbol == Symbol.XID:
-        role = R.FRAME
-        place = np.int64(Place.BETWEEN)
-    elif symbol == Symbol.XA_PREPARE:
-        role = R.FRAME if resolve else R.XA
-        pending = resolve
-        place = np.int64(Place.BETWEEN)
-    elif symbol == Symbol.PAYLOAD:
-        pending = resolve
-        place = np.int64(Place.BETWEEN)
-    elif symbol == Symbol.INCIDENT:
-        place = _after_statement(place)
-    elif symbol == Symbol.IGNORABLE and _is_gap(body, body_length):
-        role = R.GAP
-    return role, np.int32(R.PENDING if pending else R.NOTHING), place
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _after_statement(place):
-    return np.int64(Place.BETWEEN) if place < Place.TRANSACTION else np.int64(place)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _is_dummy(table_id, id_length, end, body_length):
+def _rows_word(table_id, id_length, end, body_length):
     all_ones = np.uint64(0xFFFFFFFFFFFF) if id_length == 6 else np.uint64(0xFFFFFFFF)
-    old = table_id == np.uint64(_DUMMY_TABLE_ID) and end and body_length <= _DUMMY_ROWS_LENGTH
-    return table_id == all_ones or old
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _query_text(body, body_length, header_length):
-    if header_length < _MIN_QUERY_HEADER or body_length < header_length:
-        return np.int64(-1), np.int64(-1)
-    db_length = np.int64(load_u8(body + _U(8)))
-    at = header_length + np.int64(load_u16(body + _U(11))) + db_length
-    end = np.int64(body_length)
-    if header_length == _EXTENDED_QUERY_HEADER:
-        # In a Query event in WL#40's extended format, no NUL follows the database's name, and a list of table names
-        # (the tables info) follows the statement's text.
-        end -= np.int64(load_u16(body + _U(15)))
-        if np.int64(load_u16(body + _U(13))) != min(end - at, np.int64(0xFFFF)):
-            return np.int64(-1), np.int64(-1)
-    else:
-        at += 1
-    if at > end:
-        return np.int64(-1), np.int64(-1)
-    return at, end
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _query(body, text_at, text_end, kind, place, resolve):
-    text = np.int64(Text.STATEMENT)
-    if kind == EventType.QUERY:
-        text = np.int64(classify_text(body + _U(text_at), text_end - text_at))
-    if text == Text.STATEMENT:
-        return R.STATEMENT, np.int32(R.PENDING), _after_statement(place)
-    if text == Text.BEGIN:
-        return R.FRAME, np.int32(R.NOTHING), np.int64(Place.TRANSACTION)
-    if text == Text.END:
-        return R.FRAME, np.int32(R.NOTHING), np.int64(Place.BETWEEN)
-    if text == Text.SAVEPOINT:
-        return R.FRAME, np.int32(R.NOTHING), _after_statement(place)
-    if text == Text.XA_START:
-        return R.FRAME if resolve else R.XA, np.int32(R.NOTHING), np.int64(Place.XA_TRANSACTION)
-    if not resolve:
-        return R.XA, np.int32(R.NOTHING), _after_statement(place)
-    if text == Text.XA_END:
-        return R.FRAME, np.int32(R.NOTHING), _after_statement(place)
-    return R.STATEMENT, np.int32(R.PENDING_XA), _after_statement(place)
+    is_old_dummy = table_id == np.uint64(_DUMMY_TABLE_ID) and end and body_length <= _DUMMY_ROWS_LENGTH
+    if table_id == all_ones or is_old_dummy:
+        return np.int64(Word.DUMMY_ROWS_END if end else Word.DUMMY_ROWS)
+    return np.int64(Word.ROWS_END if end else Word.ROWS)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -640,10 +666,26 @@ def _table_key(body, body_length, id_length):
     return key, length if length <= room else np.int64(-1)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _find_subject(key, length, heap, starts, lengths, slots):
+@njit(cache=True, nogil=True)
+def find_subject(key, length, heap, starts, lengths, slots):
+    """Return the number of the table with a name, or -1, and its slot in the hash table, or the free slot for it.
+
+    ``key`` is the address of the name, and ``heap`` that of all names. The others are arrays of :class:`Names`.
+    """
+    h = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(length)
+    at = _U(key)
+    left = _U(length)
+    while left >= _U(8):
+        h = (h ^ load_u64(at)) * np.uint64(0xD6E8FEB86659FD93)
+        h ^= h >> np.uint64(32)
+        at += _U(8)
+        left -= _U(8)
+    while left:
+        h = (h ^ np.uint64(load_u8(at))) * np.uint64(0xD6E8FEB86659FD93)
+        at += _U(1)
+        left -= _U(1)
     mask = np.uint64(slots.size - 1)
-    slot = _hash_name(key, length) & mask
+    slot = (h ^ (h >> np.uint64(29))) & mask
     while slots[slot] >= 0:
         known = slots[slot]
         if lengths[known] == length and _same(key, heap + _U(starts[known]), length):
@@ -699,34 +741,23 @@ def group_transactions(buffer, events, source_keys, source_count, out):
         if kind == EventType.GTID_TAGGED:
             sources[t] = UNREAD_GTID
         elif kind == EventType.GTID or kind == EventType.MARIADB_GTID:
-            high, low, number = _gtid(event, kind)
+            body = event + _U(HEADER_LENGTH)
+            if kind == EventType.GTID:
+                high, low, number = load_u64(body + _U(1)), load_u64(body + _U(9)), load_u64(body + _U(17))
+            else:
+                high, low = np.uint64(load_u32(body + _U(8))), np.uint64(load_u32(event + _U(5)))
+                number = load_u64(body)
             source, source_count = _source_number(source_keys, source_count, high, low, source)
             if source < 0:
                 return n, source_count, np.int64(i)
             sources[t] = source
-            numbers[t] = number
+            numbers[t] = np.int64(number)
         if role >= R.TABLE_MAP and of_transaction[t] != R.SKIP:
-            of_transaction[t] = _subject_with(of_transaction[t], role, subjects[i])
+            is_other = of_transaction[t] != R.NOTHING and of_transaction[t] != subjects[i]
+            is_mixed = role >= R.DUMMY_ROWS or subjects[i] < 0 or is_other
+            of_transaction[t] = R.MIXED if is_mixed else subjects[i]
         is_first = roles[i] & R.ENDS != 0
     return n, source_count, np.int64(-1)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _subject_with(subject, role, of_event):
-    if role >= R.DUMMY_ROWS:
-        return np.int32(R.MIXED)
-    if of_event < 0 or (subject != R.NOTHING and subject != of_event):
-        return np.int32(R.MIXED)
-    return np.int32(of_event)
-
-
-@njit(cache=True, nogil=True)
-def _gtid(event, kind):
-    body = event + _U(HEADER_LENGTH)
-    if kind == EventType.GTID:
-        return load_u64(body + _U(1)), load_u64(body + _U(9)), np.int64(load_u64(body + _U(17)))
-    server_id = np.uint64(load_u32(event + _U(5)))
-    return np.uint64(load_u32(body + _U(8))), server_id, np.int64(load_u64(body))
 
 
 @njit(cache=True, nogil=True)
@@ -776,7 +807,11 @@ def gap_runs(
             for _ in range(n_runs):
                 if load_u8(body + _U(at)) != np.uint8(key_length):
                     return g, n, source_count
-                high, low = _gap_source(body + _U(at + 1), key_length)
+                key = body + _U(at + 1)
+                if key_length == 8:
+                    high, low = np.uint64(load_u32(key)), np.uint64(load_u32(key + _U(4)))
+                else:
+                    high, low = load_u64(key), load_u64(key + _U(8))
                 source, source_count = _source_number(source_keys, source_count, high, low, source)
                 numbers = body + _U(at + 1 + key_length)
                 first, last = np.int64(load_u64(numbers)), np.int64(load_u64(numbers + _U(8)))
@@ -790,13 +825,6 @@ def gap_runs(
         n = used
         until[g] = n
     return gap_offsets.size, n, source_count
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _gap_source(at, key_length):
-    if key_length == 8:
-        return np.uint64(load_u32(at)), np.uint64(load_u32(at + _U(4)))
-    return load_u64(at), load_u64(at + _U(8))
 
 
 @njit(cache=True, nogil=True)
@@ -864,61 +892,34 @@ def subject_sets(events, transactions, continues, still_open, set_start, set_sub
     used = np.int64(0)
     n = transactions.subject.size
     for t in range(n):
-        set_start[t] = used
+        begin = set_start[t] = used
         in_one_segment = not ((t == 0 and continues) or (t == n - 1 and still_open))
-        if transactions.subject[t] == R.MIXED and in_one_segment:
-            used = _add_set(events, transactions.event[t], transactions.event[t + 1], set_subject, used)
-    set_start[n] = used
-    return used
-
-
-@njit(cache=True, nogil=True)
-def _add_set(events, first, end, set_subject, used):
-    begin = used
-    waiting = False
-    size = np.int64(0)
-    for i in range(first, end):
-        size += events.size[i]
-        role = events.role[i] & R.ROLE_MASK
-        if role >= R.TABLE_MAP and role <= R.STATEMENT:
+        if transactions.subject[t] != R.MIXED or not in_one_segment:
+            continue
+        # Whether a statement of the transaction is not complete yet.
+        waiting, decided_apart, size = False, False, np.int64(0)
+        for i in range(transactions.event[t], transactions.event[t + 1]):
+            size += events.size[i]
+            role = events.role[i] & R.ROLE_MASK
             subject = events.subject[i]
-            if subject < 0:
-                return begin
-            waiting = role == R.TABLE_MAP or role == R.ROWS
-            if used == begin or subject != set_subject[used - 1]:
+            if role == R.CONTEXT:
+                waiting = True
+            elif (
+                role > R.STATEMENT
+                or (role < R.TABLE_MAP and waiting)
+                or (role >= R.TABLE_MAP and subject < 0)
+            ):
+                decided_apart = True
+                break
+            elif role >= R.TABLE_MAP:
+                waiting = role == R.TABLE_MAP or role == R.ROWS
                 known = False
                 for k in range(max(begin, used - _SET_LOOK_BACK), used):
                     known |= set_subject[k] == subject
                 if not known:
                     set_subject[used] = subject
                     used += 1
-        elif role == R.CONTEXT:
-            waiting = True
-        elif role > R.STATEMENT or waiting:
-            return begin
-    return begin if waiting or size > LARGE else used
-
-
-@njit(cache=True, nogil=True)
-def rehash_names(names, slots, count):
-    """Fill the empty hash table ``slots`` with the numbers of all tables among the first ``count`` subjects (tables
-    and statements).
-    """
-    mask = np.uint64(slots.size - 1)
-    for number in range(count):
-        if names.length[number] < 0:
-            continue
-        slot = _hash_name(_U(names.heap.ctypes.data) + _U(names.start[number]), names.length[number]) & mask
-        while slots[slot] >= 0:
-            slot = (slot + np.uint64(1)) & mask
-        slots[slot] = number
-
-
-@njit(cache=True, nogil=True)
-def rehash_table_ids(old, new):
-    """Copy the table ids in force from a full hash table into a larger, empty one."""
-    for k in range(old.ids.size):
-        if old.ids[k] != np.uint64(0):
-            slot = _table_id_slot(new.ids, old.ids[k] - np.uint64(1))
-            new.ids[slot] = old.ids[k]
-            new.subjects[slot] = old.subjects[k]
+        if decided_apart or waiting or size > LARGE:
+            used = begin
+    set_start[n] = used
+    return used

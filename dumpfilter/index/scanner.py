@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.crc32 import all_sound
-from dumpfilter.binlog.events import HEADER_LENGTH, SYMBOLS, EventHeader, EventType, event_name
+from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType, event_name
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import Gap, parse_gap_event, source_key
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged
@@ -68,7 +68,9 @@ def no_table_ids(room: int) -> K.TableIds:
 def with_double_room(table_ids: K.TableIds) -> K.TableIds:
     """Return a hash table with the same table ids and twice the room."""
     larger = no_table_ids(2 * table_ids.ids.size)
-    K.rehash_table_ids(table_ids, larger)
+    for old in np.flatnonzero(table_ids.ids):
+        slot = K.table_id_slot(larger.ids, table_ids.ids[old] - np.uint64(1))
+        larger.ids[slot], larger.subjects[slot] = table_ids.ids[old], table_ids.subjects[old]
     return larger
 
 
@@ -224,7 +226,14 @@ class FileScanner:
         while True:
             self._subjects.load(self._state)
             stop, at, count, b_at, b_count = K.scan(
-                buffer, at, self._state, SYMBOLS, self._subjects.names, self._table_ids, columns.events, count
+                buffer,
+                at,
+                self._state,
+                K.GRAMMAR,
+                self._subjects.names,
+                self._table_ids,
+                columns.events,
+                count,
             )
             self._subjects.store(self._state)
             if b_count:

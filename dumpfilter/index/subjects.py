@@ -178,7 +178,11 @@ class Subjects:
 
         old = self.names
         slots = np.full(old.slots.size * 2, -1, np.int64)
-        K.rehash_names(old, slots, self.count)
+        heap = old.heap.ctypes.data
+        for number in np.flatnonzero(old.length[: self.count] >= 0):
+            key = np.uintp(heap + int(old.start[number]))
+            _, slot = K.find_subject(key, old.length[number], np.uintp(heap), old.start, old.length, slots)
+            slots[slot] = number
         self.names = K.Names(
             heap=np.concatenate([old.heap, np.zeros_like(old.heap)]),
             start=np.concatenate([old.start, np.zeros_like(old.start)]),
