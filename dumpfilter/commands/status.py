@@ -84,10 +84,10 @@ def _question(asked: AskedOptions, source_tls: TlsOptions) -> Callable[[], Recor
         return lambda: relay_directory_status(directory)
     login = asked.console_login()
     if asked.slave and login is not None:
-        from dumpfilter.status.of_slave import slave_status
+        from dumpfilter.status.of_console import slave_status
 
         return lambda: slave_status(login)
-    from dumpfilter.status.of_master import master_status
+    from dumpfilter.status.of_console import master_status
 
     source = asked.source(source_tls)
     return lambda: master_status(source, login)

@@ -161,26 +161,16 @@ def channel_record(**known: Any) -> Record:
     bytes of the relay log that are not applied. ``unusable`` is the error of a state file that cannot be used.
     """
     return {
-        **dict.fromkeys(("channel", "source", "filter_on"), ""),
-        **dict.fromkeys(("io_running", "sql_running")),
-        **dict.fromkeys(("io_error", "sql_error"), ""),
-        "last_io_error": "",
-        "last_io_error_at": 0.0,
-        "last_sql_error": "",
-        "last_sql_error_at": 0.0,
-        "received_file": "",
-        "received_position": 0,
-        "applied_file": "",
-        "applied_position": 0,
-        "relay_file": "",
-        "relay_position": 0,
-        "retrieved_gtids": "",
-        "executed_gtids": "",
-        "lag_bytes": None,
-        "lag_seconds": None,
+        **dict.fromkeys(("channel", "source", "filter_on", "io_error", "sql_error"), ""),
+        **dict.fromkeys(("io_running", "sql_running", "lag_bytes", "lag_seconds")),
+        **dict.fromkeys(
+            ("last_io_error", "last_sql_error", "received_file", "applied_file", "relay_file"), ""
+        ),
+        **dict.fromkeys(("last_io_error_at", "last_sql_error_at"), 0.0),
+        **dict.fromkeys(("received_position", "applied_position", "relay_position"), 0),
+        **dict.fromkeys(("retrieved_gtids", "executed_gtids", "unusable"), ""),
         "counters": {},
         "hits": {},
-        "unusable": "",
         **known,
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from dumpfilter.errors import ConnectionLost
+from dumpfilter.errors import ConnectionLost, DumpfilterError
 from dumpfilter.slave.threads.connection import explain_failure, open_channel
 from dumpfilter.slave.threads.source import Source
 from dumpfilter.slave.tls_trial import Unreachable
@@ -40,10 +40,9 @@ def ask_port(status: Record, source: Source, *, whole: bool) -> None:
                 status["hint"] = _LOGIN_OR_CONSOLE
                 return
             request = pb.StatusRequest(user=source.info.user, password=source.info.password)
-            try:
-                _take(status, rpc.DumpFilterStub(channel).Status(request, timeout=SECONDS))
-            except grpc.RpcError as error:
-                raise _refused(source, error) from None
+            _take(status, rpc.DumpFilterStub(channel).Status(request, timeout=SECONDS))
+    except grpc.RpcError as error:
+        raise _refused(source, error) from None
     except Unreachable as error:
         raise ConnectionLost(f"master {source.info.address}: {error}") from None
 
@@ -52,35 +51,28 @@ def _health(channel: grpc.Channel, source: Source) -> str:
     try:
         answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=SECONDS)
     except grpc.RpcError as error:
-        code = error.code()
         explain_failure(source, error, lambda: False)
-        if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-            raise ConnectionLost(
-                f"master {source.info.address} cannot be reached ({error.details()}); is it running, and is this its "
-                "address for slaves?"
-            ) from None
-        if code in (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.NOT_FOUND):
-            raise NotOurs(
-                f"{source.info.address}: another gRPC server answers here, no master of dumpfilter"
-            ) from None
-        raise StatusRefused(
-            f"master {source.info.address} does not tell its health: {error.details()}"
-        ) from None
+        raise
     return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
 
 
-def _refused(source: Source, error: grpc.RpcError) -> StatusRefused | ConnectionLost:
-    code, details = error.code(), error.details()
-    if code is grpc.StatusCode.UNAUTHENTICATED:
-        cure = (
-            "start the master with --console-port, and give --console instead of --source-user"
-            if "no users" in str(details)
-            else "check --source-user and --source-password-file"
-        )
-        return StatusRefused(f"master {source.info.address} refuses its status: {details}; {cure}")
-    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-        return ConnectionLost(f"master {source.info.address} stopped answering ({details}); try again")
-    return StatusRefused(f"master {source.info.address} refuses its status: {code.name}: {details}")
+def _refused(source: Source, error: grpc.RpcError) -> DumpfilterError:
+    master, code, details = source.info.address, error.code(), error.details()
+    match code:
+        case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.DEADLINE_EXCEEDED:
+            return ConnectionLost(
+                f"master {master} cannot be reached ({details}); is it running, and is this its address for slaves?"
+            )
+        case grpc.StatusCode.UNIMPLEMENTED | grpc.StatusCode.NOT_FOUND:
+            return NotOurs(f"{master}: another gRPC server answers here, no master of dumpfilter")
+        case grpc.StatusCode.UNAUTHENTICATED:
+            cure = (
+                "start the master with --console-port, and give --console instead of --source-user"
+                if "no users" in str(details)
+                else "check --source-user and --source-password-file"
+            )
+            return StatusRefused(f"master {master} refuses its status: {details}; {cure}")
+    return StatusRefused(f"master {master} refuses its status: {code.name}: {details}")
 
 
 def _take(status: Record, answer: pb.StatusResponse) -> None:

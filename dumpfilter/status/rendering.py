@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dumpfilter.printable import printable
+from dumpfilter.report.terminal import table
 from dumpfilter.status.model import Record, name_of_channel, name_of_slave
 
 _LONGEST = 500
@@ -55,8 +56,7 @@ def _render_master(status: Record, console: Console) -> None:
     )
     if slaves:
         rows = [[show(slave) for _, show in _SLAVE] for slave in slaves]
-        numeric = [at for at, (head, _) in enumerate(_SLAVE) if head in _NUMERIC]
-        _print_rows(console, "slave", [head for head, _ in _SLAVE], rows, numeric)
+        _print_rows(console, "slave", [head for head, _ in _SLAVE], rows, _NUMERIC)
     if status["drains"]:
         names = ["drained_by", "value", "channel", "reason", "since", "still_dumping"]
         rows = [
@@ -169,16 +169,12 @@ def _past(error: str, at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC).isoformat(timespec='seconds')}: {error}" if error else ""
 
 
-def _facts(facts: Sequence[tuple[str, Any]], title: str | None = None) -> Table:
-    table = Table(
-        show_header=False, title=None if title is None else Text(printable(title)), title_justify="left"
-    )
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in facts:
-        if value not in ("", ":0"):
-            table.add_row(Text(name), Text(printable(str(value), _LONGEST)))
-    return table
+def _facts(facts: Iterable[tuple[str, Any]], title: str = "") -> Table:
+    shown = [(name, printable(str(value), _LONGEST)) for name, value in facts if value not in ("", ":0")]
+    made = table(("", ""), shown, title=title)
+    made.show_header = False
+    made.columns[0].no_wrap = True
+    return made
 
 
 def _print_rows(
@@ -186,29 +182,25 @@ def _print_rows(
     noun: str,
     heads: Sequence[str],
     rows: Sequence[Sequence[str]],
-    numeric: Sequence[int] = (),
+    numbers: Sequence[str] = (),
 ) -> None:
     """Print rows as a table, or each row as a block of its own where the table is wider than the terminal.
 
     People copy numbers and positions, so no value is cropped. A pipe has a width only where COLUMNS gives the width.
     Without COLUMNS, a pipe gets the whole table.
     """
-    table = _table(f"{noun}s", heads, rows, numeric)
-    width = console.measure(table, options=console.options.update_width(_ANY_WIDTH)).maximum
+    used = [at for at in range(len(heads)) if any(row[at] for row in rows)]
+    whole = table(
+        [heads[at] for at in used],
+        [[printable(row[at], _LONGEST) for at in used] for row in rows],
+        title=f"{noun}s",
+        numbers=numbers,
+    )
+    width = console.measure(whole, options=console.options.update_width(_ANY_WIDTH)).maximum
     if width <= console.width:
-        console.print(table)
+        console.print(whole)
     elif console.is_terminal or os.environ.get("COLUMNS"):
         for row in rows:
             console.print(_facts(list(zip(heads[1:], row[1:], strict=True)), title=f"{noun} {row[0]}"))
     else:
-        Console(file=console.file, width=width, color_system=None, highlight=False).print(table)
-
-
-def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> Table:
-    table = Table(title=title, title_justify="left")
-    used = [index for index in range(len(heads)) if any(row[index] for row in rows)]
-    for index in used:
-        table.add_column(heads[index], justify="right" if index in numeric else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(printable(row[index], _LONGEST)) for index in used))
-    return table
+        Console(file=console.file, width=width, color_system=None, highlight=False).print(whole)
