@@ -54,26 +54,7 @@ _MODULES = {
     "parse_gtid_set": "dumpfilter.binlog.gtid",
 }
 
-__all__ = [
-    "BinlogSet",
-    "Counts",
-    "Decision",
-    "DumpfilterError",
-    "EffectiveFilter",
-    "EventType",
-    "ExplainedSet",
-    "ExplainedStatement",
-    "Filter",
-    "Filters",
-    "Verdict",
-    "WriteFilter",
-    "explain_set",
-    "explain_statement",
-    "filter_set",
-    "generate",
-    "iter_events",
-    "parse_gtid_set",
-]
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> object:

@@ -1,6 +1,6 @@
 """The roles of a console's accounts, and the least role that each statement needs.
 
-A role contains the roles before it: ``read`` < ``replicate-admin`` < ``all``. ``python tools/role_table.py`` writes the
+A role contains the roles before it: ``read`` < ``replicate-admin`` < ``all``. ``python tools/doc_tables.py`` writes the
 table of docs/console.md from this module.
 """
 

@@ -104,7 +104,7 @@ FORMS: Mapping[str, ParquetTable] = {
         (*_SETTING, _NODE, Column("member", TEXT, "A node with these figures. `node` is the first of them.")),
     ),
 }
-"""The forms of all tables. The documentation has them, too (``python tools/parquet_tables.py``)."""
+"""The forms of all tables. The documentation has them, too (``python tools/doc_tables.py``)."""
 
 
 def tables(results: Results) -> dict[str, pa.Table]:

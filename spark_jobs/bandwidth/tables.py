@@ -56,7 +56,7 @@ FORMS: Mapping[str, ParquetTable] = {
         order=("kind", "slave", "start"),
     ),
 }
-"""The forms of all tables. The documentation has them, too (``python tools/parquet_tables.py``)."""
+"""The forms of all tables. The documentation has them, too (``python tools/doc_tables.py``)."""
 
 
 def tables(results: Results) -> dict[str, pa.Table]:

@@ -24,7 +24,6 @@ from dumpfilter.binlog.events import (
     shown_name,
 )
 from dumpfilter.binlog.rows import rows_kind
-from tools.event_table import PAGE, with_tables
 
 ROLES_BY_HAND = {
     R.FILE: {3, 4, 15, 35, 161, 163, 164},
@@ -86,9 +85,3 @@ def test_numbers_of_neither_family() -> None:
 @pytest.mark.parametrize("kind", EventType, ids=lambda kind: kind.name)
 def test_decoder_exists(kind: EventType) -> None:
     assert callable(decoder(kind)) == bool(kind.kind.decoder)
-
-
-def test_the_page_has_the_table() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert with_tables(page) == page, "run: python tools/event_table.py"
-    assert page.count("| TABLE_MAP |") == 2

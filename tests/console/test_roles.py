@@ -7,13 +7,11 @@ from collections.abc import Iterator
 import pymysql
 import pytest
 
-from dumpfilter.console.auth import stored
 from dumpfilter.console.grammar import GRAMMAR
 from dumpfilter.console.roles import COMMANDS, QUERIES, STATEMENTS, Role
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.sql.commands import Command, Query
 from tests.console.small_executor import SmallExecutor
-from tools.role_table import PAGE, with_table
 
 USERS = {"reader": "r", "operator": "o", "boss": "b", "stranger": "s"}
 ROLES = {"reader": Role.READ, "operator": Role.REPLICATE_ADMIN, "boss": Role.ALL}
@@ -83,99 +81,3 @@ def refusal(connection: pymysql.Connection, statement: str) -> tuple[int, str]:
 def test_every_command_has_a_role() -> None:
     assert set(COMMANDS) == set(Command.__subclasses__()) - {Query}
     assert set(STATEMENTS) == {*QUERIES, *GRAMMAR.beginnings}
-
-
-def test_the_page_has_the_table() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert with_table(page) == page, "run: python tools/role_table.py"
-
-
-@pytest.mark.parametrize("statement", EXAMPLES)
-def test_least_role(console: ConsoleServer, executor: SmallExecutor, statement: str) -> None:
-    needed = EXAMPLES[statement]
-    for user in USERS:
-        role = ROLES.get(user, Role.READ)
-        executor.commands.clear()
-        with connect(console, user) as connection:
-            number, text = refusal(connection, statement)
-        if role.includes(needed):
-            assert number != 1227
-        else:
-            assert (number, text) == (
-                1227,
-                f"Access denied; you need (at least one of) the {needed} privilege(s) for this operation",
-            )
-            assert not executor.commands
-
-
-def test_prepared_and_multiple_statements_are_checked(
-    console: ConsoleServer, executor: SmallExecutor
-) -> None:
-    purge = "PURGE BINARY LOGS TO 'bin.000003'"
-    with (
-        pymysql.connect(
-            host="127.0.0.1",
-            port=console.port,
-            user="reader",
-            password="r",
-            autocommit=None,
-            client_flag=pymysql.constants.CLIENT.MULTI_STATEMENTS,
-        ) as connection,
-        connection.cursor() as cursor,
-    ):
-        cursor.execute(f"SELECT 1; {purge}")
-        with pytest.raises(pymysql.err.OperationalError, match="1227"):
-            cursor.nextset()
-    assert not executor.commands
-
-
-def test_show_grants(console: ConsoleServer) -> None:
-    def grants(user: str) -> list[object]:
-        with connect(console, user) as connection:
-            return [row[0] for row in ask(connection, "SHOW GRANTS")]
-
-    assert grants("reader") == [
-        "GRANT SELECT, REPLICATION CLIENT ON *.* TO `reader`@`localhost`",
-        "GRANT `read`@`%` TO `reader`@`localhost`",
-    ]
-    assert grants("operator")[-1] == "GRANT `replicate-admin`@`%` TO `operator`@`localhost`"
-    assert grants("boss")[-1] == "GRANT `all`@`%` TO `boss`@`localhost`"
-
-
-def test_kill_and_processlist(console: ConsoleServer) -> None:
-    with (
-        connect(console, "reader") as reader,
-        connect(console, "reader") as second,
-        connect(console, "operator") as operator,
-        connect(console, "boss") as boss,
-    ):
-        ids = {c: c.thread_id() for c in (reader, second, operator, boss)}
-        assert {row[1] for row in ask(reader, "SHOW PROCESSLIST")} == {"reader"}
-        assert {row[1] for row in ask(boss, "SHOW PROCESSLIST")} == {"reader", "operator", "boss"}
-        for other in (operator, boss):
-            for kind in ("", "QUERY "):
-                assert refusal(reader, f"KILL {kind}{ids[other]}") == (
-                    1095,
-                    f"You are not owner of thread {ids[other]}",
-                )
-        assert refusal(operator, f"KILL {ids[reader]}")[0] == 1095
-        assert refusal(reader, "KILL 999999")[0] == 1094
-        assert refusal(reader, f"KILL {ids[second]}") == (0, "")
-        with pytest.raises(pymysql.err.Error):
-            ask(second, "SELECT 1")
-        assert refusal(boss, f"KILL {ids[operator]}") == (0, "")
-        with pytest.raises(pymysql.err.Error):
-            ask(operator, "SELECT 1")
-        assert ask(reader, "SELECT 1") == ((1,),)
-
-
-def test_changed_users(console: ConsoleServer) -> None:
-    with connect(console, "reader") as reader, connect(console, "operator") as operator:
-        assert refusal(reader, "STOP REPLICA")[0] == 1227
-        users = stored({"reader": "r", "operator": "another"})
-        console.change_users(users, {"reader": Role.ALL, "operator": Role.ALL})
-        assert refusal(reader, "STOP REPLICA")[0] == 0
-        while not refusal(operator, "SELECT 1")[0]:
-            """Wait until the console has closed the connection, whose user has another password now."""
-    with pytest.raises(pymysql.err.OperationalError, match="1045"):
-        connect(console, "boss")

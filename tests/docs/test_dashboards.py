@@ -362,9 +362,3 @@ def test_a_query_with_a_wrong_name_is_found() -> None:
     used, grouping = names_in("a / on (job) group_left (version) b and c == 0 or (up == 0)")
     assert [each.metric for each in used] == ["a", "b", "c", "up"]
     assert grouping == {"job", "version"}
-
-
-def test_the_page_of_the_metrics_is_up_to_date() -> None:
-    from tools.metrics_table import PAGE, with_tables
-
-    assert Path(PAGE).read_text() == with_tables(PAGE.read_text()), "run python tools/metrics_table.py"

@@ -44,5 +44,5 @@ def test_the_documentation_has_every_column(page: str, forms: Mapping[str, Parqu
     for name, form in forms.items():
         table = text.partition(f"`{name}.parquet` has a row for {form.row}")[2].partition(".parquet` has")[0]
         for column in form.columns:
-            assert f"| `{column.name}` |" in table, f"run tools/parquet_tables.py: {name}.{column.name}"
+            assert f"| `{column.name}` |" in table, f"run tools/doc_tables.py: {name}.{column.name}"
             assert column.meaning in table
