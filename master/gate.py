@@ -11,6 +11,7 @@ each method into one with a stream of requests, which a service reads itself. On
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import aclosing, asynccontextmanager
@@ -147,9 +148,14 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
                     with self.places.take(Kind.CALL, context.peer()):
                         request = await receive(context)
                     with self.places.take(bounds.kind, context.peer()):
+                        answering = stream(request, context)
+                        if inspect.isawaitable(answering):
+                            # The health service writes its answers itself.
+                            await answering
+                            return
                         # The dump of a client that vanished in the middle of a message must end at once.
                         async with (
-                            aclosing(stream(request, context)) as responses,
+                            aclosing(answering) as responses,
                             self._signs.awaited(*_promise(request)),
                         ):
                             async for response in responses:

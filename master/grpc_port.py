@@ -85,11 +85,11 @@ class GrpcPort:
     async def start(self, *, drained: bool = False) -> None:
         """Begin to accept connections, and report the service as healthy."""
         await self._server.start()
-        self.health.set(serving=True, readable=True, drained=drained)
+        await self.health.tell(serving=True, readable=True, drained=drained)
 
     async def stop(self, grace: float) -> None:
         """End all calls, after ``grace`` seconds at the latest, and close the port."""
-        self.health.set(serving=False)
+        await self.health.tell(serving=False)
         await self._server.stop(grace)
         # gRPC ends the server with a last task of the loop when the server is freed.
         del self._server

@@ -6,7 +6,7 @@ import gc
 import resource
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,15 +22,14 @@ from dumpfilter.compiler.memory import CompilerMemory
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
-from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.expiry import Expiry, StoreExpiry
 from dumpfilter.master.keeper import Keeper
-from dumpfilter.master.known_slaves import KEEP_SECONDS
-from dumpfilter.master.limits import MAX_DUMPS, ServerLimits
+from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.metrics import MasterCollector
+from dumpfilter.master.options import MasterOptions
 from dumpfilter.master.preparation import load_compiled_code
 from dumpfilter.master.reload import Reload, warn_of_plain_passwords
 from dumpfilter.master.server import MasterServer
@@ -50,16 +49,10 @@ log = structlog.get_logger("dumpfilter.master")
 if TYPE_CHECKING:
     from dumpfilter.console.directory import ConnectionDirectory
     from dumpfilter.console.endpoint import ConsoleEndpoint
-    from dumpfilter.console.roles import Role
     from dumpfilter.master.console import MasterConsole
     from dumpfilter.master.replicas.control import ReplicaControl
-    from dumpfilter.master.source import FollowedSource, SourceThread
+    from dumpfilter.master.source import SourceThread
     from dumpfilter.security.endpoint import Endpoint
-    from dumpfilter.security.passwords import ConsolePassword
-    from dumpfilter.security.tls import TlsSource
-
-DRAIN_SECONDS = 10.0
-"""The default of ``--drain-seconds``, well below the 30 seconds after which Kubernetes kills a process."""
 
 _COLLECTION_THRESHOLDS = 20_000, 20, 50
 """The thresholds of Python's garbage collector in a master (gc.set_threshold)."""
@@ -69,114 +62,107 @@ _LONGEST_LINE = 2000
 
 
 @dataclass(frozen=True)
-class MasterOptions:
-    """The options with which a master process starts."""
+class RunOptions:
+    """The ports of a master process, and the rules of its write side."""
 
-    source: Path | Sequence[str | Path]
-    """The binlog set to serve: its index file, its directory, or a list of binlog files."""
     listen: ListenAddress | None = field(default_factory=ListenAddress)
     """The address that slaves of dumpfilter connect to, with the master's certificate. None: only real replicas do."""
     port_file: Path | None = None
     """The file to which the master writes its port number once it accepts connections."""
-    config_file: Path | None = None
     audit_file: Path | None = None
     """The file of the audit log. Without it the audit log is part of the ordinary log."""
     console: ConsoleEndpoint | None = None
     replicas: Endpoint | None = None
     """The port for real MySQL and MariaDB replicas. None: the master has no such port."""
-    verify: bool = True
-    cache_bytes: int = 32 << 20
-    max_opened: int = MAX_OPENED
-    """The uncompressed size up to which compressed transactions are filtered, bytes. Larger ones are sent whole."""
+    metrics: MetricsEndpoint | None = None
+    """The HTTP endpoint for Prometheus. None: the master serves no metrics."""
     write_rules: Sequence[Rule] = ()
     """Rules like ``--binlog-do-db``. The master serves the binlog as if a server with these rules had written it."""
     write_semantics: WriteSemantics = WriteSemantics.SERVER
     lower_case_table_names: int = 0
-    max_dumps: int = MAX_DUMPS
-    """The largest number of slaves that can receive events at once."""
-    metrics: MetricsEndpoint | None = None
-    """The HTTP endpoint for Prometheus. None: the master serves no metrics."""
-    state_dir: Path | None = None
-    """The directory in which the master keeps counts and drains for its next start. Without it they end with it."""
-    keep_seconds: float = KEEP_SECONDS
-    """The time for which the master waits for a slave that is gone, seconds."""
-    drain_seconds: float = DRAIN_SECONDS
-    """The longest time that the master waits at SIGTERM until the running dumps have ended between two transactions."""
-    expiry: Expiry = field(default_factory=Expiry)
-    """The bounds of the store of a master that follows a server."""
-    follow: FollowedSource | None = None
-    """The running server whose binlog the master receives into the directory ``source``. None: another program writes
-    the binlog set.
-    """
 
 
-def run_master(options: MasterOptions, terminal: Console) -> None:
+def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> None:
     """Serve a binlog set to slaves until SIGINT or SIGTERM, and print the set and the addresses on the terminal.
 
     Raises DumpfilterError when the set or the configuration cannot be used, when a port is taken, or when the gRPC
     server ends by itself.
     """
-    if options.follow is None:
-        _run_master(options, terminal, None)
+    expiry, keep_seconds = options.expiry(), options.keep_seconds
+    follow = options.follow()
+    if follow is None:
+        _run_master(options, run, terminal, None, expiry, keep_seconds)
         return
     from dumpfilter.master.source import following
 
-    with following(options.follow) as source:
-        _run_master(options, terminal, source)
+    with following(follow) as source:
+        _run_master(options, run, terminal, source, expiry, keep_seconds)
 
 
-def _run_master(options: MasterOptions, terminal: Console, source: SourceThread | None) -> None:
-    open_audit_log(options.audit_file)
+def _run_master(
+    options: MasterOptions,
+    run: RunOptions,
+    terminal: Console,
+    source: SourceThread | None,
+    bounds: Expiry,
+    keep_seconds: float,
+) -> None:
+    open_audit_log(run.audit_file)
     _allow_open_files()
     manager = ServiceManager()
     signals = _Signals()
     store = BinlogStore(
-        options.source, verify=options.verify, cache_bytes=options.cache_bytes, max_opened=options.max_opened
+        options.source,
+        verify=options.verify_checksum,
+        cache_bytes=options.cache_size << 20,
+        max_opened=options.max_transaction << 20,
     )
     write_filter = make_write_filter(
-        options.write_semantics,
-        options.write_rules,
-        names=store.names._replace(lower_case_table_names=options.lower_case_table_names),
+        run.write_semantics,
+        run.write_rules,
+        names=store.names._replace(lower_case_table_names=run.lower_case_table_names),
     )
-    config = _load_config(options, store)
+
+    def load() -> MasterConfig:
+        if options.config is None:
+            return MasterConfig()
+        names = store.names._replace(lower_case_table_names=run.lower_case_table_names)
+        return load_config(options.config, names=names)
+
+    config = load()
     warn_of_plain_passwords(config)
-    users = options.console.users(config.console_users) if options.console else {}
-    roles = options.console.roles(config.console_roles) if options.console else {}
     # The console's certificate is made before slaves can connect, so that a bad --tls-ca stops the start.
-    tls = _console_tls(options)
-    if options.listen is not None:
-        options.listen.check_usable(config.users)
+    sql = _SqlPorts(run, config)
+    if run.listen is not None:
+        run.listen.check_usable(config.users)
     # Slaves that connect while this process compiles would wait until their deadline.
-    load_compiled_code(store, replicas=options.replicas is not None)
+    load_compiled_code(store, replicas=run.replicas is not None)
     server = MasterServer(
         store,
-        listen=options.listen,
+        listen=run.listen,
         write_filter=write_filter,
         config=config,
         limits=ServerLimits(max_dumps=options.max_dumps),
         source=source,
     )
-    server.service.known_slaves.keep_seconds = options.keep_seconds
+    server.service.known_slaves.keep_seconds = keep_seconds
     keeper = _keeper(options, server)
     _collect_seldom()
     server.start()
     try:
-        reload = Reload(
-            server.service, (lambda: _load_config(options, store)) if options.config_file else None
-        )
-        replica_control = _replica_control(options, server, config, keeper)
-        sql = _SqlPorts(options, server, reload, replica_control)
+        reload = Reload(server.service, load if options.config else None)
+        sql.use(server, reload, keeper, source)
         with (
-            _console(options, sql, users, roles, tls, reload, source) as console_port,
-            _replicas(options, sql, reload) as replica_port,
+            sql.serving_console() as console_port,
+            sql.serving_replicas() as replica_port,
             serving_metrics(
-                options.metrics, lambda: [CommonCollector(__version__), MasterCollector(server)]
+                run.metrics, lambda: [CommonCollector(__version__), MasterCollector(server)]
             ) as metrics_url,
         ):
             names = store.binlogs.names
             version = store.format_description.server_version
             announce = _Announcer(terminal)
-            at = {} if options.listen is None else {"host": options.listen.host, "port": server.port}
+            at = {} if run.listen is None else {"host": run.listen.host, "port": server.port}
             announce(
                 f"serving {names[0]} to {names[-1]} ({len(names)} files, {version})"
                 + (" on {host}:{port}".format(**at) if at else ""),
@@ -189,18 +175,18 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
             )
             for line in _descriptions(write_filter, config):
                 announce(line, "serving with", what=printable(line, _LONGEST_LINE))
-            if console_port is not None and options.console is not None:
-                host = options.console.host
+            if console_port is not None and run.console is not None:
+                host = run.console.host
                 announce(f"console on {host}:{console_port}", "console", host=host, port=console_port)
-            if replica_port is not None and options.replicas is not None:
-                host = options.replicas.host
+            if replica_port is not None and run.replicas is not None:
+                host = run.replicas.host
                 announce(f"replicas on {host}:{replica_port}", "replicas", host=host, port=replica_port)
             if metrics_url is not None:
                 announce(f"metrics on {metrics_url}", "metrics", url=metrics_url)
-            if options.port_file is not None:
-                write_port(options.port_file, server.port)
+            if run.port_file is not None:
+                write_port(run.port_file, server.port)
             manager.tell(READY)
-            expiry = StoreExpiry(server.service, options.expiry)
+            expiry = StoreExpiry(server.service, bounds)
             compiler = CompilerMemory()
             while not signals.stop:
                 if signals.take_hangup():
@@ -213,8 +199,8 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
                 expiry.run()
                 compiler.release()
                 # A certificate that changed and cannot be used shall be in the log before a slave connects.
-                if options.listen is not None and options.listen.tls is not None:
-                    options.listen.tls.current()
+                if run.listen is not None and run.listen.tls is not None:
+                    run.listen.tls.current()
             announce("stopping", "stopping")
             manager.tell(STOPPING)
             _drain(server, options.drain_seconds, signals)
@@ -336,132 +322,111 @@ def _allow_open_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _load_config(options: MasterOptions, store: BinlogStore) -> MasterConfig:
-    if options.config_file is None:
-        return MasterConfig()
-    return load_config(
-        options.config_file,
-        names=store.names._replace(lower_case_table_names=options.lower_case_table_names),
-    )
-
-
-def _console_tls(options: MasterOptions) -> TlsSource | None:
-    endpoint = options.console
-    if endpoint is None:
-        return None
-    from dumpfilter.security.tls import temporary_tls
-
-    return endpoint.tls or temporary_tls(endpoint.host, endpoint.ca)
-
-
 class _SqlPorts:
-    """The parts that the console and the replication port share: the list of connections, and the statements."""
+    """The console and the replication port, which share the list of connections and the statements.
 
-    def __init__(
-        self, options: MasterOptions, server: MasterServer, reload: Reload, replicas: ReplicaControl | None
+    Raises OptionError for a console whose users, roles or certificate cannot be used.
+    """
+
+    def __init__(self, run: RunOptions, config: MasterConfig) -> None:
+        self._run = run
+        self._config = config
+        self._replicas: ReplicaControl | None = None
+        """The filters of real replicas with the means to change them. None: the master has no port for replicas."""
+        console = run.console
+        if console is not None:
+            from dumpfilter.security.tls import temporary_tls
+
+            self._users = console.users(config.console_users), console.roles(config.console_roles)
+            self._tls = console.tls or temporary_tls(console.host, console.ca)
+
+    def use(
+        self, server: MasterServer, reload: Reload, keeper: Keeper | None, source: SourceThread | None
     ) -> None:
-        self._options = options
-        self.server = server
-        self.replicas = replicas
-        self._reload = reload
+        """Take what the ports serve."""
+        self._server, self._reload, self._source = server, reload, source
+        if self._run.replicas is None:
+            return
+        from dumpfilter.master.replicas.control import ReplicaControl
+        from dumpfilter.master.replicas.filters import ReplicaFilters
+
+        filters = ReplicaFilters(self._config.replicas)
+        server.service.known_slaves.entries = lambda: filters.entries
+        if keeper is not None:
+            keeper.keep_filters(filters)
+        self._replicas = ReplicaControl(filters, server.service.register)
 
     @cached_property
-    def directory(self) -> ConnectionDirectory:
+    def _directory(self) -> ConnectionDirectory:
         from dumpfilter.console.directory import ConnectionDirectory
 
         return ConnectionDirectory()
 
-    def executor(self, *, port: int, reload: bool, source: SourceThread | None = None) -> MasterConsole:
+    def _executor(self, *, port: int, of_console: bool) -> MasterConsole:
         """Return the object that carries out the statements of one port's clients."""
         from dumpfilter.master.console import MasterConsole
 
         return MasterConsole(
-            self.server.service,
+            self._server.service,
             port=port,
-            lower_case_table_names=self._options.lower_case_table_names,
-            reload=self._reload.run if reload else None,
-            replicas=self.replicas,
-            source=source,
+            lower_case_table_names=self._run.lower_case_table_names,
+            reload=self._reload.run if of_console else None,
+            replicas=self._replicas,
+            source=self._source if of_console else None,
         )
 
+    @contextmanager
+    def serving_console(self) -> Iterator[int | None]:
+        """Serve the SQL console while the ``with`` block runs, and yield its port, or None when none is wanted."""
+        endpoint = self._run.console
+        if endpoint is None:
+            yield None
+            return
+        from dumpfilter.console.endpoint import serving
 
-@contextmanager
-def _console(
-    options: MasterOptions,
-    sql: _SqlPorts,
-    users: Mapping[str, ConsolePassword],
-    roles: Mapping[str, Role],
-    tls: TlsSource | None,
-    reload: Reload,
-    source: SourceThread | None,
-) -> Iterator[int | None]:
-    """Serve the SQL console while the ``with`` block runs, and yield its port, or None when no console is wanted."""
-    endpoint = options.console
-    if endpoint is None or tls is None:
-        yield None
-        return
-    from dumpfilter.console.endpoint import serving
-
-    replica_port = 0 if options.replicas is None else options.replicas.port
-    executor = sql.executor(port=sql.server.port or replica_port, reload=True, source=source)
-
-    def take_over(config: MasterConfig) -> None:
-        console.change_users(endpoint.users(config.console_users), endpoint.roles(config.console_roles))
-
-    with serving(endpoint, executor, users, tls, roles, sql.directory) as console:
-        reload.on_change.append(take_over)
-        yield console.port
-
-
-def _replica_control(
-    options: MasterOptions, server: MasterServer, config: MasterConfig, keeper: Keeper | None
-) -> ReplicaControl | None:
-    """Return the filters of real replicas with the means to change them, or None for a master without real replicas."""
-    if options.replicas is None:
-        return None
-    from dumpfilter.master.replicas.control import ReplicaControl
-    from dumpfilter.master.replicas.filters import ReplicaFilters
-
-    filters = ReplicaFilters(config.replicas)
-    server.service.known_slaves.entries = lambda: filters.entries
-    if keeper is not None:
-        keeper.keep_filters(filters)
-    return ReplicaControl(filters, server.service.register)
-
-
-@contextmanager
-def _replicas(options: MasterOptions, sql: _SqlPorts, reload: Reload) -> Iterator[int | None]:
-    """Serve real replicas while the ``with`` block runs, and yield their port, or None when none is wanted."""
-    endpoint, control = options.replicas, sql.replicas
-    if endpoint is None or control is None:
-        yield None
-        return
-    from dumpfilter.master.replicas.server import serving_replicas
-
-    if not control.filters.entries:
-        raise OptionError(
-            "--replica-port: no replica could log in: name at least one [[replica]] in the file of --config"
-        )
-    server, most = sql.server, sql.server.max_connections
-    executor = sql.executor(port=endpoint.port, reload=False)
-    with serving_replicas(
-        endpoint,
-        server.service,
-        server.loop,
-        server.gate.places,
-        control.filters,
-        executor,
-        sql.directory,
-        max_connections=most,
-    ) as (replicas, port):
-        server.count_replicas = lambda: (len(replicas.port.connections), most)
+        replica_port = 0 if self._run.replicas is None else self._run.replicas.port
+        executor = self._executor(port=self._server.port or replica_port, of_console=True)
+        users, roles = self._users
 
         def take_over(config: MasterConfig) -> None:
-            control.take_over(config.replicas)
-            replicas.take_over_accounts()
+            console.change_users(endpoint.users(config.console_users), endpoint.roles(config.console_roles))
 
-        reload.on_change.append(take_over)
-        yield port
+        with serving(endpoint, executor, users, self._tls, roles, self._directory) as console:
+            self._reload.on_change.append(take_over)
+            yield console.port
+
+    @contextmanager
+    def serving_replicas(self) -> Iterator[int | None]:
+        """Serve real replicas while the ``with`` block runs, and yield their port, or None when none is wanted."""
+        endpoint, control = self._run.replicas, self._replicas
+        if endpoint is None or control is None:
+            yield None
+            return
+        from dumpfilter.master.replicas.server import serving_replicas
+
+        if not control.filters.entries:
+            raise OptionError(
+                "--replica-port: no replica could log in: name at least one [[replica]] in the file of --config"
+            )
+        server, most = self._server, self._server.max_connections
+        with serving_replicas(
+            endpoint,
+            server.service,
+            server.loop,
+            server.gate.places,
+            control.filters,
+            self._executor(port=endpoint.port, of_console=False),
+            self._directory,
+            max_connections=most,
+        ) as (replicas, port):
+            server.count_replicas = lambda: (len(replicas.port.connections), most)
+
+            def take_over(config: MasterConfig) -> None:
+                control.take_over(config.replicas)
+                replicas.take_over_accounts()
+
+            self._reload.on_change.append(take_over)
+            yield port
 
 
 def _descriptions(write_filter: ReplicationFilter, config: MasterConfig) -> Iterator[str]:

@@ -137,7 +137,7 @@ class MasterServer:
         readable = True
         while True:
             if self.source is not None:
-                self._health.set(receiving=self.source.is_connected)
+                await self._health.tell(receiving=self.source.is_connected)
             await asyncio.sleep(_LOOKS_AT_BINLOG)
             try:
                 await self.reader.call(self.service.store.check_readable)
@@ -148,7 +148,7 @@ class MasterServer:
                     log.error("the binlog cannot be read", error=printable(str(error)))
             if now != readable:
                 readable = now
-                self._health.set(readable=readable)
+                await self._health.tell(readable=readable)
                 if readable:
                     log.info("the binlog can be read again")
 
@@ -162,7 +162,9 @@ class MasterServer:
         drained = self.service.drains.is_all
         with contextlib.suppress(RuntimeError):
             # After the end of the loop nobody asks for the health.
-            self.loop.loop.call_soon_threadsafe(lambda: self._health.set(drained=drained))
+            self.loop.loop.call_soon_threadsafe(
+                lambda: self.loop.loop.create_task(self._health.tell(drained=drained))
+            )
 
     def drain(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> int:
         """Send all slaves away, each after its current transaction, and wait until their dumps have ended.
@@ -215,7 +217,7 @@ class MasterServer:
         self.service.store.close()
 
     async def _stop(self, grace: float) -> None:
-        self._health.set(serving=False)
+        await self._health.tell(serving=False)
         self.service.end_dumps()
         if self._probe is not None:
             self._probe.cancel()

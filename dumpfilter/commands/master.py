@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from dumpfilter.commands.option_groups.console import ConsoleOptions, MasterConsoleUser
-from dumpfilter.commands.option_groups.followed import FollowedBinlogs
 from dumpfilter.commands.option_groups.listen import ListenOptions, ReplicaOptions
 from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
-from dumpfilter.commands.option_groups.operation import LimitOptions, OperationOptions, ReadingOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
 from dumpfilter.commands.option_groups.protection import Listener, ProtectionOptions, check_distinct
 from dumpfilter.commands.option_groups.rules import MasterRuleOptions
+from dumpfilter.master.options import MasterOptions
 
 
 def master_command(
-    binlogs: FollowedBinlogs,
+    options: MasterOptions,
     listen: ListenOptions,
     console: ConsoleOptions,
     replicas: ReplicaOptions,
     protection: ProtectionOptions,
-    limits: LimitOptions,
     rules: MasterRuleOptions,
     monitoring: MonitoringOptions,
-    operation: OperationOptions,
     option_files: OptionFiles,
-    reading: ReadingOptions,
     console_user: MasterConsoleUser,
 ) -> None:
     r"""Serve a binlog set to slaves over gRPC, filtered for each.
@@ -52,7 +48,7 @@ def master_command(
     from rich.console import Console
 
     from dumpfilter.filter.rules import make_rules
-    from dumpfilter.master.process import MasterOptions, run_master
+    from dumpfilter.master.process import RunOptions, run_master
 
     replica_host = listen.host if replicas.replica_host is None else replicas.replica_host
     port = listen.port_beside(replicas.replica_port)
@@ -65,28 +61,17 @@ def master_command(
         )
     )
     tls = protection.tls(for_grpc=port is not None)
-    options = MasterOptions(
-        source=binlogs.source,
-        follow=binlogs.follow(),
-        expiry=operation.expiry(binlogs.store),
+    run = RunOptions(
         listen=listen.address(port, protection, tls),
         port_file=listen.port_file,
-        config_file=operation.config,
-        audit_file=console.audit_log,
         console=console.endpoint(listen.host, console_user.console_user, protection, tls),
+        audit_file=console.audit_log,
         replicas=replicas.endpoint(listen.host, protection, tls),
-        verify=reading.verify_checksum,
-        cache_bytes=limits.cache_size << 20,
-        max_opened=limits.max_transaction << 20,
-        max_dumps=limits.max_dumps,
+        metrics=monitoring.metrics(tls),
         write_rules=make_rules(rules.write_rules),
         write_semantics=rules.binlog_filter_semantics,
         lower_case_table_names=rules.lower_case_table_names,
-        metrics=monitoring.metrics(tls),
-        state_dir=operation.state_dir,
-        keep_seconds=operation.keep_seconds,
-        drain_seconds=operation.drain_seconds,
     )
     terminal = Console(stderr=True, highlight=False)
     monitoring.begin(colors=terminal.is_terminal)
-    run_master(options, terminal)
+    run_master(options, run, terminal)

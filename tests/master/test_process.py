@@ -14,6 +14,7 @@ from dumpfilter import logs
 from dumpfilter.errors import OptionError, PortTaken
 from dumpfilter.master import process
 from dumpfilter.master.listen import ListenAddress
+from dumpfilter.master.options import MasterOptions
 from tests.commands.in_process import run
 from tests.support import DATA
 
@@ -49,7 +50,7 @@ def test_a_master_loads_the_code_before_it_listens(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(process, "MasterServer", refuse)
     monkeypatch.setattr(process, "_Signals", object)
     with pytest.raises(OptionError, match="enough"):
-        process.run_master(process.MasterOptions(ROW), Console())
+        process.run_master(MasterOptions(binlogs=[str(ROW)]), process.RunOptions(), Console())
     assert steps == ["loads", "listens"]
 
 
@@ -59,7 +60,9 @@ def test_a_master_on_a_taken_port_loads_no_code(monkeypatch: pytest.MonkeyPatch)
     with socket.create_server(("127.0.0.1", 0)) as other:
         listen = ListenAddress(port=other.getsockname()[1])
         with pytest.raises(OptionError, match="another program listens on the port already") as caught:
-            process.run_master(process.MasterOptions(ROW, listen=listen), Console())
+            process.run_master(
+                MasterOptions(binlogs=[str(ROW)]), process.RunOptions(listen=listen), Console()
+            )
     assert isinstance(caught.value, PortTaken)
 
 

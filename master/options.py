@@ -1,0 +1,127 @@
+"""The options of a master besides its ports: the binlog set, the configuration, the limits, and the master's end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from dumpfilter.errors import OptionError
+from dumpfilter.master.limits import MAX_DUMPS
+from dumpfilter.options.settings import Settings, setting
+from dumpfilter.options.units import parse_size, parse_time
+
+if TYPE_CHECKING:
+    from dumpfilter.master.expiry import Expiry
+    from dumpfilter.master.source import FollowedSource
+
+_FOLLOWING = "Following a running server"
+_LIMITS = "Limits"
+_OPERATION = "Operation"
+
+
+class MasterOptions(Settings):
+    """The options of a master besides its ports and its rules."""
+
+    binlogs: list[str] | None = setting(None, metavar="BINLOGS", show_default=False, is_argument=True)
+    """The binlog set: its index file, its directory, or the files one by one; or a running server,
+    mysql://USER@HOST:PORT/ (docs/receiving.md)."""
+    source_address: str | None = setting(None, "--source", metavar="BINLOGS", rich_help_panel=_FOLLOWING)
+    """The binlog set as an option, for a my.cnf: an index file, a directory, or the address of a server. BINLOGS on
+    the command line take its place."""
+    store: Path | None = setting(None, metavar="DIRECTORY", rich_help_panel=_FOLLOWING)
+    """The directory for the files of a mysql:// address. The master serves them and follows the server, also when
+    the server is away for a while."""
+    store_sync: Literal["transaction", "interval", "none"] = setting("interval", rich_help_panel=_FOLLOWING)
+    """When received events are waited for on the disk: before more are read, once a second, or never."""
+    on_source_replaced: Literal["stop", "wait"] = setting("stop", rich_help_panel=_FOLLOWING)
+    """The server may begin its binlogs anew (RESET, a restored backup), or purge files that the store lacks. stop ends
+    slaves and replicas with error 1236 at the end of the store, wait keeps them waiting."""
+
+    config: Path | None = None
+    """A TOML file with the users, of replication and of the console, and the filters imposed on slaves
+    (docs/master.md)."""
+
+    state_dir: Path | None = setting(None, metavar="DIRECTORY", rich_help_panel=_OPERATION)
+    """A directory of this master, in which it keeps the slaves' counts and the drains for its next start. Without it
+    a restart begins with zeros. It may not be the directory of the binlogs."""
+    keep_slaves: str = setting("7d", metavar="TIME", rich_help_panel=_OPERATION)
+    """Time for which a slave that is gone counts as missing in the status, the metrics and the alerts, such as 12h
+    or 7d."""
+    store_expire: str | None = setting(None, metavar="TIME", rich_help_panel=_OPERATION)
+    """Remove files of the --store whose last write is so long ago, such as 14d. Files that a slave needs stay
+    (--keep-slaves). Without a bound all files stay."""
+    store_max_size: str | None = setting(None, metavar="SIZE", rich_help_panel=_OPERATION)
+    """Remove the oldest files of the --store while all files together are larger, such as 200G. Files that a slave
+    needs stay."""
+    drain_seconds: float = setting(10.0, min=0, rich_help_panel=_OPERATION)
+    """At SIGTERM, wait so long for running dumps to end between two transactions; 0 ends them at once."""
+
+    cache_size: int = setting(32, min=1, rich_help_panel=_LIMITS)
+    """Memory for the index of scanned binlogs, MiB."""
+    max_transaction: int = setting(512, min=1, rich_help_panel=_LIMITS)
+    """Filter compressed transactions of up to this size, MiB before compression. Larger ones are sent whole, and
+    counted as undecided."""
+    max_dumps: int = setting(MAX_DUMPS, min=1, rich_help_panel=_LIMITS)
+    """The most slaves that can receive events at once. Each occupies a connection."""
+
+    verify_checksum: bool = True
+    """Verify the events' checksums on reading (source_verify_checksum)."""
+
+    @property
+    def source(self) -> Path | list[str]:
+        """The files to serve, as the argument for ``BinlogSet.open``."""
+        return self._named if self.store is None else self.store
+
+    @property
+    def _named(self) -> list[str]:
+        """The files or the address that the command line names, or else the option. Raises OptionError for neither."""
+        named = self.binlogs or ([] if self.source_address is None else [self.source_address])
+        if not named:
+            raise OptionError(
+                "the binlog set is missing: name it as BINLOGS on the command line, or as source = … in the section "
+                "[dumpfilter-master] of the file of --defaults-file"
+            )
+        return named
+
+    def follow(self) -> FollowedSource | None:
+        """Return the server to follow, or None for a set of files. Raises OptionError."""
+        from dumpfilter.receiver.url import is_source_url, parse_source_url
+
+        addresses = [each for each in self._named if is_source_url(each)]
+        if not addresses:
+            if self.store is not None:
+                raise OptionError("--store goes with the address of a server, mysql://USER@HOST:PORT/")
+            return None
+        url = parse_source_url(addresses[0])
+        if len(self._named) > 1:
+            raise OptionError(f"{url}: name one server, and no files beside it")
+        if self.store is None:
+            raise OptionError(f"{url}: --store=DIRECTORY is missing, the directory for the server's binlogs")
+        if url.last:
+            raise OptionError(f"{url}: a master follows its server for ever: leave out to={url.last}")
+        from dumpfilter.master.source import FollowedSource
+        from dumpfilter.receiver.store import Sync
+
+        return FollowedSource(
+            url, self.store, Sync(self.store_sync), keeps_waiting=self.on_source_replaced == "wait"
+        )
+
+    @property
+    def keep_seconds(self) -> float:
+        """The time of ``--keep-slaves``, seconds. Raises OptionError."""
+        return parse_time(self.keep_slaves, option="--keep-slaves")
+
+    def expiry(self) -> Expiry:
+        """Return the bounds of the store. Raises OptionError."""
+        from dumpfilter.master.expiry import Expiry
+
+        age, size = self.store_expire, self.store_max_size
+        if self.store is None and (age or size):
+            option = "--store-max-size" if age is None else "--store-expire"
+            raise OptionError(
+                f"{option} goes with --store; the program that writes the binlog set removes its old files"
+            )
+        return Expiry(
+            None if age is None else parse_time(age, option="--store-expire"),
+            None if size is None else parse_size(size, option="--store-max-size", least=1),
+        )
