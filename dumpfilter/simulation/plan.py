@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
-from dumpfilter.filter import FilterSemantics, make_filter, parse_option
+from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.links.shape import LinkShape
 from dumpfilter.simulation.results import NodeDescription
 from dumpfilter.simulation.retries import Retries, option_of, retries_of
-from dumpfilter.topology.model import Node, Topology, semantics_of
+from dumpfilter.topology.model import Node, Topology, filter_of
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 Layers = tuple[tuple[str, ...], ...]
@@ -39,17 +39,8 @@ class FilterKey:
     def filter(self, names: NameRules) -> ReplicationFilter:
         """Return the filter. ``names`` are the rules by which the server compares names. Raises OptionError."""
         names = names._replace(lower_case_table_names=self.lower_case_table_names)
-        layers = [self._layer(rules, names) for rules in self.layers or ((),)]
+        layers = [filter_of(rules, names, self.semantics) for rules in self.layers or ((),)]
         return layers[0] if len(layers) == 1 else AllFilters(layers)
-
-    def _layer(self, rules: tuple[str, ...], names: NameRules) -> ReplicationFilter:
-        semantics = self.semantics or semantics_of(rules)
-        options = [parse_option(_option(rule), semantics) for rule in rules]
-        return make_filter(semantics, options, names=names)
-
-
-def _option(rule: str) -> str:
-    return f"--{rule.removeprefix('--')}"
 
 
 @dataclass(frozen=True)
@@ -140,7 +131,11 @@ def plan_topology(topology: Topology) -> Plan:
     contents: dict[str, list[_Content]] = {}
     origins = []
     planned = []
-    for node in _in_order(topology):
+    depth: dict[str, int] = {}
+    for node in topology.nodes:
+        depth[node.name] = max((depth[reading.source] + 1 for reading in node.reads), default=0)
+    # The results list the nodes by their distance from the origins.
+    for node in sorted(topology.nodes, key=lambda node: depth[node.name]):
         if not node.reads:
             origins.append(node.name)
             contents[node.name] = [_Content(node.name, (), (), ())]
@@ -223,21 +218,6 @@ class _Content:
     legs: tuple[Leg, ...]
     sent: Layers
     logged: Layers
-
-
-def _in_order(topology: Topology) -> Iterable[Node]:
-    """Yield the nodes, each after its sources."""
-    done: set[str] = set()
-    waiting = list(topology.nodes)
-    while waiting:
-        ready = [node for node in waiting if all(reading.source in done for reading in node.reads)]
-        if not ready:
-            raise OptionError(
-                f"{topology.name}: the nodes {', '.join(node.name for node in waiting)} read in a circle"
-            )
-        yield from ready
-        done.update(node.name for node in ready)
-        waiting = [node for node in waiting if node.name not in done]
 
 
 def kind_of(node: Node) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -133,8 +133,10 @@ def tables(results: Results) -> dict[str, pa.Table]:
             for link in run.links
             for outage in link.outages
         ),
-        "link_series": (row for setting, run in runs for row in _link_series(setting, run)),
-        "node_series": (row for setting, run in runs for row in _node_series(setting, run)),
+        "link_series": (
+            row for setting, run in runs for row in _series(setting, run, "link", ("offered", "carried"))
+        ),
+        "node_series": (row for setting, run in runs for row in _series(setting, run, "node", ("lag",))),
         "found": (one.model_dump(mode="json") for one in results.found),
         "members": (
             {**setting, "node": node.name, "member": member}
@@ -160,29 +162,15 @@ def _setting(number: int, run: Run) -> dict[str, Any]:
     }
 
 
-def _link_series(setting: dict[str, Any], run: Run) -> Iterator[dict[str, Any]]:
+def _series(setting: dict[str, Any], run: Run, key: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each span of time of each link or node. ``key`` is the column with its name."""
     series = run.series
     if series is None:
         return
-    for name, offered in series.offered.items():
-        carried = series.carried.get(name, (None,) * len(offered))
-        for k, (came, went) in enumerate(zip(offered, carried, strict=True)):
+    found: list[dict[str, tuple[int, ...]]] = [getattr(series, column) for column in columns]
+    for name, values in found[0].items():
+        lists = [of.get(name, (None,) * len(values)) for of in found]
+        for k, row in enumerate(zip(*lists, strict=True)):
             start = series.start + k * series.width
-            yield {
-                **setting,
-                "link": name,
-                "start": start,
-                "width": series.width,
-                "offered": came,
-                "carried": went,
-            }
-
-
-def _node_series(setting: dict[str, Any], run: Run) -> Iterator[dict[str, Any]]:
-    series = run.series
-    if series is None:
-        return
-    for name, lags in series.lag.items():
-        for k, lag in enumerate(lags):
-            start = series.start + k * series.width
-            yield {**setting, "node": name, "start": start, "width": series.width, "lag": lag}
+            own = dict(zip(columns, row, strict=True))
+            yield {**setting, key: name, "start": start, "width": series.width, **own}

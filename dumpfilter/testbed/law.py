@@ -9,15 +9,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid.parse import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.errors import GtidError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.decision import Decision, Verdict
-from dumpfilter.filter.factory import make_filter
-from dumpfilter.filter.rules import parse_option
 from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.servers.data import equal_gtids
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.statement import Statement
@@ -27,7 +24,7 @@ from dumpfilter.testbed.own_nodes import Slave
 from dumpfilter.testbed.server_law import ServerLaw
 from dumpfilter.testbed.server_nodes import StartedServer
 from dumpfilter.testbed.values import Place
-from dumpfilter.topology.model import semantics_of
+from dumpfilter.topology.model import filter_of
 
 LEAST_CHECK = 10.0
 """The least time for the check of one real replica, seconds, since its reference may have to be started."""
@@ -128,7 +125,7 @@ def differences(node: Slave, feed: Feed) -> list[str]:
                     f"{where}: {what.removesuffix('s')} {name}: has {_shown(ours.get(name))}, and should have "
                     f"{_shown(theirs.get(name))}"
                 )
-    if not _equal_gtids(found.executed, gtids):
+    if not equal_gtids(found.executed, gtids):
         broken.append(f"{where}: GTID set: has {found.executed or 'none'}, and should have {gtids or 'none'}")
     return broken
 
@@ -140,7 +137,7 @@ def reference(binlogs: BinlogSet, end: Place, filters: Sequence[Sequence[str]]) 
     """
     with binlogs.file(binlogs.names[0]) as first:
         names, family = first.format_description.names, first.format_description.family
-    *before, own = [_filter(rules, names) for rules in filters]
+    *before, own = [filter_of(rules, names) for rules in filters]
     target = SummaryTarget()
     gtids = parse_gtid_set("", family)
     applier = EventApplier(Chained(before, own), target, on_complete=gtids.add)
@@ -153,21 +150,7 @@ def reference(binlogs: BinlogSet, end: Place, filters: Sequence[Sequence[str]]) 
     return target.state(), str(gtids)
 
 
-def _filter(rules: Sequence[str], names: NameRules) -> ReplicationFilter:
-    semantics = semantics_of(rules)
-    return make_filter(
-        semantics, [parse_option(f"--{rule.removeprefix('--')}", semantics) for rule in rules], names=names
-    )
-
-
 def _shown(value: Any) -> str:
     if not value:
         return "nothing"
     return ", ".join(f"{name} {one}" for name, one in value.items())
-
-
-def _equal_gtids(one: str, other: str) -> bool:
-    try:
-        return parse_gtid_set(one) == parse_gtid_set(other) if one and other else one == other
-    except GtidError:
-        return one == other

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.errors import OptionError
-from dumpfilter.filter import make_filter, parse_option
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.links.shape import PLAIN
-from dumpfilter.topology.model import Node, Reading, Topology, semantics_of
+from dumpfilter.topology.model import Node, Reading, Topology, filter_of, semantics_of
 
 Where = Callable[[str, str], str]
 """A function that returns the place of a node's key for an error, from the names of the node and the key."""
@@ -118,15 +117,12 @@ def _check_url(url: str, where: str) -> None:
 
 
 def _check_rules(node: Node, reading: Reading, where: Where) -> None:
-    semantics = semantics_of(reading.rules)
-    if semantics is FilterSemantics.EFFECTIVE and node.server:
+    if semantics_of(reading.rules) is FilterSemantics.EFFECTIVE and node.server:
         raise OptionError(
             f"{where(node.name, 'rules')}: a real server does not know the rules do, ignore and rewrite; use "
             "replicate-… rules"
         )
     try:
-        make_filter(
-            semantics, [parse_option(f"--{rule}", semantics) for rule in reading.rules], names=NameRules()
-        )
+        filter_of(reading.rules, NameRules())
     except OptionError as error:
         raise OptionError(f"{where(node.name, 'rules')}: {error}") from None

@@ -7,15 +7,17 @@ a topology with real processes, and :mod:`dumpfilter.simulation` computes it fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, WrapValidator
 
-from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.errors import OptionError
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.factory import make_filter
 from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, RuleKind, parse_option
 from dumpfilter.links.shape import PLAIN, LinkShape, Outage
 from dumpfilter.options.near import did_you_mean
@@ -100,6 +102,18 @@ def semantics_of(rules: Iterable[str]) -> FilterSemantics:
     """
     effective = any(EffectiveRuleKind.of_option(rule.partition("=")[0]) for rule in rules)
     return FilterSemantics.EFFECTIVE if effective else FilterSemantics.CLASSIC
+
+
+def filter_of(
+    rules: Sequence[str], names: NameRules, semantics: FilterSemantics | None = None
+) -> ReplicationFilter:
+    """Return the filter of a channel's rules, which may begin with dashes. Raises OptionError.
+
+    Without ``semantics`` the rules' names tell them. ``names`` are the rules by which the server compares names.
+    """
+    semantics = semantics or semantics_of(rules)
+    options = [parse_option(f"--{rule.removeprefix('--')}", semantics) for rule in rules]
+    return make_filter(semantics, options, names=names)
 
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
@@ -279,7 +293,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Topology:
-    """Nodes that read from one another, without circles."""
+    """Nodes that read from one another, without circles. Sources stand before their readers."""
 
     nodes: tuple[Node, ...]
     name: str = "topology"
