@@ -17,12 +17,14 @@ from dataclasses import dataclass, replace
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
-from dumpfilter.statement.grants import grant_tables
+from dumpfilter.statement.accounts import grant_tables, read_accounts, read_grant, read_rename_user
+from dumpfilter.statement.definitions import THINGS, Definition, Thing, Verb
+from dumpfilter.statement.mentions import Change
 from dumpfilter.statement.modifiers import skip_modifiers
 from dumpfilter.statement.reader import MOST_TOKENS, TokenReader
 from dumpfilter.statement.references import read_references
 from dumpfilter.statement.statement import Statement, StatementKind, TableLists
-from dumpfilter.statement.tokens import BINLOG
+from dumpfilter.statement.tokens import BINLOG, Token
 
 K = StatementKind
 
@@ -64,6 +66,8 @@ class StatementText:
     """The pairs of old and new name in a RENAME TABLE or ALTER TABLE … RENAME, in the order of the text."""
     temporary: bool = False
     """Whether the statement has the word TEMPORARY, as in CREATE TEMPORARY TABLE."""
+    definition: Definition | None = None
+    """The objects that the statement makes, changes or removes; None for other statements."""
 
 
 UNKNOWN = StatementText(K.UNKNOWN)
@@ -149,9 +153,9 @@ def _databases(parsed: StatementText, current: str | None) -> tuple[str, ...] | 
 def _statement(reader: TokenReader, family: Family) -> StatementText:
     while reader.accept("(", ";"):
         pass
-    verb = reader.advance().word
-    read = _READERS.get(verb)
-    return read(reader, family) if read else UNKNOWN
+    verb = reader.advance()
+    read = _READERS.get(verb.word)
+    return read(reader, verb, family) if read else UNKNOWN
 
 
 def _on(
@@ -247,7 +251,7 @@ def _targets(reader: TokenReader) -> tuple[TableName, ...] | None:
             return tuple(found)
 
 
-def _with(reader: TokenReader, family: Family) -> StatementText:
+def _with(reader: TokenReader, begin: Token, family: Family) -> StatementText:
     reader.accept("RECURSIVE")
     ctes = set()
     while True:
@@ -265,42 +269,80 @@ def _with(reader: TokenReader, family: Family) -> StatementText:
     return (_update if verb == "UPDATE" else _delete)(reader, frozenset(ctes))
 
 
-def _load(reader: TokenReader, family: Family) -> StatementText:
+def _load(reader: TokenReader, begin: Token, family: Family) -> StatementText:
     if not reader.accept("DATA", "XML") or not reader.skip_to("INTO") or not reader.accept("TABLE"):
         return UNKNOWN
     return _on(K.LOAD_DATA, reader.names(1))
 
 
-def _definition(reader: TokenReader, verb: str, family: Family) -> StatementText:
-    temporary = skip_modifiers(reader).temporary
-    what = reader.advance().word
+def _definition(reader: TokenReader, begin: Token, family: Family) -> StatementText:
+    verb = Verb(begin.word)
+    replaces, temporary = skip_modifiers(reader)
+    token = reader.advance()
+    what = token.word
+    is_body = what == "PACKAGE" and bool(reader.accept("BODY"))
+    head = Definition(
+        verb,
+        THINGS.get(what, Thing.OTHER),
+        temporary=temporary,
+        is_plain_table=what in ("TABLE", "TABLES"),
+        conditional=reader.exists(),
+        replaces=replaces,
+        after_verb=begin.end,
+        after_thing=token.end,
+    )
+    if head.thing is Thing.TRIGGER:
+        return _trigger(reader, head)
+    if head.thing is Thing.ACCOUNT:
+        opened = () if verb is Verb.ALTER else ("*",)
+        return _account(family, *opened, definition=replace(head, names=read_accounts(reader)))
+    parsed = _defined(reader, what, head)
+    return parsed if is_body or parsed is UNKNOWN else _with_definition(parsed, what, head)
+
+
+def _with_definition(parsed: StatementText, what: str, head: Definition) -> StatementText:
+    updated = tuple(name for listed in parsed.updated or () for name in listed)
+    names, renames = parsed.objects or (), parsed.renames
+    also: tuple[TableName, ...] = ()
+    if what == "INDEX":
+        head = Definition(Verb.ALTER, Thing.TABLE)
+        names = updated
+    elif head.thing is Thing.OTHER:
+        return parsed
+    elif head.thing is Thing.DATABASE:
+        names = (TableName(None, parsed.database),) if parsed.database else ()
+    elif head.thing is Thing.EVENT and len(names) > 1:
+        renames, names = ((names[0], names[1]),), names[:1]
+    elif head.thing is Thing.TABLE and head.verb is Verb.ALTER:
+        # The lists of updated tables hold those that must exist. The other objects are new ones.
+        new = {name for _, name in renames}
+        also = tuple(name for name in names if name not in updated and name not in new)
+        names = updated
+    return replace(parsed, definition=replace(head, names=names, also_makes=also, renames=renames))
+
+
+def _defined(reader: TokenReader, what: str, head: Definition) -> StatementText:
+    """Read the rest of the head of a CREATE, ALTER or DROP, behind the word for the object and IF EXISTS."""
+    verb, temporary = head.verb, head.temporary
     if what in ("TABLE", "TABLES"):
-        return _table(reader, verb, temporary)
+        return _table(reader, head)
     if what in ("VIEW", "SEQUENCE"):
-        if_exists = reader.exists()
         kind = K.VIEW if what == "VIEW" else K.SEQUENCE
-        names = reader.names(0 if verb == "DROP" else 1)
-        if verb == "DROP" and temporary and if_exists:
+        names = reader.names(0 if verb is Verb.DROP else 1)
+        if verb is Verb.DROP and temporary and head.conditional:
             return StatementText(kind, updated=_NOTHING, objects=names, temporary=True)
         return _on(kind, names, temporary=temporary)
     if what == "INDEX":
-        kind = K.CREATE_INDEX if verb == "CREATE" else K.DROP_INDEX
+        kind = K.CREATE_INDEX if verb is Verb.CREATE else K.DROP_INDEX
         return _on(kind, reader.names(1) if reader.skip_to("ON") else None)
-    if what == "TRIGGER":
-        return _trigger(reader, verb)
-    if what in ("DATABASE", "SCHEMA"):
+    if head.thing is Thing.DATABASE:
         return _database(reader, verb)
-    if what in ("USER", "ROLE"):
-        opened = () if verb == "ALTER" else ("*",)
-        return StatementText(K.ACCOUNT, updated=(grant_tables(family, *opened),), objects=())
     if what in ("PROCEDURE", "FUNCTION", "PACKAGE", "LIBRARY", "EVENT"):
-        reader.accept("BODY")
-        reader.exists()
         kind = K.EVENT if what == "EVENT" else K.ROUTINE
         names = reader.names(1)
         if what == "FUNCTION" and reader.accept("RETURNS") and reader.advance() and reader.accept("SONAME"):
             names = ()  # A loadable function (CREATE FUNCTION … RETURNS … SONAME) belongs to no database.
-        if what == "EVENT" and verb == "ALTER" and names and reader.skip_to("RENAME"):
+        if what == "EVENT" and verb is Verb.ALTER and names and reader.skip_to("RENAME"):
             reader.accept("TO")
             new = reader.name()
             names = (*names, new) if new else None
@@ -313,42 +355,51 @@ def _definition(reader: TokenReader, verb: str, family: Family) -> StatementText
 _DATABASE_OPTIONS = frozenset(["DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "COMMENT", "READ"])
 
 
-def _database(reader: TokenReader, verb: str) -> StatementText:
-    kind = K(f"{verb} DATABASE")
-    reader.exists()
+def _database(reader: TokenReader, verb: Verb) -> StatementText:
+    kind = K(f"{verb.value} DATABASE")
     # ALTER DATABASE may omit the database's name, so that the first option stands in its place.
-    if (verb == "ALTER" and reader.token.word in _DATABASE_OPTIONS) or not reader.token.is_name:
+    if (verb is Verb.ALTER and reader.token.word in _DATABASE_OPTIONS) or not reader.token.is_name:
         return StatementText(kind, updated=_NOTHING)
     return StatementText(kind, reader.advance().value, updated=_NOTHING)
 
 
-def _trigger(reader: TokenReader, verb: str) -> StatementText:
-    reader.exists()
+def _trigger(reader: TokenReader, head: Definition) -> StatementText:
     trigger = reader.name()
     if trigger is None:
         return UNKNOWN
-    if verb == "DROP":
+    head = replace(head, names=(trigger,))
+    if head.verb is Verb.DROP:
         # For DROP TRIGGER, the replica applies its table rules to the trigger's table, which the text does not name.
-        return StatementText(K.DROP_TRIGGER, updated=None, objects=(trigger,))
+        return StatementText(K.DROP_TRIGGER, updated=None, objects=(trigger,), definition=head)
+    reader.skip_to("BEFORE", "AFTER")
+    changes = []
+    while verb := reader.accept("INSERT", "UPDATE", "DELETE"):
+        changes.append(Change(verb))
+        if verb == "UPDATE" and reader.accept("OF"):
+            reader.names()
+        reader.accept("OR")
     table = reader.name() if reader.skip_to("ON") else None
     if table is None:
         return replace(UNKNOWN, kind=K.CREATE_TRIGGER)
-    return StatementText(K.CREATE_TRIGGER, updated=((table,),), objects=(trigger,))
+    reader.skip_to("ROW")
+    head = replace(head, tables=(table,), changes=tuple(changes), body_at=reader.token.start)
+    return StatementText(K.CREATE_TRIGGER, updated=((table,),), objects=(trigger,), definition=head)
 
 
-def _table(reader: TokenReader, verb: str, temporary: bool) -> StatementText:
-    if_exists = reader.exists()
-    if verb == "DROP":
+def _table(reader: TokenReader, head: Definition) -> StatementText:
+    temporary = head.temporary
+    if head.verb is Verb.DROP:
         names = reader.names()
-        if temporary and if_exists and names:
+        if temporary and head.conditional and names:
             # A replica always executes DROP TEMPORARY TABLE IF EXISTS (mysql_execute_command). Otherwise a temporary
             # table that passed the filter would stay.
             return StatementText(K.DROP_TABLE, updated=_NOTHING, objects=names, temporary=True)
         return _on(K.DROP_TABLE, names, temporary=temporary)
     names = reader.names(1)
+    creates = head.verb is Verb.CREATE
     if names is None:
-        return replace(UNKNOWN, kind=K.CREATE_TABLE if verb == "CREATE" else K.ALTER_TABLE)
-    return _create_table(reader, names, temporary) if verb == "CREATE" else _alter_table(reader, names)
+        return replace(UNKNOWN, kind=K.CREATE_TABLE if creates else K.ALTER_TABLE)
+    return _create_table(reader, names, temporary) if creates else _alter_table(reader, names)
 
 
 def _create_table(reader: TokenReader, names: tuple[TableName, ...], temporary: bool) -> StatementText:
@@ -414,13 +465,14 @@ def _alter_table(reader: TokenReader, names: tuple[TableName, ...]) -> Statement
     return replace(made, objects=(*made.objects, *others))
 
 
-def _rename(reader: TokenReader, family: Family) -> StatementText:
+def _rename(reader: TokenReader, begin: Token, family: Family) -> StatementText:
     if reader.accept("USER"):
-        return StatementText(K.ACCOUNT, updated=(grant_tables(family, "*"),), objects=())
+        return _account(family, "*", definition=read_rename_user(reader))
     unknown = replace(UNKNOWN, kind=K.RENAME_TABLE)
+    after_thing = reader.token.end
     if not reader.accept("TABLE", "TABLES"):
         return unknown
-    reader.exists()
+    conditional = reader.exists()
     pairs: list[tuple[TableName, TableName]] = []
     while True:
         old = reader.name()
@@ -434,99 +486,84 @@ def _rename(reader: TokenReader, family: Family) -> StatementText:
         if not reader.accept(","):
             break
     names = tuple(name for pair in pairs for name in pair)
-    return StatementText(K.RENAME_TABLE, updated=(names,), objects=names, renames=tuple(pairs))
+    found = Definition(
+        Verb.RENAME,
+        Thing.TABLE,
+        names,
+        renames=tuple(pairs),
+        is_plain_table=True,
+        conditional=conditional,
+        after_verb=begin.end,
+        after_thing=after_thing,
+    )
+    return StatementText(
+        K.RENAME_TABLE, updated=(names,), objects=names, renames=tuple(pairs), definition=found
+    )
 
 
-def _maintenance(reader: TokenReader, family: Family) -> StatementText:
+def _account(family: Family, *opened: str, definition: Definition | None) -> StatementText:
+    return StatementText(
+        K.ACCOUNT, updated=(grant_tables(family, *opened),), objects=(), definition=definition
+    )
+
+
+def _maintenance(reader: TokenReader, begin: Token, family: Family) -> StatementText:
     reader.accept("NO_WRITE_TO_BINLOG", "LOCAL")
     if not reader.accept("TABLE", "TABLES", "VIEW"):
         return UNKNOWN
     return _on(K.MAINTENANCE, reader.names())
 
 
-def _flush(reader: TokenReader, family: Family) -> StatementText:
+def _flush(reader: TokenReader, begin: Token, family: Family) -> StatementText:
     reader.accept("NO_WRITE_TO_BINLOG", "LOCAL")
     if reader.accept("TABLE", "TABLES") and reader.token.is_name and not reader.sees("WITH", "FOR"):
         return _on(K.FLUSH, reader.names())
     return _without_tables(K.FLUSH)
 
 
-def _truncate(reader: TokenReader, family: Family) -> StatementText:
+def _truncate(reader: TokenReader, begin: Token, family: Family) -> StatementText:
     reader.accept("TABLE")
     return _on(K.TRUNCATE_TABLE, reader.names(1))
 
 
-def _grant(reader: TokenReader, family: Family) -> StatementText:
-    reader.exists()
-    if reader.accept("PROXY"):
-        return StatementText(K.ACCOUNT, updated=(grant_tables(family, "proxies_priv"),), objects=())
-    everything = reader.sees("ALL")
-    columns = False
-    while not reader.at_end and not reader.sees("ON", "TO", "FROM"):
-        if reader.accept("("):
-            columns = True
-            reader.skip_parentheses()
-        else:
-            reader.advance()
-    if not reader.accept("ON"):
-        opened = "*" if everything else "roles_mapping"
-        return StatementText(K.ACCOUNT, updated=(grant_tables(family, opened),), objects=())
-    routine = bool(reader.accept("PROCEDURE", "FUNCTION", "PACKAGE", "LIBRARY"))
-    reader.accept("BODY") if routine else reader.accept("TABLE")
-    level, name = _granted_on(reader)
-    if level == "database":
-        return StatementText(K.ACCOUNT, updated=(grant_tables(family, "db"),), objects=())
-    if name is None:
-        return replace(UNKNOWN, kind=K.ACCOUNT)
-    opened_for = ["procs_priv"] if routine else ["tables_priv"]
-    if columns:
-        opened_for.append("columns_priv")
-    return StatementText(K.ACCOUNT, updated=((name,), grant_tables(family, *opened_for)), objects=())
+def _grant(reader: TokenReader, begin: Token, family: Family) -> StatementText:
+    updated, found = read_grant(reader, Verb(begin.word), family)
+    return StatementText(
+        K.ACCOUNT, updated=updated, objects=None if updated is None else (), definition=found
+    )
 
 
-def _granted_on(reader: TokenReader) -> tuple[str, TableName | None]:
-    if reader.accept("*"):
-        return "database", None
-    if not reader.token.is_name:
-        return "", None
-    first = reader.advance().value
-    if not reader.accept("."):
-        return "table", TableName(None, first)
-    if reader.accept("*"):
-        return "database", None
-    return "table", TableName(first, reader.advance().value) if reader.token.is_name else None
-
-
-def _set(reader: TokenReader, family: Family) -> StatementText:
-    if reader.accept("PASSWORD"):
-        return StatementText(K.ACCOUNT, updated=(grant_tables(family),), objects=())
-    if reader.accept("DEFAULT"):
-        if reader.accept("ROLE"):
-            return StatementText(K.ACCOUNT, updated=(grant_tables(family),), objects=())
-        return UNKNOWN
+def _set(reader: TokenReader, begin: Token, family: Family) -> StatementText:
+    is_password = bool(reader.accept("PASSWORD"))
+    if is_password or reader.accept("DEFAULT"):
+        if not is_password and not reader.accept("ROLE"):
+            return UNKNOWN
+        named = reader.accept("FOR") if is_password else reader.skip_to("FOR", "TO")
+        found = Definition(Verb.ALTER, Thing.ACCOUNT, read_accounts(reader)) if named else None
+        return _account(family, definition=found)
     # MariaDB's SET STATEMENT … FOR makes settings for one statement, which follows FOR.
     if reader.accept("STATEMENT"):
         return _statement(reader, family) if reader.skip_to("FOR") and reader.nest() else UNKNOWN
     return _without_tables(K.SET)
 
 
-def _call(reader: TokenReader, family: Family) -> StatementText:
+def _call(reader: TokenReader, begin: Token, family: Family) -> StatementText:
     while not reader.at_end:
         if reader.advance().word == "FROM":
             return replace(UNKNOWN, kind=K.SELECT)
     return StatementText(K.SELECT, updated=_NOTHING)
 
 
-_READERS: dict[str, Callable[[TokenReader, Family], StatementText]] = {
-    "INSERT": lambda reader, _: _insert(reader, K.INSERT),
-    "REPLACE": lambda reader, _: _insert(reader, K.REPLACE),
-    "UPDATE": lambda reader, _: _update(reader, frozenset()),
-    "DELETE": lambda reader, _: _delete(reader, frozenset()),
+_READERS: dict[str, Callable[[TokenReader, Token, Family], StatementText]] = {
+    "INSERT": lambda reader, *_: _insert(reader, K.INSERT),
+    "REPLACE": lambda reader, *_: _insert(reader, K.REPLACE),
+    "UPDATE": lambda reader, *_: _update(reader, frozenset()),
+    "DELETE": lambda reader, *_: _delete(reader, frozenset()),
     "WITH": _with,
     "LOAD": _load,
-    "CREATE": lambda reader, family: _definition(reader, "CREATE", family),
-    "ALTER": lambda reader, family: _definition(reader, "ALTER", family),
-    "DROP": lambda reader, family: _definition(reader, "DROP", family),
+    "CREATE": _definition,
+    "ALTER": _definition,
+    "DROP": _definition,
     "RENAME": _rename,
     "TRUNCATE": _truncate,
     "ANALYZE": _maintenance,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter, Rule, Verdict
 from dumpfilter.statement import Statement, TableName, make_statement, read_text
-from dumpfilter.statement.grants import grant_tables
+from dumpfilter.statement.accounts import grant_tables
 from tests.filter.plain import Names, PlainFilter
 from tests.statement.made import MadeStatement, made_statements, table_names
 from tests.strategies import rules

@@ -15,7 +15,7 @@ from dumpfilter.statement import (
     read_text,
     statement_shape,
 )
-from dumpfilter.statement.grants import grant_tables
+from dumpfilter.statement.accounts import grant_tables
 from dumpfilter.statement.shape import MODE_ANSI_QUOTES, MODE_MSSQL, MODE_NO_BACKSLASH_ESCAPES
 
 K = StatementKind

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dumpfilter.binlog.query import TableName
-from dumpfilter.statement.definitions import Thing, Verb, read_definition
+from dumpfilter.statement.definitions import Thing, Verb
+from dumpfilter.statement.facts import read_definition
 from dumpfilter.statement.mentions import Change
 
 
@@ -98,3 +99,13 @@ def test_foreign_keys_of_the_default_engine_count(text: str) -> None:
     found = read_definition(text)
     assert found is not None
     assert found.body.parents == (TableName(None, "p"),)
+
+
+def test_body_is_a_name_except_behind_package() -> None:
+    assert read_definition("DROP EVENT body").names == (TableName(None, "body"),)  # type: ignore[union-attr]
+    assert read_definition("GRANT SELECT ON body TO u").tables == (TableName(None, "body"),)  # type: ignore[union-attr]
+    assert read_definition("DROP PACKAGE BODY p", "mariadb") is None
+
+
+def test_a_grant_of_proxy_needs_no_table() -> None:
+    assert read_definition("GRANT PROXY ON a TO b") is None
