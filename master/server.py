@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
+from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.errors import BinlogError, DumpfilterError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master.config import MasterConfig
@@ -18,7 +19,6 @@ from dumpfilter.master.grpc_port import END_SECONDS, GrpcPort, end_of_tasks
 from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.service import DumpFilterService
-from dumpfilter.master.serving_loop import ServingLoop
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable

@@ -38,7 +38,7 @@ from dumpfilter.console.wire import (
 )
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.sql import server_errors
-from dumpfilter.sql.interruption import Interrupt
+from dumpfilter.sql.interruption import Interrupt, acquire
 from dumpfilter.sql.parser import split_statements
 from dumpfilter.sql.result import Column, Note, Result
 from dumpfilter.sql.server_errors import SqlError
@@ -55,7 +55,6 @@ LARGE_STATEMENT = 16 << 10
 MOST_LARGE_STATEMENTS = 2
 """The number of large statements of all clients that are parsed and carried out at a time."""
 
-_LARGE_POLL_SECONDS = 0.1
 _SHOWN_BYTES = 6
 """The number of bytes that error 1300 quotes from a statement that is not valid in the client's character set."""
 _LOGGED_CHARACTERS = 200
@@ -356,9 +355,7 @@ class Connection:
         # The tokens of a statement need up to 170 times its length. Therefore only few large statements run at a time.
         if length < LARGE_STATEMENT:
             return call()
-        while not self._limits.large.acquire(timeout=_LARGE_POLL_SECONDS):
-            if interrupt.is_set():
-                raise server_errors.ER_QUERY_INTERRUPTED()
+        acquire(self._limits.large, interrupt)
         try:
             return call()
         finally:

@@ -6,7 +6,7 @@ import datetime
 import threading
 
 from dumpfilter.sql.result import Result
-from dumpfilter.sql.server_errors import ER_OUT_OF_CONSOLE_MEMORY
+from dumpfilter.sql.server_errors import ER_OUT_OF_CONSOLE_MEMORY, SqlError
 
 MIB = 1 << 20
 
@@ -27,9 +27,9 @@ _REST_OF_TEXT = 49
 class Memory:
     """A limit on the sum of what several holders hold. Any thread can use it."""
 
-    def __init__(self, most: int, what: str) -> None:
+    def __init__(self, most: int, what: str, *, advice: str = "try again later, or with less") -> None:
         self.most = most
-        self._what = what
+        self._refusal = f"{what} may have {most >> 20} MiB; {advice}"
         self._held = 0
         self._lock = threading.Lock()
 
@@ -41,9 +41,7 @@ class Memory:
         """Count ``size`` bytes more as held. Raises SqlError 1041 if the sum would exceed the limit."""
         with self._lock:
             if self._held + size > self.most:
-                raise ER_OUT_OF_CONSOLE_MEMORY(
-                    f"{self._what} may have {self.most >> 20} MiB; try again later, or with less"
-                )
+                raise ER_OUT_OF_CONSOLE_MEMORY(self._refusal)
             self._held += size
 
     def give_back(self, size: int) -> None:
@@ -51,36 +49,30 @@ class Memory:
             self._held -= size
 
 
-class Share:
+class Share(Memory):
     """The part of a :class:`Memory` that one client holds, with a limit of its own."""
 
     def __init__(self, memory: Memory, most: int = CLIENT_MEMORY) -> None:
+        what = "prepared statements and variables of a connection"
+        super().__init__(most, what, advice="close statements, or reconnect")
         self._memory = memory
-        self._most = most
-        self._held = 0
-        self._lock = threading.Lock()
 
     def take(self, size: int) -> None:
         """Count ``size`` bytes more as held. Raises SqlError 1041 if this client or all clients hold too much."""
-        with self._lock:
-            if self._held + size > self._most:
-                raise ER_OUT_OF_CONSOLE_MEMORY(
-                    f"prepared statements and variables of a connection may have {self._most >> 20} MiB; close "
-                    "statements, or reconnect"
-                )
+        super().take(size)
+        try:
             self._memory.take(size)
-            self._held += size
+        except SqlError:
+            super().give_back(size)
+            raise
 
     def give_back(self, size: int) -> None:
-        with self._lock:
-            self._memory.give_back(size)
-            self._held -= size
+        super().give_back(size)
+        self._memory.give_back(size)
 
     def close(self) -> None:
         """Give everything back, when the client leaves."""
-        with self._lock:
-            self._memory.give_back(self._held)
-            self._held = 0
+        self.give_back(self.held)
 
 
 def size_of(result: Result) -> int:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import socket
-import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +25,7 @@ from dumpfilter.console.login import (
 )
 from dumpfilter.console.port import ClientPort, listening_socket
 from dumpfilter.console.roles import Role
+from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.session import Session, SessionPort
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.security.passwords import ConsolePassword
@@ -71,7 +70,6 @@ class ConsoleServer:
         self._roles = None if roles is None else dict(roles)
         self._limits = Limits()
         self._complained = -_ACCEPT_COMPLAINT_SECONDS
-        self._max_connections = max_connections
         self.directory = directory or ConnectionDirectory()
         """The connections of the process's ports."""
         self._clients = ClientPort(
@@ -83,10 +81,10 @@ class ConsoleServer:
             is_admin=lambda user: self._role_of(user).includes(Role.ALL),
         )
         self.session_port = SessionPort(self.directory, self._role_of, self._clients.status)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._pool: ThreadPoolExecutor | None = None
-        self._stopping: asyncio.Event | None = None
+        self._loop: ServingLoop | None = None
+        # The pool has two threads for each connection. An interrupted statement may hold its thread for a while,
+        # and the client can already send the next statement.
+        self._pool = ThreadPoolExecutor(2 * max_connections, "console-statement")
 
     def start(self) -> ConsoleServer:
         """Start the thread that accepts clients, and return the server itself.
@@ -95,15 +93,10 @@ class ConsoleServer:
         """
         listener = listening_socket("the console", self.host, self.port)
         self.port = listener.getsockname()[1]
-        # The pool has two threads for each connection. An interrupted statement may hold its thread for a while,
-        # and the client can already send the next statement.
-        self._pool = ThreadPoolExecutor(2 * self._max_connections, "console-statement")
-        ready = threading.Event()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(listener, ready)), name="console", daemon=True
-        )
-        self._thread.start()
-        ready.wait()
+        self._loop = ServingLoop("console")
+        self._loop.loop.set_exception_handler(self._on_loop_error)
+        self._loop.start()
+        self._loop.wait(self._clients.open(listener))
         log.info("console.listening", host=self.host, port=self.port)
         for user in sorted(user for user, password in self._accounts.users.items() if password.is_empty):
             log.info(
@@ -115,12 +108,12 @@ class ConsoleServer:
 
     def stop(self) -> None:
         """Stop listening, close every client's connection, and interrupt the running statements."""
-        if self._loop and self._thread and self._stopping and self._pool:
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._stopping.set)
-            self._thread.join(_STOP_SECONDS)
+        if self._loop is not None:
+            with contextlib.suppress(TimeoutError):
+                self._loop.wait(self._clients.close(), _STOP_SECONDS)
+            self._loop.end(_STOP_SECONDS)
             self._pool.shutdown(wait=False, cancel_futures=True)
-        self._thread = None
+        self._loop = None
 
     def __enter__(self) -> ConsoleServer:
         return self.start()
@@ -142,20 +135,10 @@ class ConsoleServer:
     def _role_of(self, user: str) -> Role:
         return Role.ALL if self._roles is None else self._roles.get(user, Role.READ)
 
-    async def _serve(self, listener: socket.socket, ready: threading.Event) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._loop.set_exception_handler(self._on_loop_error)
-        self._stopping = asyncio.Event()
-        await self._clients.open(listener)
-        ready.set()
-        await self._stopping.wait()
-        await self._clients.close()
-
     def _greeting(self) -> Greeting:
         return Greeting(str(self._executor.variables().get("version", "8.0.0-dumpfilter")))
 
     def _connect(self, stream: PacketStream, door: Doorkeeper) -> Connection:
-        assert self._pool is not None
         return Connection(
             stream,
             door,

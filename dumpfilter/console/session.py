@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from dumpfilter.console.memory import Share
 from dumpfilter.console.roles import Role
 from dumpfilter.console.variables import Value, Variables
 from dumpfilter.sql import server_errors
-from dumpfilter.sql.interruption import Interrupt, running_interrupt
+from dumpfilter.sql.interruption import acquire, running_interrupt
 from dumpfilter.sql.plain import Kind, plain_select
 from dumpfilter.sql.result import Column, ColumnType, Note, Result, Table
 from dumpfilter.sql.rewriting import Environment, no_such_table
@@ -41,21 +40,10 @@ MOST_SELECTS = 2
 
 _MILLISECONDS = 1000
 _INT64 = 1 << 63
-_POLL_SECONDS = 0.05
 _slots: defaultdict[str, threading.BoundedSemaphore] = defaultdict(
     lambda: threading.BoundedSemaphore(MOST_SELECTS)
 )
 """The slots for the SELECTs of each user on all consoles of this process. Only configured users can log in."""
-
-
-def _acquire(slot: threading.BoundedSemaphore, interrupt: Interrupt, seconds: float) -> None:
-    """Wait for a slot of a user. Raises SqlError if the statement is interrupted or its time is over."""
-    deadline = time.monotonic() + seconds
-    while not slot.acquire(timeout=_POLL_SECONDS):
-        if interrupt.is_set():
-            raise server_errors.ER_QUERY_INTERRUPTED()
-        if time.monotonic() > deadline:
-            raise server_errors.ER_QUERY_TIMEOUT()
 
 
 @dataclass(frozen=True)
@@ -169,13 +157,13 @@ class Session:
             slot.release()
             holds_slot = False
             waited = self.executor.wait(call, interrupt, given)
-            _acquire(slot, interrupt, seconds)
+            acquire(slot, interrupt, seconds)
             holds_slot = True
             notes.extend(waited.notes)
             return waited.value
 
         waits = wait_functions(wait) if isinstance(self.executor, Waiting) else {}
-        _acquire(slot, interrupt, seconds)
+        acquire(slot, interrupt, seconds)
         try:
             result = select(text, self._environment(find, waits), stop=interrupt, seconds=seconds)
         finally:

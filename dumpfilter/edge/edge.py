@@ -16,6 +16,7 @@ import structlog
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
+from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.edge.served_channel import ServedChannel
 from dumpfilter.errors import OptionError
@@ -25,7 +26,6 @@ from dumpfilter.master.limits import Places, ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.server import serving_replicas
-from dumpfilter.master.serving_loop import ServingLoop
 from dumpfilter.options.port_file import write_port
 from dumpfilter.security.endpoint import Endpoint
 from dumpfilter.security.tls import TlsSource, temporary_tls

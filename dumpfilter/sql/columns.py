@@ -6,45 +6,47 @@ the same tables. A table that has no meaning on one of them has no rows there.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dumpfilter.binlog.format import Family
 from dumpfilter.filter.rules import RuleKind
 from dumpfilter.sql.result import Column, ColumnType
 
 
-def _words(text: str) -> list[str]:
-    return text.split()
+def _columns(text: str) -> tuple[Column, ...]:
+    return tuple(
+        Column(name, ColumnType(kind) if kind else ColumnType.TEXT)
+        for name, _, kind in (word.partition(":") for word in text.split())
+    )
 
 
 _RULES = " ".join(kind.status_column for kind in RuleKind if not kind.is_rewrite)
-_STATUS = _words(f"""
-    Replica_IO_State Source_Host Source_User Source_Port Connect_Retry Source_Log_File Read_Source_Log_Pos
-    Relay_Log_File Relay_Log_Pos Relay_Source_Log_File Replica_IO_Running Replica_SQL_Running
-    {_RULES} Last_Errno Last_Error Skip_Counter Exec_Source_Log_Pos Relay_Log_Space
-    Until_Condition Until_Log_File Until_Log_Pos Source_SSL_Allowed Source_SSL_CA_File Source_SSL_CA_Path
-    Source_SSL_Cert Source_SSL_Cipher Source_SSL_Key Seconds_Behind_Source Source_SSL_Verify_Server_Cert
-    Last_IO_Errno Last_IO_Error Last_SQL_Errno Last_SQL_Error Replicate_Ignore_Server_Ids Source_Server_Id
-    Source_UUID Source_Info_File SQL_Delay SQL_Remaining_Delay Replica_SQL_Running_State Source_Retry_Count
-    Source_Bind Last_IO_Error_Timestamp Last_SQL_Error_Timestamp Source_SSL_Crl Source_SSL_Crlpath
-    Retrieved_Gtid_Set Executed_Gtid_Set Auto_Position Replicate_Rewrite_DB Channel_Name Source_TLS_Version
-    Source_public_key_path Get_Source_public_key Network_Namespace
+_STATUS = _columns(f"""
+    Replica_IO_State Source_Host Source_User Source_Port:integer Connect_Retry:integer Source_Log_File
+    Read_Source_Log_Pos:integer Relay_Log_File Relay_Log_Pos:integer Relay_Source_Log_File
+    Replica_IO_Running Replica_SQL_Running {_RULES} Last_Errno:integer Last_Error Skip_Counter:integer
+    Exec_Source_Log_Pos:integer Relay_Log_Space:integer Until_Condition Until_Log_File
+    Until_Log_Pos:integer Source_SSL_Allowed Source_SSL_CA_File Source_SSL_CA_Path Source_SSL_Cert
+    Source_SSL_Cipher Source_SSL_Key Seconds_Behind_Source:integer Source_SSL_Verify_Server_Cert
+    Last_IO_Errno:integer Last_IO_Error Last_SQL_Errno:integer Last_SQL_Error Replicate_Ignore_Server_Ids
+    Source_Server_Id:integer Source_UUID Source_Info_File SQL_Delay:integer SQL_Remaining_Delay:integer
+    Replica_SQL_Running_State Source_Retry_Count:integer Source_Bind Last_IO_Error_Timestamp
+    Last_SQL_Error_Timestamp Source_SSL_Crl Source_SSL_Crlpath Retrieved_Gtid_Set Executed_Gtid_Set
+    Auto_Position:integer Replicate_Rewrite_DB Channel_Name Source_TLS_Version Source_public_key_path
+    Get_Source_public_key:integer Network_Namespace
 """)
-_STATUS_NUMBERS = frozenset(
-    _words("""
-    Source_Port Connect_Retry Read_Source_Log_Pos Relay_Log_Pos Last_Errno Skip_Counter Exec_Source_Log_Pos
-    Relay_Log_Space Until_Log_Pos Seconds_Behind_Source Last_IO_Errno Last_SQL_Errno Source_Server_Id
-    SQL_Delay SQL_Remaining_Delay Source_Retry_Count Auto_Position Get_Source_public_key
-""")
-)
-_MARIADB_STATUS = _words(f"""
-    Slave_IO_State Master_Host Master_User Master_Port Connect_Retry Master_Log_File Read_Master_Log_Pos
-    Relay_Log_File Relay_Log_Pos Relay_Master_Log_File Slave_IO_Running Slave_SQL_Running {_RULES}
-    Last_Errno Last_Error Skip_Counter Exec_Master_Log_Pos Relay_Log_Space
-    Until_Condition Until_Log_File Until_Log_Pos Master_SSL_Allowed Master_SSL_CA_File Master_SSL_CA_Path
-    Master_SSL_Cert Master_SSL_Cipher Master_SSL_Key Seconds_Behind_Master Master_SSL_Verify_Server_Cert
-    Last_IO_Errno Last_IO_Error Last_SQL_Errno Last_SQL_Error Replicate_Ignore_Server_Ids Master_Server_Id
-    Master_SSL_Crl Master_SSL_Crlpath Using_Gtid Gtid_IO_Pos Replicate_Do_Domain_Ids
-    Replicate_Ignore_Domain_Ids Parallel_Mode SQL_Delay SQL_Remaining_Delay Slave_SQL_Running_State
-    Slave_DDL_Groups Slave_Non_Transactional_Groups Slave_Transactional_Groups Replicate_Rewrite_DB
+_MARIADB_STATUS = _columns(f"""
+    Slave_IO_State Master_Host Master_User Master_Port:integer Connect_Retry:integer Master_Log_File
+    Read_Master_Log_Pos:integer Relay_Log_File Relay_Log_Pos:integer Relay_Master_Log_File
+    Slave_IO_Running Slave_SQL_Running {_RULES} Last_Errno:integer Last_Error Skip_Counter:integer
+    Exec_Master_Log_Pos:integer Relay_Log_Space:integer Until_Condition Until_Log_File
+    Until_Log_Pos:integer Master_SSL_Allowed Master_SSL_CA_File Master_SSL_CA_Path Master_SSL_Cert
+    Master_SSL_Cipher Master_SSL_Key Seconds_Behind_Master:integer Master_SSL_Verify_Server_Cert
+    Last_IO_Errno:integer Last_IO_Error Last_SQL_Errno:integer Last_SQL_Error Replicate_Ignore_Server_Ids
+    Master_Server_Id:integer Master_SSL_Crl Master_SSL_Crlpath Using_Gtid Gtid_IO_Pos
+    Replicate_Do_Domain_Ids Replicate_Ignore_Domain_Ids Parallel_Mode SQL_Delay:integer
+    SQL_Remaining_Delay:integer Slave_SQL_Running_State Slave_DDL_Groups:integer
+    Slave_Non_Transactional_Groups:integer Slave_Transactional_Groups:integer Replicate_Rewrite_DB
 """)
 _OLD_NAMES = {"Get_Source_public_key": "Get_master_public_key"}
 
@@ -57,13 +59,8 @@ def replica_status_columns(family: Family = "mysql", *, old: bool = False) -> li
     >>> [column.name for column in replica_status_columns(old=True)][:3]
     ['Slave_IO_State', 'Master_Host', 'Master_User']
     """
-    if family == "mariadb":
-        names = _MARIADB_STATUS
-        numbers = frozenset(map(_old_name, _STATUS_NUMBERS)) | _MARIADB_NUMBERS
-    else:
-        names = [_old_name(name) for name in _STATUS] if old else _STATUS
-        numbers = _STATUS_NUMBERS | frozenset(map(_old_name, _STATUS_NUMBERS))
-    return [Column(name, ColumnType.INTEGER if name in numbers else ColumnType.TEXT) for name in names]
+    columns = _STATUS if family == "mysql" else _MARIADB_STATUS
+    return [replace(column, name=_old_name(column.name)) if old else column for column in columns]
 
 
 def replicas_columns(*, old: bool = False) -> list[Column]:
@@ -88,20 +85,6 @@ def _old_name(name: str) -> str:
     if name.startswith("Replica_"):
         name = "Slave_" + name.removeprefix("Replica_")
     return name.replace("Source", "Master")
-
-
-_MARIADB_NUMBERS = frozenset(
-    _words("""
-    Slave_DDL_Groups Slave_Non_Transactional_Groups Slave_Transactional_Groups
-""")
-)
-
-
-def _columns(text: str) -> tuple[Column, ...]:
-    return tuple(
-        Column(name, ColumnType(kind) if kind else ColumnType.TEXT)
-        for name, _, kind in (word.partition(":") for word in text.split())
-    )
 
 
 def _transaction(prefix: str, times: str) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from dumpfilter.sql.server_errors import ER_QUERY_INTERRUPTED
+from dumpfilter.sql.server_errors import ER_QUERY_INTERRUPTED, ER_QUERY_TIMEOUT
+
+_POLL_SECONDS = 0.05
 
 
 class Interrupt(threading.Event):
@@ -62,3 +66,13 @@ def check_interrupted() -> None:
     interrupt = _running.get()
     if interrupt is not None and interrupt.is_set():
         raise ER_QUERY_INTERRUPTED()
+
+
+def acquire(semaphore: threading.Semaphore, interrupt: Interrupt, seconds: float = math.inf) -> None:
+    """Wait for a semaphore. Raises SqlError if the statement is interrupted or the time is over."""
+    deadline = time.monotonic() + seconds
+    while not semaphore.acquire(timeout=_POLL_SECONDS):
+        if interrupt.is_set():
+            raise ER_QUERY_INTERRUPTED()
+        if time.monotonic() > deadline:
+            raise ER_QUERY_TIMEOUT()

@@ -21,6 +21,7 @@ from dumpfilter.console.memory import Share
 from dumpfilter.console.port import ClientPort, listening_socket
 from dumpfilter.console.roles import Role
 from dumpfilter.console.rsa_exchange import RsaExchange
+from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.session import Session, SessionPort
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.errors import DumpfilterError
@@ -30,7 +31,6 @@ from dumpfilter.master.replicas.failures import failure
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.own_rows import OwnRows
 from dumpfilter.master.service import DumpFilterService
-from dumpfilter.master.serving_loop import ServingLoop
 from dumpfilter.options.port_file import write_port
 from dumpfilter.packets.framing import frame
 from dumpfilter.security.endpoint import Endpoint

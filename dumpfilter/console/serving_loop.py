@@ -1,4 +1,4 @@
-"""The asyncio loop of a master's or a slave's ports, in a thread."""
+"""An asyncio loop in a thread, which serves the ports of a master, a slave or a console."""
 
 from __future__ import annotations
 
