@@ -18,8 +18,8 @@ from dumpfilter.testbed.binlogs import WatchedSet
 from dumpfilter.testbed.errors import NodeIsDown, SqlFailed, TestbedError
 from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.links import TestbedLink
-from dumpfilter.testbed.values import NO_LAG, ChannelState, Kind, Lag, NodeStatus, Place, State
-from dumpfilter.topology.model import Node, Reading
+from dumpfilter.testbed.values import NO_LAG, ChannelState, Lag, NodeStatus, Place, State
+from dumpfilter.topology.model import Kind, Node, Reading
 
 _SQL_TIMEOUT = 60.0
 

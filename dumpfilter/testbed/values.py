@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from dumpfilter.topology.model import Kind
 
 State = Literal["starting", "running", "stopped", "failed"]
 """The state of a node. ``failed`` says that its process ended by itself, ``stopped`` that a user ended it."""
-
-Kind = Literal["server", "running", "recording", "workload", "master", "slave"]
 
 
 class Place(NamedTuple):

@@ -28,6 +28,11 @@ from dumpfilter.topology.units import AT_ONCE, format_outage, parse_outage, pars
 Role = Literal["master", "slave"]
 Kind = Literal["server", "running", "recording", "workload", "master", "slave"]
 
+KEY_OF_KIND: dict[Kind, str] = {
+    "server": "server", "running": "connect", "recording": "binlogs", "workload": "workload"
+}  # fmt: skip
+"""The key of a node that says its kind. Nodes without such a key are masters and slaves of dumpfilter."""
+
 DEFAULT_STYLE: Family = "mysql"
 """The style of a workload that reaches no real server."""
 
@@ -229,10 +234,7 @@ class Node(Model):
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of which the node has the key. At most one is right."""
-        found: dict[Kind, object] = {
-            "server": self.server, "running": self.connect, "recording": self.binlogs, "workload": self.workload
-        }  # fmt: skip
-        return tuple(kind for kind, value in found.items() if value is not None)
+        return tuple(kind for kind, key in KEY_OF_KIND.items() if getattr(self, key) is not None)
 
     @property
     def kind(self) -> Kind:

@@ -23,7 +23,7 @@ from dumpfilter.errors import OptionError
 from dumpfilter.options.near import did_you_mean
 from dumpfilter.options.toml_file import WRITTEN, reason_of
 from dumpfilter.topology.checks import Where, check_topology
-from dumpfilter.topology.model import DEFAULT_STYLE, Node, Role, Topology
+from dumpfilter.topology.model import DEFAULT_STYLE, KEY_OF_KIND, Node, Role, Topology
 
 MOST_NODES = 1000
 """The most nodes of a topology. Each one becomes a process."""
@@ -35,7 +35,6 @@ LONGEST_NAME = 64
 """The longest name of a node, characters, since a channel has the name of its source."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
-_KEYS = {"server": "server", "running": "connect", "recording": "binlogs", "workload": "workload"}
 _WHAT = {"running": "a running server", "recording": "a recording", "workload": "a workload"}
 _ONLY_WITH = {"program": "server", "root": "server", "init": "server", "gtid": "server", "speed": "binlogs"}
 
@@ -135,10 +134,10 @@ def _check_keys(node: Node, nodes: Mapping[str, Node], where: Where) -> None:
     kinds, given = node.kinds, node.model_fields_set
     if len(kinds) > 1:
         raise OptionError(
-            f"{where(node.name, _KEYS[kinds[1]])}: stands beside {_KEYS[kinds[0]]}; a node is one of them"
+            f"{where(node.name, KEY_OF_KIND[kinds[1]])}: stands beside {KEY_OF_KIND[kinds[0]]}; a node is one of them"
         )
     for key, owner in _ONLY_WITH.items():
-        if key in given and (not kinds or _KEYS[kinds[0]] != owner):
+        if key in given and (not kinds or KEY_OF_KIND[kinds[0]] != owner):
             raise OptionError(
                 f"{where(node.name, key)}: goes with {owner} only; leave it out, or say {owner}"
             )

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, NoReturn
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind
 from dumpfilter.options.near import did_you_mean
-from dumpfilter.topology.model import Topology
+from dumpfilter.topology.model import KEY_OF_KIND, LinkTable, Topology, Workload
 from dumpfilter.topology.resolve import node_of, resolve
 from dumpfilter.topology.toml_notation import below
 
@@ -50,10 +50,10 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _PLAIN_VALUE = re.compile(r'[^,\]"]*')
 _AFTER_VALUE = re.compile(r"\s*([,\]])")
 
-_KIND_KEYS = ("server", "connect", "binlogs")
-_WORKLOAD_KEYS = ("size", "seed", "style")
+_KIND_KEYS = tuple(key for kind, key in KEY_OF_KIND.items() if kind != "workload")
+_LINK_KEYS = tuple(LinkTable.model_fields)
+_WORKLOAD_KEYS = tuple(key for key in Workload.model_fields if key not in _LINK_KEYS)
 _NODE_KEYS = (*_KIND_KEYS, *_WORKLOAD_KEYS, "program", "root", "init", "gtid", "speed", "role", "option")
-_LINK_KEYS = ("rate", "delay", "jitter", "down")
 _REPEATABLE = ("init", "option", "down")
 _RULE_KEYS = {
     name
