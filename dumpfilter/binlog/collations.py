@@ -1,4 +1,4 @@
-"""The names of collations and character sets by their number in events, for printed ``SET`` statements and literals.
+"""The names of collations and character sets by their number in events, and Python's codecs for character sets.
 
 The names are from INFORMATION_SCHEMA.COLLATIONS and COLLATION_CHARACTER_SET_APPLICABILITY of MySQL 9.7, MariaDB 10.11
 and 11.8.
@@ -11,6 +11,50 @@ import json
 from pathlib import Path
 
 from dumpfilter.binlog.format import Family
+
+CODECS = {
+    "ascii": "utf-8",
+    "big5": "big5",
+    "cp1250": "cp1250",
+    "cp1251": "cp1251",
+    "cp1256": "cp1256",
+    "cp1257": "cp1257",
+    "cp850": "cp850",
+    "cp852": "cp852",
+    "cp866": "cp866",
+    "cp932": "cp932",
+    "eucjpms": "euc_jp",
+    "euckr": "cp949",
+    "gb18030": "gb18030",
+    "gb2312": "gb2312",
+    "gbk": "gbk",
+    "greek": "iso8859_7",
+    "hebrew": "iso8859_8",
+    "hp8": "hp_roman8",
+    "koi8r": "koi8_r",
+    "koi8u": "koi8_u",
+    "latin1": "cp1252",
+    "latin2": "iso8859_2",
+    "latin5": "iso8859_9",
+    "latin7": "iso8859_13",
+    "macce": "mac_latin2",
+    "macroman": "mac_roman",
+    "sjis": "shift_jis",
+    "tis620": "tis_620",
+    "ucs2": "utf_16_be",
+    "ujis": "euc_jp",
+    "utf16": "utf_16_be",
+    "utf16le": "utf_16_le",
+    "utf32": "utf_32_be",
+    "utf8": "utf-8",
+    "utf8mb3": "utf-8",
+    "utf8mb4": "utf-8",
+}
+"""The Python codecs of the servers' character sets. Python has no codec for the sets that are not here.
+
+Python's maps differ from the servers' in some characters (:mod:`dumpfilter.rows.charsets`). The servers' latin1 is
+Windows' code page 1252.
+"""
 
 _NOPAD = 1024
 _UCA1400 = 2048

@@ -32,8 +32,6 @@ FL_TRANSACTIONAL = 4
 """MariaDB's flag for an event group that can be rolled back."""
 FL_ALLOW_PARALLEL = 8
 """MariaDB's flag for an event group of a session in which ``@@skip_parallel_replication`` was 0."""
-FL_WAITED = 16
-"""MariaDB's flag for an event group that waited for a row lock of another transaction."""
 FL_DDL = 32
 """MariaDB's flag for an event group that is DDL, such as CREATE TABLE."""
 FL_PREPARED_XA = 64

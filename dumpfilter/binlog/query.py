@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from dumpfilter.binlog.collations import CODECS, charset_name
 from dumpfilter.binlog.compression import uncompress
 from dumpfilter.binlog.gtid_events import FL_COMMIT_ALTER_E1, FL_ROLLBACK_ALTER_E1, FL_START_ALTER_E1
 from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
@@ -40,9 +41,6 @@ The server calls the number ``EXECUTE_LOAD_QUERY_EXTRA_HEADER_LEN``.
 
 MAX_DBS_IN_EVENT_MTS = 16
 """The most databases that a Query event can name in its status variable Q_UPDATED_DB_NAMES."""
-
-OVER_MAX_DBS_IN_EVENT_MTS = 254
-"""The count in Q_UPDATED_DB_NAMES of a statement that updates more databases than the event can name."""
 
 _HEADER = struct.Struct("<IIBHH")
 _EXTENSION = struct.Struct("<HH")
@@ -482,62 +480,19 @@ def decode_statement(raw: bytes, charset_client: int | None) -> tuple[str, bool]
     return raw.decode(codec, "surrogateescape"), True
 
 
-# Python's codecs by collation id, from INFORMATION_SCHEMA.COLLATIONS of MySQL 9.7 and MariaDB 10.11. The server's
-# latin1 is Windows' cp1252. Binary (63) counts as utf-8, because the server reads names in binary statements as utf-8.
-# The character sets dec8, swe7, armscii8, keybcs2 and geostd8 are missing, since Python lacks them. The sets ucs2,
-# utf16, utf16le and utf32 are missing, since no client can have them.
-_CODECS: dict[int, str] = {
-    number: codec
-    for codec, numbers in {
-        "cp950": (1, 84),  # The servers call this character set big5.
-        "iso8859-2": (2, 9, 21, 27, 77),  # The servers call this character set latin2.
-        "cp850": (4, 80),
-        "cp1252": (5, 8, 15, 31, 47, 48, 49, 94),  # The servers call this character set latin1.
-        "hp-roman8": (6, 72),  # The servers call this character set hp8.
-        "koi8-r": (7, 74),
-        "ascii": (11, 65),
-        "euc-jp": (12, 91, 97, 98),  # The servers' character sets are ujis and eucjpms.
-        "shift-jis": (13, 88),
-        "cp1251": (14, 23, 50, 51, 52),
-        "iso8859-8": (16, 71),  # The servers call this character set hebrew.
-        "tis-620": (18, 89),
-        "cp949": (19, 85),  # The servers call this character set euckr.
-        "iso8859-13": (20, 41, 42, 79),  # The servers call this character set latin7.
-        "koi8-u": (22, 75),
-        "gb2312": (24, 86),
-        "iso8859-7": (25, 70),  # The servers call this character set greek.
-        "cp1250": (26, 34, 44, 66, 99),
-        "gbk": (28, 87),
-        "cp1257": (29, 58, 59),
-        "iso8859-9": (30, 78),  # The servers call this character set latin5.
-        "utf-8": (33, 76, 83, *range(192, 224), 45, 46, *range(224, 248), *range(255, 324), 63),
-        "cp866": (36, 68),
-        "mac-latin2": (38, 43),  # The servers call this character set macce.
-        "mac-roman": (39, 53),
-        "cp852": (40, 81),
-        "cp1256": (57, 67),
-        "cp932": (95, 96),
-        "gb18030": (248, 249, 250),
-    }.items()
-    for number in numbers
-}
-# Only MariaDB has the collations 576 to 579 and 608 to 611.
-_CODECS.update(dict.fromkeys((576, 577, 578, 579, 608, 609, 610, 611), "utf-8"))
-_NOPAD = range(1025, 2048)
-"""The ids of MariaDB's NOPAD collations. Each is 1024 more than the id of the same collation with padding."""
-_UCA1400_UTF8 = range(2048, 2048 + 2 * 256)
-"""The ids of MariaDB's uca1400 collations of utf8mb3 and utf8mb4.
-
-The uca1400 collations of ucs2 and others have larger ids.
-"""
+_NEVER_OF_CLIENTS = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
 
 
+@functools.cache
 def charset_codec(collation: int) -> str | None:
     """Return the name of Python's codec for the character set of a collation id; None when Python has none.
+
+    The set ``binary`` counts as utf-8, because the server reads names in binary statements as utf-8.
 
     >>> charset_codec(8), charset_codec(255), charset_codec(10)
     ('cp1252', 'utf-8', None)
     """
-    if collation in _UCA1400_UTF8:
-        return "utf-8"
-    return _CODECS.get(collation - 1024 if collation in _NOPAD else collation)
+    name = charset_name(collation, "mysql") or charset_name(collation, "mariadb") or ""
+    if name in _NEVER_OF_CLIENTS:
+        return None
+    return "utf-8" if name == "binary" else CODECS.get(name)

@@ -1,86 +1,109 @@
-"""The character sets of columns: from a collation's number to a Python codec."""
+"""The texts of bytes in the character sets of columns, as the servers map them.
+
+The maps were compared with ``CONVERT(… USING utf8mb4)`` of MariaDB 10.11 for all bytes and pairs of bytes. Python's and
+the servers' maps agree but for what is here.
+"""
 
 from __future__ import annotations
 
+import codecs
 import functools
 
-from dumpfilter.binlog.collations import charset_name
+from dumpfilter.binlog.collations import CODECS, charset_name
 from dumpfilter.binlog.format import Family
 
-UTF8 = "utf-8"
+BINARY = "binary"
 LATIN1 = "latin1"
 """MySQL's latin1, which is Windows' code page 1252 with its five undefined bytes mapped to themselves."""
-BINARY = "binary"
 
-_CODECS = {
-    "armscii8": None,
-    "ascii": UTF8,
-    "big5": "big5hkscs",
-    "binary": BINARY,
-    "cp1250": "cp1250",
-    "cp1251": "cp1251",
-    "cp1256": "cp1256",
-    "cp1257": "cp1257",
-    "cp850": "cp850",
-    "cp852": "cp852",
-    "cp866": "cp866",
-    "cp932": "cp932",
-    "eucjpms": "euc_jp",
-    "euckr": "cp949",
-    "gb18030": "gb18030",
-    "gb2312": "gb2312",
-    "gbk": "gbk",
-    "greek": "iso8859_7",
-    "hebrew": "iso8859_8",
-    "hp8": "hp_roman8",
-    "koi8r": "koi8_r",
-    "koi8u": "koi8_u",
-    "latin1": LATIN1,
-    "latin2": "iso8859_2",
-    "latin5": "iso8859_9",
-    "latin7": "iso8859_13",
-    "macce": "mac_latin2",
-    "macroman": "mac_roman",
-    "sjis": "shift_jis",
-    "tis620": "tis_620",
-    "ucs2": "utf_16_be",
-    "ujis": "euc_jp",
-    "utf16": "utf_16_be",
-    "utf16le": "utf_16_le",
-    "utf32": "utf_32_be",
-    "utf8": UTF8,
-    "utf8mb3": UTF8,
-    "utf8mb4": UTF8,
+_OTHERS = {
+    "cp866": str.maketrans("№¤", "ⁿ²"),
+    "eucjpms": str.maketrans("〜‖−¢£¬¦", "～∥－￠￡￢￤"),
+    "greek": str.maketrans("‘’", "ʽʼ"),
+    "hebrew": str.maketrans("¯", "‾"),
+    "koi8u": str.maketrans("∙", "•"),
+    "sjis": str.maketrans("＼", "\\"),
+    "ujis": str.maketrans("＼", "\\"),
 }
-"""The Python codecs of the servers' character sets. Python has no codec for the sets that are not here."""
+"""The characters of Python's codecs that the servers have differently."""
+
+_THREE_BYTES = 0x8F
+"""The byte before the two bytes of a character of JIS X 0212 in EUC."""
+_USER_DEFINED, _USER_DEFINED_0212 = 0xE000, 0xE3AC
+"""The Unicode characters to which the rows 85 to 94 of both sets of EUC are mapped."""
+_CELLS = 94
+_FIRST_BYTE, _FIRST_USER_DEFINED, _NEC_ROW = 0xA1, 0xF5, 0xAD
+_BIG5_LAST = b"\xf9\xd6", b"\xf9\xdc"
+"""The first and the last of the seven characters that Windows' Big5 and the servers' add to Python's."""
 
 
 @functools.cache
-def codec_of(collation: int | None, family: Family) -> str | None:
-    """Return the Python codec of a collation, or :data:`LATIN1` or :data:`BINARY`; None for one that Python lacks.
+def charset_of(collation: int | None, family: Family) -> str | None:
+    """Return the character set of a collation; None for an unknown one.
 
-    >>> codec_of(255, "mysql"), codec_of(63, "mysql"), codec_of(13, "mariadb"), codec_of(None, "mysql")
-    ('utf-8', 'binary', 'shift_jis', None)
+    >>> charset_of(255, "mysql"), charset_of(63, "mysql"), charset_of(13, "mariadb"), charset_of(None, "mysql")
+    ('utf8mb4', 'binary', 'sjis', None)
     """
-    if collation is None:
-        return None
-    name = charset_name(collation, family)
-    return None if name is None else _CODECS.get(name)
+    return None if collation is None else charset_name(collation, family)
 
 
-def decode(data: bytes, codec: str | None) -> str:
+def decode(data: bytes, charset: str | None) -> str:
     r"""Return bytes as text, or as hexadecimal digits when they are no text in this character set.
 
     Bytes of an unknown character set are text if they are UTF-8.
 
-    >>> decode("ü".encode(), None), decode(b"\xff", "utf-8"), decode(b"\xfc", "latin1"), decode(b"a", "binary")
+    >>> decode("ü".encode(), None), decode(b"\xff", "utf8mb4"), decode(b"\xfc", "latin1"), decode(b"a", "binary")
     ('ü', '0xFF', 'ü', '0x61')
+    >>> decode(b"\x95", "koi8u"), decode(b"\xf5\xa1", "ujis") == chr(0xE000), decode(b"\xad\xa1", "eucjpms")
+    ('•', True, '①')
     """
-    if codec == LATIN1:
+    if charset == LATIN1:
         return "".join(bytes((byte,)).decode("cp1252", "ignore") or chr(byte) for byte in data)
-    if codec != BINARY:
+    codec = "utf-8" if charset is None else CODECS.get(charset)
+    if codec is not None:
         try:
-            return data.decode(codec or UTF8)
+            text = data.decode(codec, _ADDED.get(charset or "", "strict"))
+            return text.translate(_OTHERS[charset]) if charset in _OTHERS else text
         except UnicodeDecodeError:
             pass
     return "0x" + data.hex().upper()
+
+
+def _big5(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    pair = error.object[error.start : error.start + 2]
+    if not _BIG5_LAST[0] <= pair <= _BIG5_LAST[1]:
+        raise error
+    return pair.decode("cp950"), error.start + 2
+
+
+def _euc(error: UnicodeError) -> tuple[str, int]:
+    """Return a user-defined character of EUC, or one of NEC's row 13."""
+    assert isinstance(error, UnicodeDecodeError)
+    at, base = error.start, _USER_DEFINED
+    if error.object[at] == _THREE_BYTES:
+        at, base = at + 1, _USER_DEFINED_0212
+    row, cell = error.object[at : at + 1], error.object[at + 1 : at + 2]
+    if not cell or not _FIRST_BYTE <= cell[0] < _FIRST_BYTE + _CELLS or row[0] < _FIRST_BYTE:
+        raise error
+    number = cell[0] - _FIRST_BYTE
+    if _FIRST_USER_DEFINED <= row[0] < _FIRST_BYTE + _CELLS:
+        return chr(base + (row[0] - _FIRST_USER_DEFINED) * _CELLS + number), at + 2
+    if row[0] != _NEC_ROW or base != _USER_DEFINED:
+        raise error
+    # Row 13 has the lead byte 0x87 in Windows' code page 932, whose trail bytes leave out 0x7F.
+    return bytes((0x87, 0x40 + number + (number >= 0x3F))).decode("cp932"), at + 2
+
+
+def _euc_without_nec(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    if error.object[error.start] == _NEC_ROW:
+        raise error
+    return _euc(error)
+
+
+_ADDED = {"big5": "dumpfilter.big5", "ujis": "dumpfilter.ujis", "eucjpms": "dumpfilter.eucjpms"}
+"""The error handlers that decode characters that Python's codecs lack."""
+
+for _charset, _handler in (("big5", _big5), ("ujis", _euc_without_nec), ("eucjpms", _euc)):
+    codecs.register_error(_ADDED[_charset], _handler)

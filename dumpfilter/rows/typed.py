@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.format import Family
-from dumpfilter.rows.charsets import BINARY, codec_of
+from dumpfilter.rows.charsets import BINARY, charset_of
 from dumpfilter.rows.table import INTEGERS, TEXTS, Column, Table, bit_count, char_length
 from dumpfilter.rows.values import uncompressed_value
 
@@ -75,7 +75,7 @@ def column_type(column: Column, family: Family) -> pa.DataType:
     if kind == T.NEWDECIMAL:
         precision, scale = column.metadata >> 8, column.metadata & 0xFF
         return pa.decimal128(precision, scale) if precision <= MOST_DIGITS else pa.string()
-    if kind in TEXTS and kind != T.VECTOR and codec_of(column.collation, family) == BINARY:
+    if kind in TEXTS and kind != T.VECTOR and charset_of(column.collation, family) == BINARY:
         return pa.binary()
     return pa.string()
 

@@ -8,10 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from dumpfilter.binlog import row_image as T
+from dumpfilter.binlog.collations import CODECS
 from dumpfilter.binlog.compression import MAX_UNCOMPRESSED_EVENT
 from dumpfilter.binlog.format import Family
 from dumpfilter.errors import BinlogCorrupt
-from dumpfilter.rows.charsets import BINARY, LATIN1, UTF8, codec_of, decode
+from dumpfilter.rows.charsets import BINARY, LATIN1, charset_of, decode
 from dumpfilter.rows.json_binary import changes_expression, json_changes, json_value
 from dumpfilter.rows.json_changes import changed_document
 from dumpfilter.rows.numbers import number_texts
@@ -44,13 +45,16 @@ _DASH = ord("-")
 def text_style(column: Column, family: Family) -> Style:
     """Return the style of a column's values as plain texts."""
     kind = column.type
-    codec = codec_of(column.collation, family)
+    charset = charset_of(column.collation, family)
     if kind in INTEGERS:
         return Style(Form.UNSIGNED if column.unsigned else Form.SIGNED)
     if kind in (T.ENUM, T.SET):
         if not column.values:
             return Style(Form.UNSIGNED if kind == T.ENUM else Form.SET_BITS)
-        labels = tuple(decode(value, codec).encode() for value in column.values)
+        # The names of an ENUM of binary strings are text, too, if they are UTF-8.
+        labels = tuple(
+            decode(value, None if charset == BINARY else charset).encode() for value in column.values
+        )
         return Style(Form.ENUM if kind == T.ENUM else Form.SET, 0, labels)
     if kind == T.BIT:
         return Style(Form.BITS, bit_count(column))
@@ -63,15 +67,16 @@ def text_style(column: Column, family: Family) -> Style:
     if kind == T.VECTOR:
         return Style(Form.PENDING, 0, (), _vector)
     if kind in (T.VARCHAR_COMPRESSED, T.BLOB_COMPRESSED):
-        return Style(Form.PENDING, 0, (), lambda data: decode(uncompressed_value(data), codec))
-    if codec == BINARY:
+        return Style(Form.PENDING, 0, (), lambda data: decode(uncompressed_value(data), charset))
+    if charset == BINARY:
         return Style(Form.HEX, char_length(column.metadata) if kind == T.STRING else 0)
-    if codec == LATIN1:
+    if charset == LATIN1:
         return Style(Form.MAPPED, ByteMap.LATIN1)
     # Bytes of an unknown character set are text if they are UTF-8. Those of a known set that Python lacks are no UTF-8.
-    if codec == UTF8 or column.collation is None:
+    codec = "utf-8" if column.collation is None else CODECS.get(charset or "")
+    if codec == "utf-8":
         return Style(Form.UTF8)
-    return Style(Form.HEX if codec is None else Form.PENDING, 0, (), lambda data: decode(data, codec))
+    return Style(Form.HEX if codec is None else Form.PENDING, 0, (), lambda data: decode(data, charset))
 
 
 def _changes(name: str) -> Callable[[bytes, bytes | None], str]:

@@ -363,6 +363,6 @@ def test_mutated_bodies_decode_or_are_corrupt(whole: bytes, data: Any) -> None:
             continue
 
 
-@given(st.sampled_from(sorted(query._CODECS)), st.binary(max_size=12))
+@given(st.sampled_from([number for number in range(3000) if charset_codec(number)]), st.binary(max_size=12))
 def test_any_statement_has_a_text(collation: int, raw: bytes) -> None:
     assert decode_statement(raw, collation)[1]
