@@ -15,7 +15,8 @@ PYTHON  := $(or $(shell python3 tools/system_packages.py --find-python),python3)
 endif
 VENV    := .venv
 BIN     := $(VENV)/bin
-WORKERS ?= 2
+# Two workers for each processor of a small machine, since many tests wait for servers.
+WORKERS ?= 4
 PYTEST  := $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder -rs
 READY   := $(VENV)/.ready
 

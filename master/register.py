@@ -340,12 +340,15 @@ class Register:
             self._forget(self._slaves[next(iter(self._idle))])
 
     def _forget(self, slave: RegisteredSlave) -> None:
-        """Remove a slave, whose dump then ends."""
-        slave.notify()
+        """Remove a slave, whose dump then ends.
+
+        The dump may look at once, in another thread, whether the slave is still registered. So it is notified last.
+        """
         del self._slaves[slave.slave_id]
         self._owned.pop(slave.owned_key, None)
         self._idle_weight -= self._idle.pop(slave.slave_id, 0)
         self._release(slave)
+        slave.notify()
 
     def _weigh(self, slave: RegisteredSlave, weight: int) -> None:
         """Note the weight of a dumping slave's filter, which is 0 when the slave no longer dumps."""

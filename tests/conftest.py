@@ -67,7 +67,7 @@ MEMORY_DISK_ROOM = 4 << 30
 
 # A slow machine is no defect. Derandomized examples make a run repeatable: it fails by what the change did, and not by
 # chance. The profile "search" looks for new examples: pytest --hypothesis-profile=search.
-settings.register_profile("dumpfilter", deadline=None, derandomize=True, database=None)
+settings.register_profile("dumpfilter", deadline=None, derandomize=True, database=None, max_examples=40)
 settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile("dumpfilter")
 

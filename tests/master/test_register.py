@@ -73,6 +73,15 @@ def test_a_slave_without_a_secret_waits_for_its_own_old_dump(register: Register)
     register.begin_dump(add(register))
 
 
+def test_a_dump_that_is_notified_sees_that_its_slave_is_gone(register: Register) -> None:
+    """The dump looks in another thread, at any moment after the notice. It would miss an end that came later."""
+    slave = add(register)
+    seen: list[bool] = []
+    register.begin_dump(slave, lambda: seen.append(register.holds(slave, slave.dump)))
+    register.remove(slave.slave_id)
+    assert seen == [False]
+
+
 def test_users_do_not_block_each_other(register: Register) -> None:
     """A user who knows another one's UUID and server id neither ends nor delays the other one's dump."""
     theirs = add(register, secret=THEIRS, user="b")

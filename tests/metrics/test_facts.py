@@ -121,7 +121,7 @@ def test_label_values_are_escaped() -> None:
 
 
 def test_a_long_scrape_lets_other_threads_run() -> None:
-    (_, metric, *_) = PONDS.families(Pond(str(number)) for number in range(100_000))
+    (_, metric, *_) = PONDS.families(Pond(str(number)) for number in range(20_000))
     turns = 0
     done = threading.Event()
 
@@ -139,5 +139,5 @@ def test_a_long_scrape_lets_other_threads_run() -> None:
         turns_seen.add(turns)
     done.set()
     thread.join()
-    assert seen == 100_000
+    assert seen == 20_000
     assert len(turns_seen) > 10
