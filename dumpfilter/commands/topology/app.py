@@ -21,6 +21,7 @@ from dumpfilter.commands.topology.show import show_command
 from dumpfilter.commands.topology.talk import logs_command, sql_command
 from dumpfilter.commands.topology.up import down_command, up_command
 from dumpfilter.commands.topology.wait import check_command, wait_command
+from dumpfilter.options.settings import with_settings
 
 _RUNNING = "A running topology"
 _NODES = "Its nodes and links"
@@ -46,4 +47,4 @@ _VERBS: tuple[tuple[str | None, tuple[Callable[..., None], ...]], ...] = (
 for panel, commands in _VERBS:
     for command in commands:
         name = command.__name__.removesuffix("_command")
-        topology_app.command(name, cls=SubCommand, rich_help_panel=panel)(command)
+        topology_app.command(name, cls=SubCommand, rich_help_panel=panel)(with_settings(command))

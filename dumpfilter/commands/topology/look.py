@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from dumpfilter.commands.topology.options import DIRECTORY, Directory, Json, ask
+from dumpfilter.commands.topology.options import JsonOption, TopologyOptions
+from dumpfilter.options.settings import Settings, setting
 
 
-def status_command(
-    directory: Directory = DIRECTORY,
-    json: Json = False,
-    watch: Annotated[
-        float | None,
-        typer.Option(
-            help="Show the status again after so many seconds, until Ctrl-C.", min=0.1, metavar="SECONDS"
-        ),
-    ] = None,
-) -> None:
+class WatchOption(Settings):
+    """The option of a status that is shown again and again."""
+
+    watch: float | None = setting(None, min=0.1, metavar="SECONDS")
+    """Show the status again after so many seconds, until Ctrl-C."""
+
+
+def status_command(place: TopologyOptions, output: JsonOption, given: WatchOption) -> None:
     """Show each node's position, lag, rate and problems, and each link's state.
 
     With --json also the ports, accounts, addresses and directories.
@@ -37,11 +34,11 @@ def status_command(
     from dumpfilter.commands.topology.views import watch_status
     from dumpfilter.report.terminal import print_json
 
-    if watch is not None and not json:
-        watch_status(lambda: ask(directory, "status"), watch)
+    if given.watch is not None and not output.as_json:
+        watch_status(lambda: place.ask("status"), given.watch)
         return
-    status = ask(directory, "status")
-    if json:
+    status = place.ask("status")
+    if output.as_json:
         print_json(status)
     else:
         Console(highlight=False).print(status_view(status))
@@ -49,7 +46,7 @@ def status_command(
         raise typer.Exit(4)
 
 
-def report_command(directory: Directory = DIRECTORY, json: Json = False) -> None:
+def report_command(place: TopologyOptions, output: JsonOption) -> None:
     """Show what went over each link, what the filters saved, and how far each node lagged.
 
     Examples:
@@ -63,8 +60,8 @@ def report_command(directory: Directory = DIRECTORY, json: Json = False) -> None
     from dumpfilter.commands.topology.views import report_view
     from dumpfilter.report.terminal import print_json
 
-    report = ask(directory, "report")
-    if json:
+    report = place.ask("report")
+    if output.as_json:
         print_json(report)
     else:
         Console(highlight=False).print(report_view(report))

@@ -2,59 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from dumpfilter.commands.topology.options import DIRECTORY, Directory, NodeName, ask
+from dumpfilter.commands.topology.options import NodeOptions
+from dumpfilter.options.settings import setting
 from dumpfilter.options.units import parse_time
 
 
-def kill_command(node: NodeName, directory: Directory = DIRECTORY) -> None:
+def kill_command(given: NodeOptions) -> None:
     """Kill a node's process with SIGKILL, as a crash would.
 
     Example:
 
         dumpfilter topology kill web
     """
-    _act("kill", node, directory)
+    _act("kill", given)
 
 
-def stop_command(node: NodeName, directory: Directory = DIRECTORY) -> None:
+def stop_command(given: NodeOptions) -> None:
     """End a node's process in order. A recording or a workload pauses.
 
     Example:
 
         dumpfilter topology stop m
     """
-    _act("stop", node, directory)
+    _act("stop", given)
 
 
-def start_command(node: NodeName, directory: Directory = DIRECTORY) -> None:
+def start_command(given: NodeOptions) -> None:
     """Start a killed or stopped node again, with its files and its ports.
 
     Example:
 
         dumpfilter topology start web
     """
-    _act("start", node, directory)
+    _act("start", given)
 
 
-def restart_command(node: NodeName, directory: Directory = DIRECTORY) -> None:
+def restart_command(given: NodeOptions) -> None:
     """Stop a node and start it again.
 
     Example:
 
         dumpfilter topology restart web
     """
-    _act("restart", node, directory)
+    _act("restart", given)
 
 
-def hold_command(
-    node: NodeName,
-    behind: Annotated[str, typer.Argument(help="The delay, such as 3s. 0s ends it.", metavar="TIME")],
-    directory: Directory = DIRECTORY,
-) -> None:
+class HoldSettings(NodeOptions):
+    """A node, and its delay."""
+
+    behind: str = setting(metavar="TIME", is_argument=True)
+    """The delay, such as 3s. 0s ends it."""
+
+
+def hold_command(given: HoldSettings) -> None:
     """Hold a node's data a time behind its sources.
 
     A real replica uses its own delayed replication. A slave's links get a
@@ -64,9 +66,9 @@ def hold_command(
 
         dumpfilter topology hold web 3s
     """
-    ask(directory, "hold behind", node=node, seconds=parse_time(behind))
+    given.ask("hold behind", node=given.node, seconds=parse_time(given.behind))
 
 
-def _act(action: str, node: str, directory: Directory) -> None:
-    status = ask(directory, "act", node=node, action=action)
-    typer.echo(f"{node}: {status['state']}")
+def _act(action: str, given: NodeOptions) -> None:
+    status = given.ask("act", node=given.node, action=action)
+    typer.echo(f"{given.node}: {status['state']}")

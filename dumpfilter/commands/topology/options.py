@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from dumpfilter.errors import DumpfilterError
+from dumpfilter.options.settings import Settings, setting
 
 DIRECTORY = Path("dumpfilter-topology")
 """The directory of a topology whose user names none."""
@@ -16,25 +17,25 @@ DIRECTORY = Path("dumpfilter-topology")
 WAIT = 30.0
 """The default limit of a wait, seconds."""
 
-Directory = Annotated[
-    Path,
-    typer.Option(
-        "--directory",
-        "-d",
-        envvar="DUMPFILTER_TOPOLOGY",
-        help="The directory of the topology: its files, and the socket for the other verbs.",
-        metavar="DIR",
-    ),
-]
-Timeout = Annotated[str, typer.Option(help="The longest wait, such as 30s or 5m.", metavar="TIME")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+class TopologyOptions(Settings):
+    """The directory of a running topology."""
+
+    directory: Path = setting(DIRECTORY, "--directory", "-d", envvar="DUMPFILTER_TOPOLOGY", metavar="DIR")
+    """The directory of the topology: its files, and the socket for the other verbs."""
+
+    def ask(self, verb: str, **arguments: Any) -> Any:
+        """Ask the topology that runs in the directory, and return the answer. Raises DumpfilterError."""
+        from dumpfilter.testbed.control import Control
+
+        return Control(self.directory).ask(verb, **arguments)
 
 
-def ask(directory: Path, verb: str, **arguments: Any) -> Any:
-    """Ask the topology that runs in a directory, and return the answer. Raises DumpfilterError."""
-    from dumpfilter.testbed.control import Control
+class JsonOption(Settings):
+    """The option for output that programs read."""
 
-    return Control(directory).ask(verb, **arguments)
+    as_json: bool = setting(False, "--json")
+    """Print JSON instead of tables."""
 
 
 def complete_node(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -44,10 +45,14 @@ def complete_node(ctx: typer.Context, incomplete: str) -> list[str]:
     """
     nodes: list[str] = []
     with contextlib.suppress(DumpfilterError, OSError):
-        nodes = sorted(ask(ctx.params.get("directory") or DIRECTORY, "status")["nodes"])
+        nodes = sorted(
+            TopologyOptions(directory=ctx.params.get("directory") or DIRECTORY).ask("status")["nodes"]
+        )
     return [name for name in nodes if name.startswith(incomplete)]
 
 
-NodeName = Annotated[
-    str, typer.Argument(help="The name of the node.", metavar="NODE", autocompletion=complete_node)
-]
+class NodeOptions(TopologyOptions):
+    """A node of a running topology."""
+
+    node: str = setting(metavar="NODE", autocompletion=complete_node, is_argument=True)
+    """The name of the node."""

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from dumpfilter.commands.topology.options import Json
+from dumpfilter.commands.topology.options import JsonOption
+from dumpfilter.options.settings import Settings, setting
 
 
-def run_command(
-    experiment: Annotated[
-        Path,
-        typer.Argument(help="The experiment, a TOML file (docs/topology.md).", metavar="EXPERIMENT.toml"),
-    ],
-    output: Annotated[
-        Path, typer.Option(help="Directory for report.html, results.json and the Parquet tables.")
-    ] = Path("experiment"),
-    report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the results of other inputs.")
-    ] = False,
-    json: Json = False,
-) -> None:
+class RunSettings(Settings):
+    """The options of ``dumpfilter topology run``."""
+
+    experiment: Path = setting(metavar="EXPERIMENT.toml", is_argument=True)
+    """The experiment, a TOML file (docs/topology.md)."""
+    output: Path = Path("experiment")
+    """Directory for report.html, results.json and the Parquet tables."""
+    report: bool = True
+    """Write report.html."""
+    overwrite: bool = False
+    """Replace the results of other inputs."""
+
+
+def run_command(given: RunSettings, output: JsonOption) -> None:
     r"""Run an experiment for real, and measure lag and bytes.
 
     Each variant, such as a filter on the master and a filter on the slave,
@@ -44,10 +42,10 @@ def run_command(
     from dumpfilter.experiment.run import run_experiment
     from dumpfilter.report.output import check_output
 
-    read = load_experiment(experiment)
-    check_output(output, overwrite=overwrite)
+    read = load_experiment(given.experiment)
+    check_output(given.output, overwrite=given.overwrite)
     progress = Console(stderr=True, highlight=False)
     with endings_interrupt(), progress.status(read.name) as line:
         tell = line.update if progress.is_terminal else progress.print
         results = run_experiment(read, tell)
-    show_results(results, output, progress, page=report, json=json)
+    show_results(results, given.output, progress, page=given.report, json=output.as_json)

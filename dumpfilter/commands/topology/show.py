@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-Topology = Annotated[
-    str, typer.Argument(help="A TOML file, or a short string such as 'm >> web'.", metavar="TOPOLOGY")
-]
+from dumpfilter.options.settings import Settings, setting
 
 
-def show_command(topology: Topology) -> None:
+class TopologyArgument(Settings):
+    """The topology that the command line names."""
+
+    topology: str = setting(metavar="TOPOLOGY", is_argument=True)
+    """A TOML file, or a short string such as 'm >> web'."""
+
+
+def show_command(named: TopologyArgument) -> None:
     r"""Check a topology and print it in TOML, with the nodes that its notation leaves out.
 
     Nothing is started.
@@ -25,4 +28,4 @@ def show_command(topology: Topology) -> None:
     """
     from dumpfilter.topology import to_toml, topology_from
 
-    typer.echo(to_toml(topology_from(topology)), nl=False)
+    typer.echo(to_toml(topology_from(named.topology)), nl=False)

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from dumpfilter.commands.topology.options import DIRECTORY, Directory
-from dumpfilter.commands.topology.show import Topology
-
-Keep = Annotated[bool, typer.Option("--keep", help="Leave the directory with logs and data after the end.")]
+from dumpfilter.commands.topology.options import TopologyOptions
+from dumpfilter.commands.topology.show import TopologyArgument
+from dumpfilter.options.settings import Settings, setting
 
 
-def up_command(
-    topology: Topology,
-    directory: Directory = DIRECTORY,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Run in the background, and return when everything runs.")
-    ] = False,
-    timeout: Annotated[
-        str, typer.Option(help="The longest start of one node, such as 2m.", metavar="TIME")
-    ] = "60s",
-    keep: Keep = False,
-    table: Annotated[bool, typer.Option(help="Show a live table on a terminal.")] = True,
-) -> None:
+class UpSettings(Settings):
+    """The options of ``dumpfilter topology up`` alone."""
+
+    detach: bool = False
+    """Run in the background, and return when everything runs."""
+    timeout: str = setting("60s", metavar="TIME")
+    """The longest start of one node, such as 2m."""
+    keep: bool = False
+    """Leave the directory with logs and data after the end."""
+    table: bool = True
+    """Show a live table on a terminal."""
+
+
+def up_command(named: TopologyArgument, place: TopologyOptions, given: UpSettings) -> None:
     r"""Start a topology: its servers, masters, slaves and links.
 
     In the foreground a live table shows each node's position, lag and
@@ -46,15 +42,15 @@ def up_command(
     from dumpfilter.options.units import parse_time
     from dumpfilter.topology import topology_from
 
-    read = topology_from(topology)
-    seconds = parse_time(timeout)
-    if detach:
-        start_detached(topology, directory, timeout=timeout, keep=keep)
+    read = topology_from(named.topology)
+    seconds = parse_time(given.timeout)
+    if given.detach:
+        start_detached(named.topology, place.directory, timeout=given.timeout, keep=given.keep)
     else:
-        run_in_foreground(read, directory, timeout=seconds, keep=keep, table=table)
+        run_in_foreground(read, place.directory, timeout=seconds, keep=given.keep, table=given.table)
 
 
-def down_command(directory: Directory = DIRECTORY) -> None:
+def down_command(place: TopologyOptions) -> None:
     """End a topology that runs in the background or in another terminal.
 
     After kill -9 of the topology's process, down removes its files.
@@ -65,4 +61,4 @@ def down_command(directory: Directory = DIRECTORY) -> None:
     """
     from dumpfilter.commands.topology.detached import end_topology
 
-    end_topology(Path(directory))
+    end_topology(place.directory)

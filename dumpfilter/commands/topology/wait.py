@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from dumpfilter.commands.topology.options import DIRECTORY, Directory, Timeout, ask, complete_node
+from dumpfilter.commands.topology.options import TopologyOptions, complete_node
+from dumpfilter.options.settings import setting
 from dumpfilter.options.units import parse_time
 
-RunningOnly = Annotated[
-    bool, typer.Option("--running-only", help="Leave out nodes that were stopped or killed, or have failed.")
-]
+
+class WaitOptions(TopologyOptions):
+    """The limit of a wait, and the nodes that it leaves out."""
+
+    timeout: str = setting("30s", metavar="TIME")
+    """The longest wait, such as 30s or 5m."""
+    running_only: bool = False
+    """Leave out nodes that were stopped or killed, or have failed."""
+
+    @property
+    def limits(self) -> dict[str, float | bool]:
+        """The options as arguments of the verb."""
+        return {"timeout": parse_time(self.timeout), "running_only": self.running_only}
 
 
-def wait_command(
-    node: Annotated[
-        str,
-        typer.Argument(
-            help="The name of a node. Without it all nodes are waited for.",
-            metavar="[NODE]",
-            autocompletion=complete_node,
-        ),
-    ] = "",
-    directory: Directory = DIRECTORY,
-    timeout: Timeout = "30s",
-    done: Annotated[
-        bool,
-        typer.Option("--done", help="First wait until recordings and workloads have written everything."),
-    ] = False,
-    running_only: RunningOnly = False,
-) -> None:
+class WaitSettings(WaitOptions):
+    """The state that is waited for."""
+
+    node: str = setting("", metavar="[NODE]", autocompletion=complete_node, is_argument=True)
+    """The name of a node. Without it all nodes are waited for."""
+    done: bool = False
+    """First wait until recordings and workloads have written everything."""
+
+
+def wait_command(given: WaitSettings) -> None:
     """Wait until a node, or every node, has caught up with what its sources have written by now.
 
     Exit codes: 0 caught up. 4 not in time. 3 no topology is up, or a node
@@ -42,15 +44,12 @@ def wait_command(
 
         dumpfilter topology wait web --timeout 5m
     """
-    seconds = parse_time(timeout)
-    if done:
-        ask(directory, "wait done", timeout=seconds)
-    ask(directory, "wait", node=node, timeout=seconds, running_only=running_only)
+    if given.done:
+        given.ask("wait done", timeout=given.limits["timeout"])
+    given.ask("wait", node=given.node, **given.limits)
 
 
-def check_command(
-    directory: Directory = DIRECTORY, timeout: Timeout = "30s", running_only: RunningOnly = False
-) -> None:
+def check_command(given: WaitOptions) -> None:
     """Check the law: each node has what its sources and filters say.
 
     First wait until all have caught up.
@@ -66,5 +65,5 @@ def check_command(
 
         dumpfilter topology check --timeout 2m
     """
-    ask(directory, "check", timeout=parse_time(timeout), running_only=running_only)
+    given.ask("check", **given.limits)
     typer.echo("every node has the data, positions and GTIDs that its sources and filters say")
