@@ -118,12 +118,10 @@ def _encoded(value: object, charset: CharacterSet) -> bytes:
 
 
 def _text_row(row: Sequence[Any], columns: Sequence[Column], charset: CharacterSet) -> bytes:
-    del columns
     return b"".join(b"\xfb" if value is None else str_len(_encoded(value, charset)) for value in row)
 
 
 def _binary_timestamp(value: Any, charset: CharacterSet) -> bytes:
-    del charset
     if isinstance(value, str):
         # The zero timestamp (a text such as 0000-00-00) is sent as a value of length 0.
         return b"\0"

@@ -209,6 +209,12 @@ class Connection:
             return Doing("Query", "executing", running)
         return Doing("Sleep" if self.session else "Connect")
 
+    @property
+    def _client(self) -> Session:
+        """The session of a client that has logged in."""
+        assert self.session is not None
+        return self.session
+
     def kill_query(self) -> None:
         """Interrupt the statement that the client is running. The client receives error 1317 for it."""
         if self._interrupt:
@@ -284,7 +290,6 @@ class Connection:
 
     def longest_command(self, number: int) -> int:
         """Return the limit of the length of a command with this number, bytes."""
-        del number
         return MAX_ALLOWED_PACKET
 
     async def _admit_command(self, number: int, length: int) -> None:
@@ -296,18 +301,15 @@ class Connection:
 
     def counted(self, function: Callable[[], T]) -> Callable[[], T]:
         """Return a function that does the same, and counts the processor time as the user's."""
-        assert self.session is not None
-        return self._limits.costs.counted(self.session.user, function)
+        return self._limits.costs.counted(self._client.user, function)
 
     async def _run(self, text: str) -> Result:
         # An interrupted statement raises error 1317 at once. A command that cannot stop half-way runs on in its
         # thread, and its result is discarded. When the client leaves, the statement is interrupted, too.
-        assert self.session is not None
-        return await self._in_thread(text, functools.partial(execute_statement, self.session, text))
+        return await self._in_thread(text, functools.partial(execute_statement, self._client, text))
 
     async def _in_thread(self, text: str, call: Callable[[Interrupt], T]) -> T:
-        assert self.session is not None
-        async with self._limits.place(self.session.user):
+        async with self._limits.place(self._client.user):
             return await self._in_own_thread(text, call)
 
     async def _in_own_thread(self, text: str, call: Callable[[Interrupt], T]) -> T:
@@ -374,40 +376,32 @@ class Connection:
             await self._send_result(result, more, binary=False)
 
     async def _run_noted(self, statement: str) -> Result:
-        assert self.session is not None
         try:
             return await self._run(statement)
         except SqlError as failed:
-            self.session.diagnostics = [Note("Error", failed.number, failed.message)]
+            self._client.diagnostics = [Note("Error", failed.number, failed.message)]
             raise
 
     async def _init_db(self, data: bytes) -> None:
-        assert self.session is not None
-        self.session.use(data.decode("utf-8", "replace"))
+        self._client.use(data.decode("utf-8", "replace"))
         await self._send_ok()
 
     async def _field_list(self, data: bytes) -> None:
-        assert self.session is not None
         table = Fields(data).until_nul().decode("utf-8", "replace")
-        for column in self.session.columns_of(table):
+        for column in self._client.table(None, table).columns:
             # In the answer to COM_FIELD_LIST, each column's definition ends with its default value. Byte 0xFB is NULL.
             self._stream.put(answers.column_definition(column, self._charset()) + b"\xfb")
         await self._stream.send(answers.end_of_rows(self._capabilities, self._status(), Result()))
 
     async def _statistics(self, data: bytes) -> None:
-        del data
-        assert self.session is not None
-        await self._stream.send(self.session.statistics().encode())
+        await self._stream.send(self._client.statistics().encode())
 
     async def _just_ok(self, data: bytes) -> None:
-        del data
         await self._send_ok()
 
     async def _reset_connection(self, data: bytes) -> None:
-        del data
-        assert self.session is not None
         self._forget_statements()
-        self.session.reset()
+        self._client.reset()
         await self._send_ok()
 
     async def _set_option(self, data: bytes) -> None:

@@ -177,16 +177,13 @@ class Session:
         if items is None:
             return None
         columns, row = [], []
-        system = self.variables.all() if any(one.plain.kind is Kind.SYSTEM_VARIABLE for one in items) else {}
+        kinds = {one.plain.kind for one in items}
+        if Kind.CALL in kinds:
+            return None
+        system = self.variables.all() if Kind.SYSTEM_VARIABLE in kinds else {}
+        variables = {Kind.SYSTEM_VARIABLE: system, Kind.USER_VARIABLE: self.user_variables}
         for plain, column in items:
-            value: object = None
-            match plain.kind:
-                case Kind.LITERAL:
-                    value = plain.value
-                case Kind.USER_VARIABLE:
-                    value = self.user_variables.get(plain.name)
-                case Kind.SYSTEM_VARIABLE:
-                    value = system.get(plain.name)
+            value = plain.value if plain.kind is Kind.LITERAL else variables[plain.kind].get(plain.name)
             is_number = isinstance(value, int) and -_INT64 <= value < _INT64
             # The other values and their columns' names have rules that the SQL engine knows.
             if not is_number and (plain.kind is Kind.LITERAL or not isinstance(value, str)):
@@ -241,13 +238,6 @@ class Session:
         if found is None:
             raise no_such_table(schema, name, schemas_of(self.executor))
         return found
-
-    def columns_of(self, table: str) -> Sequence[Column]:
-        """Return the columns of a table of the current database, for the command COM_FIELD_LIST.
-
-        Raises SqlError 1046 if there is no current database, and 1146 if there is no such table.
-        """
-        return self.table(None, table).columns
 
     def statistics(self) -> str:
         """Return the line of statistics that ``mysqladmin status`` shows (the answer to COM_STATISTICS)."""

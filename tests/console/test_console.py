@@ -327,6 +327,8 @@ def test_what_clients_ask_when_they_connect(console: ConsoleServer) -> None:
         assert answer(connection, "SELECT @@version_comment LIMIT 1") == (("dumpfilter",),)
         assert answer(connection, "SELECT USER(), @@server_id") == (("root@localhost", 7),)
         assert not answer(connection, "SET NAMES utf8mb4 COLLATE utf8mb4_unicode_ci")
+        assert not answer(connection, "SET @version = 'a variable'")
+        assert answer(connection, "SELECT VERSION(), @version")[0][0] != "a variable"
         assert not answer(connection, "SET @a = 1 + 1, SESSION sql_mode = 'ANSI', @@autocommit = ON")
         assert answer(connection, "SELECT @a, @@sql_mode, @@session.autocommit") == ((2, "ANSI", 1),)
         assert answer(connection, "SHOW VARIABLES LIKE 'server_%'") == (
