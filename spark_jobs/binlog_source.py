@@ -28,15 +28,18 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arro
 from pyspark.sql.types import StructType
 
 from dumpfilter.errors import BinlogError, BinlogUnreadable, ColumnsChanged, OptionError
-from dumpfilter.spark_jobs.source.images import IMAGES
-from dumpfilter.spark_jobs.source.known_columns import KnownColumns
-from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.planning import SetCuts, index_with_spark, plan_ranges
+from dumpfilter.spark_jobs.source.columns import IMAGES
+from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions
 from dumpfilter.spark_jobs.source.pushdown import Predicate, cheap_first, predicate_of
-from dumpfilter.spark_jobs.source.reading import FileRange, read_and_tell
-from dumpfilter.spark_jobs.source.streaming import BinlogStreamReader
+from dumpfilter.spark_jobs.source.reading import (
+    FileRange,
+    SetCuts,
+    index_with_spark,
+    plan_ranges,
+    read_and_tell,
+)
+from dumpfilter.spark_jobs.source.streaming import BinlogStreamReader, short, without_traceback
 from dumpfilter.spark_jobs.source.typed_table import with_types
-from dumpfilter.spark_jobs.source.user_errors import short, without_traceback
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

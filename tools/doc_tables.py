@@ -19,7 +19,7 @@ from dumpfilter.metrics.facts import Facts
 from dumpfilter.report.parquet import ParquetTable
 from dumpfilter.simulation import tables as simulation
 from dumpfilter.slave import facts as slave
-from dumpfilter.spark_jobs.bandwidth import tables as bandwidth
+from dumpfilter.spark_jobs.bandwidth import output as bandwidth
 
 DOCS = Path(__file__).parent.parent / "docs"
 

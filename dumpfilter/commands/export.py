@@ -56,7 +56,7 @@ def export_command(
     from dumpfilter.errors import OptionError
     from dumpfilter.report.terminal import warn
     from dumpfilter.spark_jobs.engines.threads import ThreadRunner
-    from dumpfilter.spark_jobs.ranges.indexing import skipped_part
+    from dumpfilter.spark_jobs.ranges.range_index import skipped_part
     from dumpfilter.spark_jobs.source.export import export_events
 
     slaves.definitions()  # A wrong slave is the same error here as in other commands.

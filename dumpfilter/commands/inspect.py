@@ -38,8 +38,8 @@ def inspect_command(binlogs: BinlogArguments, given: InspectSettings, read: Veri
 
     from dumpfilter.errors import OptionError
     from dumpfilter.index.fileset import BinlogSet
+    from dumpfilter.inspection.by_heading import OverTimeOptions
     from dumpfilter.inspection.inspection import inspect_set
-    from dumpfilter.inspection.over_time import OverTimeOptions
     from dumpfilter.inspection.text import render_inspection
     from dumpfilter.report.terminal import print_json
 

@@ -40,10 +40,8 @@ def measured_results(
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.report.output import check_only, check_output
     from dumpfilter.spark_jobs.bandwidth.job import measure_and_evaluate
-    from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, read_measurements
-    from dumpfilter.spark_jobs.bandwidth.measured_set import unchanged
-    from dumpfilter.spark_jobs.bandwidth.output import FILES
-    from dumpfilter.spark_jobs.ranges.file_versions import versions_of
+    from dumpfilter.spark_jobs.bandwidth.measured_set import unchanged, versions_of
+    from dumpfilter.spark_jobs.bandwidth.output import FILES, MEASUREMENTS, read_measurements
 
     kept = read_measurements(output / MEASUREMENTS)
     if kept is not None and not kept.is_of(versions_of(BinlogSet.open(source).addresses)):

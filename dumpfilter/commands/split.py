@@ -60,7 +60,7 @@ def split_command(
     from dumpfilter.options.units import parse_size
     from dumpfilter.report.terminal import print_json, warn
     from dumpfilter.spark_jobs.split.job import SplitOptions, split
-    from dumpfilter.spark_jobs.split.specification import BY_SCHEMA, load_specification
+    from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, load_specification
     from dumpfilter.split_set.manifest_tables import render_split
 
     options = SplitOptions(

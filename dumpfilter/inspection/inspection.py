@@ -24,12 +24,17 @@ from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.previous_gtids import previous_gtids
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
-from dumpfilter.inspection.by_heading import NOTHING, ByHeading, HeadingSums, Volume
+from dumpfilter.inspection.by_heading import (
+    NOTHING,
+    ByHeading,
+    HeadingSums,
+    OverTime,
+    OverTimeOptions,
+    Volume,
+)
 from dumpfilter.inspection.flat_events import FlatEvents, flat_events
-from dumpfilter.inspection.largest import Large, Largest
-from dumpfilter.inspection.over_time import OverTime, OverTimeOptions
+from dumpfilter.inspection.largest import Large, Largest, statement_text
 from dumpfilter.inspection.rates import Bucket, Rates
-from dumpfilter.inspection.statement_texts import statement_text
 from dumpfilter.report.headings import NO_TABLE, sums
 
 NOT_OPENED = "(not opened)"

@@ -10,9 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from dumpfilter.inspection.by_heading import Volume
+from dumpfilter.inspection.by_heading import OverTime, Volume
 from dumpfilter.inspection.inspection import TOP, Inspection, LargeObject
-from dumpfilter.inspection.over_time import OverTime
 from dumpfilter.inspection.rates import main_span
 from dumpfilter.printable import printable, visible
 from dumpfilter.report.terminal import Cell, table

@@ -16,14 +16,11 @@ from dumpfilter.lint.findings import Code
 from dumpfilter.lint.knowledge import SetKnowledge
 from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner
-from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
-from dumpfilter.suggest.candidates import SYSTEM_SCHEMAS, escaped
-from dumpfilter.suggest.check import Check
-from dumpfilter.suggest.measure import GivenFilter, measure
-from dumpfilter.suggest.option_lines import option_line
+from dumpfilter.spark_jobs.ranges.range_index import IndexedSet, ReadOptions, index_set
+from dumpfilter.suggest.candidates import SYSTEM_SCHEMAS, escaped, option_line
 from dumpfilter.suggest.results import OnlySchema, Plan, RejectedRule, RuleStep, Suggestions, TableWeight
-from dumpfilter.suggest.search import Found, Search, Slave, Step, with_rule
-from dumpfilter.suggest.traffic import Traffic
+from dumpfilter.suggest.search import Check, Found, Search, Slave, Step, with_rule
+from dumpfilter.suggest.traffic import GivenFilter, Traffic, measure
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from dumpfilter.traffic.facts import flags_of
 

@@ -2,6 +2,8 @@
 
 A rule that drops everything saves everything. The search therefore weighs the saved bytes with the share of the tables
 that remain.
+
+The check of a rule compares the faults that lint finds in the same binlogs with and without the rule.
 """
 
 from __future__ import annotations
@@ -19,13 +21,61 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
 from dumpfilter.filter.rules import FilterSemantics, Rule
 from dumpfilter.index.subjects import TableSubject
-from dumpfilter.lint.findings import FilterWarning
-from dumpfilter.spark_jobs.engines.steps import step
+from dumpfilter.lint.findings import Code, FilterWarning
+from dumpfilter.lint.knowledge import SetKnowledge
+from dumpfilter.lint.linting import lint
+from dumpfilter.spark_jobs.engines.runner import step
 from dumpfilter.suggest.candidates import Candidate, candidates
-from dumpfilter.suggest.check import Check
 from dumpfilter.suggest.traffic import Traffic, tables_of
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from dumpfilter.traffic.facts import SubjectFlags
+
+BREAKING = frozenset(
+    {
+        Code.FOREIGN_KEY,
+        Code.LEFT_TABLE,
+        Code.LOST_STATEMENT,
+        Code.LEFT_OBJECT,
+        Code.MISSING_DATABASE,
+        Code.MISSING_OBJECT,
+        Code.MISSING_TABLE,
+        Code.UNKNOWN,
+        Code.NOTHING_PASSES,
+        Code.READS_DROPPED,
+        Code.SCHEMA_DRIFT,
+        Code.TEMPORARY_TABLE,
+        Code.TRIGGER,
+        Code.ROUTINE,
+        Code.UNWANTED_STATEMENT,
+        Code.XA_DROPPED,
+    }
+)
+"""The faults that stop a replica or change its data. The others are about rules that are written in vain."""
+
+
+class Check:
+    """Compares what lint says about a filter with and without a suggested rule."""
+
+    def __init__(self, knowledge: SetKnowledge) -> None:
+        self._knowledge = knowledge
+        self._known: dict[object, list[FilterWarning]] = {}
+
+    def new_faults(
+        self, before: tuple[object, ReplicationFilter], after: tuple[object, ReplicationFilter]
+    ) -> list[FilterWarning]:
+        """Return the warnings about the filter ``after`` that the filter ``before`` does not have.
+
+        Each filter comes with a key under which its warnings are remembered. Only faults that break a replica count.
+        """
+        had = {(one.code, one.rules) for one in self.faults(*before)}
+        return [one for one in self.faults(*after) if (one.code, one.rules) not in had]
+
+    def faults(self, key: object, rule_filter: ReplicationFilter) -> list[FilterWarning]:
+        """Return the warnings about a filter that break a replica. They are remembered under the key."""
+        if key not in self._known:
+            self._known[key] = [one for one in lint(rule_filter, self._knowledge) if one.code in BREAKING]
+        return self._known[key]
+
 
 LEAST_SHARE = 0.01
 """The share of the bytes that slaves are sent now. A rule must save more, weighed with the tables that remain."""

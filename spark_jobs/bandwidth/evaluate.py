@@ -7,24 +7,22 @@ the tally is a unit. A slave's traffic is a sum over the units that its filter s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog.format import Family, NameRules
+from dumpfilter.binlog.format import Family
 from dumpfilter.dump.stand_ins import EVENTS
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import numbers_on_tables
-from dumpfilter.inspection.by_heading import HeadingSums
-from dumpfilter.inspection.over_time import OverTime as BytesOverTime
-from dumpfilter.inspection.over_time import OverTimeOptions
+from dumpfilter.inspection.by_heading import HeadingSums, OverTimeOptions
+from dumpfilter.inspection.by_heading import OverTime as BytesOverTime
 from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.report.audience import Audience
 from dumpfilter.report.headings import Headings
 from dumpfilter.report.periods import Division
-from dumpfilter.spark_jobs.bandwidth.measure import GivenFilter, Measured
+from dumpfilter.spark_jobs.bandwidth.measured_set import Asked, Measured
 from dumpfilter.spark_jobs.bandwidth.results import (
     PACKET_BYTES,
     Figures,
@@ -37,9 +35,7 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     TableFigures,
     TableShare,
 )
-from dumpfilter.spark_jobs.split.names import REST, decode_name
-from dumpfilter.spark_jobs.split.ownership import encoded_schemas
-from dumpfilter.topology.slaves_file import SlaveDefinition
+from dumpfilter.spark_jobs.split.ownership import REST, decode_name, encoded_schemas
 from dumpfilter.traffic.facts import Facts, Mask, SubjectFlags
 
 Ints = npt.NDArray[np.int64]
@@ -50,45 +46,6 @@ _PACKETS_OF_COMPRESSED = 2
 
 _MOST_NAMES_OVER_TIME = 50
 """The most schemas, and the most tables, whose bytes over time the results have."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A slave of the slaves file, with the numbers of its filter and of the same filter without each single rule.
-
-    Leaving out one rule at a time shows how many bytes each rule saves.
-    """
-
-    definition: SlaveDefinition
-    number: int
-    """The index of the slave's filter in the list of all measured filters."""
-    without: tuple[int, ...]
-    """For each rule of the slave's filter, the index of the filter that has all other rules."""
-
-
-def ask(
-    definitions: Sequence[SlaveDefinition],
-    names: NameRules,
-) -> tuple[list[Asked], list[GivenFilter]]:
-    """Return the slaves, and the list of all filters to measure.
-
-    The slaves' own filters come first, in the slaves' order. For each rule, a filter without this rule follows, to
-    show how many bytes the rule saves. ``names`` are the rules by which the server compares names.
-    """
-    filters: list[GivenFilter] = [(one.filter(names), one.origin) for one in definitions]
-    asked = []
-    known: dict[tuple[object, ...], int] = {}
-    for number, one in enumerate(definitions):
-        without = []
-        for k in range(len(one.rules)):
-            rules = tuple(rule for j, rule in enumerate(one.rules) if j != k)
-            key = (rules, one.semantics, one.lower_case_table_names, one.origin)
-            if key not in known:
-                known[key] = len(filters)
-                filters.append((one.filter(names, without=k), one.origin))
-            without.append(known[key])
-        asked.append(Asked(one, number, tuple(without)))
-    return asked, filters
 
 
 class Evaluate:

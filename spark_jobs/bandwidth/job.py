@@ -3,7 +3,7 @@
 One pass over the binlogs serves any number of slaves (:mod:`dumpfilter.traffic.tally`).
 
 1. The driver indexes the files and divides them into ranges of whole transactions.
-2. Each task measures a group of ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measure`).
+2. Each task measures a group of ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`).
 3. The driver merges the measurements (:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`) and computes each slave's
    figures (:mod:`~dumpfilter.spark_jobs.bandwidth.evaluate`).
 
@@ -19,17 +19,24 @@ from dumpfilter.errors import OptionError
 from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.report.audience import Audience
-from dumpfilter.spark_jobs.bandwidth.evaluate import Evaluate, ask
+from dumpfilter.spark_jobs.bandwidth.evaluate import Evaluate
 from dumpfilter.spark_jobs.bandwidth.filter_warnings import by_slave, filter_warnings, lines_of
 from dumpfilter.spark_jobs.bandwidth.measured_set import (
     BandwidthOptions,
     MeasuredSet,
+    ask,
     ask_filters,
     measure_changes,
     measure_set,
 )
-from dumpfilter.spark_jobs.bandwidth.results import Results, Series, SkippedFile, SourceFigures
-from dumpfilter.spark_jobs.bandwidth.totals import totals_of, with_totals
+from dumpfilter.spark_jobs.bandwidth.results import (
+    Results,
+    Series,
+    SkippedFile,
+    SourceFigures,
+    totals_of,
+    with_totals,
+)
 from dumpfilter.spark_jobs.engines.runner import Runner, run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from dumpfilter.traffic.facts import SubjectFlags

@@ -1,36 +1,312 @@
 """The measurements of a binlog set, file by file, from which the traffic of any slave can be computed.
 
 A later run takes the measurements of unchanged files from an earlier run, and reads the other files only.
+
+Tasks measure the files, each a part of the binlogs, for all slaves in one pass. A file is known to be unchanged by its
+version: its size, the time of the last write, and its first and last bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.dump import render
+from dumpfilter.errors import BinlogError
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
+from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.addresses import file_name
-from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.report.audience import Audience
-from dumpfilter.spark_jobs.bandwidth.evaluate import ask
-from dumpfilter.spark_jobs.bandwidth.measure import MOST_UNITS, GivenFilter, Measured, MeasureRanges, merged
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner, cores_of
-from dumpfilter.spark_jobs.ranges.file_versions import FileVersion, versions_of
-from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_paths
-from dumpfilter.spark_jobs.ranges.range_index import FileIndex
-from dumpfilter.spark_jobs.ranges.ranges import amount_of, grouped
-from dumpfilter.spark_jobs.split.ownership import schemas_among
+from dumpfilter.spark_jobs.ranges.range_index import (
+    FileIndex,
+    IndexedSet,
+    ReadOptions,
+    ReadRanges,
+    index_paths,
+    state_of_thread,
+)
+from dumpfilter.spark_jobs.ranges.ranges import Block, Range, amount_of, grouped
+from dumpfilter.spark_jobs.samples import CHUNK, MOST, WHOLE, Samples, compressed_size
+from dumpfilter.spark_jobs.split.assign import RUN_SIZE, Assigner, Share, share_as_chunk
+from dumpfilter.spark_jobs.split.ownership import Owners, SchemaOwners, schemas_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
-from dumpfilter.traffic.facts import Facts, SubjectFlags, flags_of
+from dumpfilter.traffic.facts import Facts, SubjectFlags, flags_of, side_by_side
+from dumpfilter.traffic.tally import Tally
+
+PROBE = 16 << 10
+"""The number of bytes at the beginning and at the end of a file that go into its digest. The beginning has the time at
+which the server made the file, and the end has the last transactions."""
+
+
+@dataclass(frozen=True)
+class FileVersion:
+    """The facts about a file that change when somebody writes to it. Two equal versions have the same content."""
+
+    path: str
+    size: int
+    modified: int
+    """The time of the last write, nanoseconds since 1970; 0 if the file system does not tell the time."""
+    digest: str
+    """A digest of the first and the last bytes of the file."""
+
+
+def versions_of(paths: Sequence[str]) -> tuple[FileVersion | None, ...]:
+    """Return the versions of these files, which are paths or URIs.
+
+    The version of a file that cannot be opened is None.
+    """
+    return tuple(map(_version, paths))
+
+
+def _version(path: str) -> FileVersion | None:
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        with open_file(path) as file:
+            modified, size = file.modified, file.size
+            digest.update(file.read_up_to(0, min(PROBE, size)))
+            digest.update(file.read_up_to(max(0, size - PROBE), min(PROBE, size)))
+    except BinlogError:
+        # The job opens the file again, and tells the user what is wrong.
+        return None
+    return FileVersion(path, size, modified, digest.hexdigest())
+
+
+GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
+
+_PAYLOAD_OVERHEAD = 100
+"""About the bytes of a compressed transaction's Gtid event, and of the head of its Transaction_payload event."""
+_ALONE = "/"
+"""The name of samples of transactions that are compressed each alone. No schema has the name, since the names of
+schemas are those of files."""
+MOST_UNITS = 4_000_000
+"""The most units (entries of the tally) of all tasks together that the driver holds. A unit takes 72 bytes."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A slave of the slaves file, with the numbers of its filter and of the same filter without each single rule.
+
+    Leaving out one rule at a time shows how many bytes each rule saves.
+    """
+
+    definition: SlaveDefinition
+    number: int
+    """The index of the slave's filter in the list of all measured filters."""
+    without: tuple[int, ...]
+    """For each rule of the slave's filter, the index of the filter that has all other rules."""
+
+
+def ask(
+    definitions: Sequence[SlaveDefinition],
+    names: NameRules,
+) -> tuple[list[Asked], list[GivenFilter]]:
+    """Return the slaves, and the list of all filters to measure.
+
+    The slaves' own filters come first, in the slaves' order. For each rule, a filter without this rule follows, to
+    show how many bytes the rule saves. ``names`` are the rules by which the server compares names.
+    """
+    filters: list[GivenFilter] = [(one.filter(names), one.origin) for one in definitions]
+    asked = []
+    known: dict[tuple[object, ...], int] = {}
+    for number, one in enumerate(definitions):
+        without = []
+        for k in range(len(one.rules)):
+            rules = tuple(rule for j, rule in enumerate(one.rules) if j != k)
+            key = (rules, one.semantics, one.lower_case_table_names, one.origin)
+            if key not in known:
+                known[key] = len(filters)
+                filters.append((one.filter(names, without=k), one.origin))
+            without.append(known[key])
+        asked.append(Asked(one, number, tuple(without)))
+    return asked, filters
+
+
+@dataclass
+class Measured:
+    """The measurements of a part of the binlogs: counted traffic and compressed samples."""
+
+    tallied: Facts
+    schema_bytes: dict[str, int] = field(default_factory=dict)
+    """The bytes of events that a split by schema would write for each schema, by the schema's encoded name."""
+    samples: Samples = field(default_factory=Samples)
+
+    def ratio(self, schema: str = WHOLE) -> float:
+        """Return the compressed size divided by the original size, as measured in samples of a schema's events.
+
+        If the schema has no samples, return the ratio of the unsplit stream.
+        """
+        sizes = self.samples.sizes
+        raw, compressed = sizes.get(schema) or sizes.get(WHOLE) or (0, 0)
+        return min(compressed / raw, 1.0) if raw else 1.0
+
+    @property
+    def transactions(self) -> tuple[int, int]:
+        """The bytes of sampled transactions before and after compression, each transaction alone."""
+        return self.samples.sizes.get(_ALONE, (0, 0))
+
+    @property
+    def transaction_factor(self) -> float:
+        """How many times larger transactions are that are compressed each alone, compared with blocks of a chunk."""
+        raw, compressed = self.transactions
+        return max(compressed / raw / self.ratio(), 1.0) if raw else 1.0
+
+
+def merged(parts: Sequence[Measured]) -> Measured:
+    """Add up the measurements of all parts of the binlogs."""
+    found = Measured(side_by_side([part.tallied for part in parts]))
+    schema_bytes: Counter[str] = Counter()
+    for part in parts:
+        schema_bytes.update(part.schema_bytes)
+        found.samples.add(part.samples)
+    found.schema_bytes = dict(schema_bytes)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureRanges(ReadRanges):
+    """A picklable task that measures some ranges (parts of binlog files) for all filters."""
+
+    job: str
+    filters: tuple[GivenFilter, ...]
+    bucket_seconds: int
+    unknown_xa_schemas: tuple[str, ...] = ()
+    nbytes: int = 0
+    """The number of bytes of all ranges, of which each task reads a part."""
+    most_units: int = MOST_UNITS
+    """The number of units (entries of the tally) of all tasks together above which a task adds up counts that all
+    filters treat alike. A task has the share of its bytes.
+
+    The results that travel to the driver stay small. But they hold for these filters only, and every thread must ask
+    every filter."""
+
+    def __call__(self, ranges: Iterable[Range]) -> dict[int, Measured]:
+        """Read the ranges, and return the measurements of each file by its number. Raises BinlogError with file and
+        position."""
+        state = state_of_thread(self.job, self._state)
+        state.tally.take()
+        ranges = tuple(ranges)
+        nbytes = sum(one.end - one.start for one in ranges)
+        by_file: dict[int, Measured] = {}
+        for number, some in itertools.groupby(ranges, lambda one: one.file):
+            samples, schema_bytes = Samples(), Counter[str]()
+            with self.open(number) as file:
+                for wanted in some:
+                    self._measure(file, wanted, state, schema_bytes, samples)
+            # The driver adds up equal units, of which the part of a file has few.
+            tallied = state.tally.take(add_up=False)
+            by_file[number] = Measured(tallied, dict(schema_bytes), samples)
+        units = sum(len(found.tallied.condition) for found in by_file.values())
+        if units * max(self.nbytes, nbytes) > self.most_units * nbytes:
+            for found in by_file.values():
+                found.tallied = found.tallied.folded(state.flags_of(found.tallied))
+        return by_file
+
+    def nothing(self) -> Measured:
+        """Return the measurements of a file without transactions."""
+        return Measured(
+            Tally(Subjects(), SourceNumbers(), filters=(), bucket_seconds=self.bucket_seconds).take()
+        )
+
+    def _state(self) -> _ThreadState:
+        subjects, sources = Subjects(), SourceNumbers()
+        given = tuple((TableFlags(one, subjects), origin) for one, origin in self.filters)
+        tally = Tally(subjects, sources, filters=given, bucket_seconds=self.bucket_seconds, any_origin=True)
+        return _ThreadState(subjects, sources, tally, given, SchemaOwners(subjects, self.unknown_xa_schemas))
+
+    def _measure(
+        self,
+        file: BinlogFile,
+        wanted: Range,
+        state: _ThreadState,
+        schema_bytes: Counter[str],
+        samples: Samples,
+    ) -> None:
+        assigner = Assigner(state.owners)
+        for number, block in enumerate(self.blocks(file, wanted, state.subjects, state.sources)):
+            state.tally.add(block.segment, file.read)
+            shares = assigner.assign(block.segment, file.read)
+            for share in shares:
+                schema_bytes[state.owners.names[share.output]] += share.size
+            if not number:
+                _compress(file, block, shares, state.owners, wanted.number, samples)
+
+
+@dataclass(frozen=True)
+class _ThreadState:
+    """Objects that all tasks of one thread share, so that a filter is asked only once about each table."""
+
+    subjects: Subjects
+    sources: SourceNumbers
+    tally: Tally
+    given: tuple[tuple[TableFlags, OriginFilter | None], ...]
+    """The verdicts of every filter about tables, and the origins that its slave wants. The slaves' filters come
+    first."""
+    owners: Owners
+    numbers: dict[Subject, int] = field(default_factory=dict)
+
+    def flags_of(self, tallied: Facts) -> list[SubjectFlags | None]:
+        """Return the verdicts of every filter about the tally's tables and statements, as bits."""
+        for number in range(len(self.subjects)):
+            if self.subjects.members(number) is None:
+                self.numbers.setdefault(self.subjects[number], number)
+        places = np.array([self.numbers[subject] for subject in tallied.subjects], np.int64)
+        return [flags.array()[places] if flags.is_on else None for flags, _ in self.given]
+
+
+def _compress(
+    file: BinlogFile, block: Block, shares: Sequence[Share], owners: Owners, turn: int, samples: Samples
+) -> None:
+    """Compress samples of a block of events, for each schema separately, to estimate compression ratios.
+
+    A schema's samples are taken from the events that a split by schema would write for this schema. Each range begins
+    with another schema, so that every schema has samples.
+    """
+    segment = block.segment
+    whole = block.data[: min(CHUNK, segment.end - segment.start)].tobytes()
+    samples.take(WHOLE, whole)
+    ends = np.append(segment.offset[segment.txn_event[1:-1]], segment.end) - segment.start
+    begin = 0
+    for end in ends[ends <= len(whole)].tolist() or [len(whole)]:
+        one = block.data[begin:end].tobytes()
+        samples.count(_ALONE, len(one), min(len(one), compressed_size(one) + _PAYLOAD_OVERHEAD))
+        begin = end
+    left = MOST
+    # The numbers of the outputs depend on what this thread has read before, but the samples must not.
+    shares = sorted(shares, key=lambda share: owners.names[share.output])
+    start = turn % max(len(shares), 1)
+    for share in [*shares[start:], *shares[:start]]:
+        if left <= 0:
+            return
+        data = _beginning(share, block, file)
+        samples.take(owners.names[share.output], data)
+        left -= len(data)
+
+
+def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
+    sizes: npt.NDArray[np.int64] = np.cumsum(share.runs[:, RUN_SIZE])
+    n = int(np.searchsorted(sizes, CHUNK)) + 1
+    part = share_as_chunk(file.name, share.runs[:n], share.replaced)
+    fd = block.segment.format_description
+    data = render(part, block.data, block.segment.start, file.read, fd)
+    return data[: 2 * CHUNK]
+
 
 _MOST_BUCKETS = 3000
 """The largest number of time buckets. Longer binlogs get longer buckets, unless the user sets their length."""

@@ -13,10 +13,9 @@ from dumpfilter.report.audience import Audience
 from dumpfilter.report.month import MONTH_HOURS
 from dumpfilter.report.terminal import warn
 from dumpfilter.report.text import human_bytes, human_gigabytes, human_percent, human_price, share
-from dumpfilter.spark_jobs.bandwidth.report.groups import Group, by_saving, groups_of
-from dumpfilter.spark_jobs.bandwidth.results import Month, Results, Totals, Ways
-from dumpfilter.spark_jobs.bandwidth.totals import compression_name
-from dumpfilter.spark_jobs.ranges.indexing import skipped_part
+from dumpfilter.spark_jobs.bandwidth.report.figures import Group, by_saving, groups_of
+from dumpfilter.spark_jobs.bandwidth.results import Month, Results, Totals, Ways, compression_name
+from dumpfilter.spark_jobs.ranges.range_index import skipped_part
 
 _NAME_WIDTH = 7
 """The least width of the column of names."""

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.spark_jobs.engines.progress import LineClock, Reached, progress_bar
-from dumpfilter.spark_jobs.engines.runner import TASKS, Amount, translated
-from dumpfilter.spark_jobs.engines.steps import Stopped, Work, steps_of
+from dumpfilter.spark_jobs.engines.runner import TASKS, Amount, Stopped, Work, steps_of, translated
 
 if TYPE_CHECKING:
     from rich.console import Console

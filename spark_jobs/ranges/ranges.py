@@ -25,8 +25,7 @@ from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.xa import ALWAYS, Prepared
-from dumpfilter.spark_jobs.engines.runner import Amount
-from dumpfilter.spark_jobs.engines.steps import step
+from dumpfilter.spark_jobs.engines.runner import Amount, step
 
 BLOCK_SIZE = 16 << 20
 """The number of bytes that a Spark task reads and scans at a time, 16 MiB.

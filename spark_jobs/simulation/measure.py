@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.spark_jobs.ranges.range_index import ReadRanges, state_of_thread
 from dumpfilter.spark_jobs.ranges.ranges import Range
-from dumpfilter.spark_jobs.ranges.tasks import ReadRanges, state_of_thread
 from dumpfilter.spark_jobs.samples import Samples
 from dumpfilter.spark_jobs.simulation.samples import take_samples
 from dumpfilter.spark_jobs.split.ownership import encoded_schemas

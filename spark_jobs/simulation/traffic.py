@@ -26,12 +26,12 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
 from dumpfilter.spark_jobs.engines.runner import Runner
-from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
+from dumpfilter.spark_jobs.ranges.range_index import IndexedSet, ReadOptions, index_set
 from dumpfilter.spark_jobs.ranges.ranges import amount_of, grouped
 from dumpfilter.spark_jobs.samples import Samples
 from dumpfilter.spark_jobs.simulation.measure import Counted, CountRanges
 from dumpfilter.spark_jobs.simulation.samples import measured_ratios
-from dumpfilter.spark_jobs.split.names import REST
+from dumpfilter.spark_jobs.split.ownership import REST
 from dumpfilter.traffic.facts import Ints
 from dumpfilter.traffic.transactions import MILLION, Pattern, Sums, TransactionTraffic, join, ratios_of
 

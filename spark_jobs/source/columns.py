@@ -3,6 +3,10 @@
 A segment (consecutive events of a file) becomes one Arrow array for each column. Numpy and Arrow compute a column for
 all events at once, and only if the query needs the column. Python loops only over rare things, which are new tables,
 new statements and compressed transactions.
+
+The row images of a rows event (the columns ``before``, ``after`` and ``row``) are the values of its changed rows,
+before and after the change. In the usual form an event is one row of the data source, with lists of row images. In
+exploded form each changed row is a row of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +23,8 @@ import pyarrow.compute as pc
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
-from dumpfilter.binlog.events import ROWS, by_number, event_name
+from dumpfilter.binlog.context_events import decode_annotate_rows, decode_rows_query
+from dumpfilter.binlog.events import ROWS, EventType, by_number, event_name
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MysqlGtid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
@@ -28,11 +33,117 @@ from dumpfilter.binlog.rows import rows_kind
 from dumpfilter.dump.sent_events import SentEvents
 from dumpfilter.errors import BinlogError
 from dumpfilter.index.segment import Segment
+from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.subjects import Subjects, TableSubject
-from dumpfilter.rows import ChangedRows, RowCounter, RowImageReader
-from dumpfilter.spark_jobs.source.images import IMAGES, joined
-from dumpfilter.spark_jobs.source.texts import HAS_TEXT, text_of
+from dumpfilter.rows import MAP_TYPE, ChangedRows, RowCounter, RowImageReader
 from dumpfilter.statement import StatementKind
+
+Int64 = npt.NDArray[np.int64]
+
+ROW_TYPES: dict[str, pa.DataType] = {"row": pa.int32()}
+"""The column with the number of a changed row in its event, if each changed row is a row of the data source."""
+
+IMAGES = ("before", "after")
+"""The columns with row images."""
+
+
+def image_types(*, exploded: bool) -> dict[str, pa.DataType]:
+    """Return the columns with the row images, with their types.
+
+    A row image is a map from the names of columns to values as text. An event has a list of row images, one for each
+    changed row. In exploded form each changed row is a row of the data source, with one row image.
+    """
+    return dict.fromkeys(IMAGES, MAP_TYPE if exploded else pa.list_(MAP_TYPE))
+
+
+def joined(parts: Sequence[ChangedRows]) -> ChangedRows:
+    """Return the changed rows of several parts in one, in the order of the events."""
+    event = np.concatenate([part.event for part in parts])
+    order = np.argsort(event, kind="stable")
+    before, after = (
+        pa.concat_arrays(arrays).take(pa.array(order))
+        for arrays in ([part.before for part in parts], [part.after for part in parts])
+    )
+    return ChangedRows(event[order], before, after)
+
+
+def image_lists(images: pa.MapArray, event: Int64, count: int) -> pa.ListArray:
+    """Return the row images of each event as a list; null for an event that has no such images.
+
+    ``event`` has the ascending event number of each row image. There are ``count`` events.
+    """
+    valid = np.asarray(images.is_valid())
+    per_event = np.bincount(event[valid], minlength=count)
+    offsets = np.concatenate([[0], np.cumsum(per_event)]).astype(np.int32)
+    return pa.ListArray.from_arrays(
+        pa.array(offsets),
+        images.filter(pa.array(valid)),
+        type=pa.list_(MAP_TYPE),
+        mask=pa.array(per_event == 0),
+    )
+
+
+class ExplodedRows(NamedTuple):
+    """The rows of the data source in exploded form: one for each changed row, and one for each event without rows."""
+
+    event: Int64
+    """The number of the event that each row comes from, ascending."""
+    row: pa.Array
+    """The number of the changed row in its event, from 0, int32; null for an event without rows."""
+    before: pa.Array
+    """The row images, as maps or structs."""
+    after: pa.Array
+
+    def only_changed_rows(self) -> ExplodedRows:
+        """Return the rows without those of events that change no row."""
+        changed = self.row.is_valid()
+        rows, before, after = (one.filter(changed) for one in (self.row, self.before, self.after))
+        return ExplodedRows(self.event[np.asarray(changed)], rows, before, after)
+
+
+def exploded(images: ChangedRows, count: int) -> ExplodedRows:
+    """Return the rows in exploded form of ``count`` events, whose numbers the row images have."""
+    per_event = np.bincount(images.event, minlength=count)
+    lines = np.maximum(per_event, 1)
+    event = np.repeat(np.arange(count), lines)
+    row = np.arange(event.size) - np.repeat(np.cumsum(lines) - lines, lines)
+    without = (per_event == 0)[event]
+    image = pa.array((np.cumsum(per_event) - per_event)[event] + row, mask=without)
+    return ExplodedRows(
+        event,
+        pa.array(row.astype(np.int32), mask=without),
+        images.before.take(image),
+        images.after.take(image),
+    )
+
+
+_STATEMENTS = (EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.EXECUTE_LOAD_QUERY)
+_TEXTS_OF_ROWS: dict[EventType, Callable[[bytes], bytes]] = {
+    EventType.ROWS_QUERY: decode_rows_query,
+    EventType.ANNOTATE_ROWS: decode_annotate_rows,
+}
+
+HAS_TEXT: npt.NDArray[np.bool_] = np.zeros(256, np.bool_)
+"""For each event type, whether its events carry the text of a statement."""
+HAS_TEXT[[*_STATEMENTS, *_TEXTS_OF_ROWS]] = True
+
+
+def text_of(type: int, body: bytes, fd: FormatDescription) -> str | None:
+    """Return the text of the statement in an event's body; None for an event that cannot be decoded.
+
+    Bytes that are not valid in the statement's character set become U+FFFD. Text events of rows (Rows_query and
+    Annotate_rows) do not name their character set, and are read as UTF-8.
+    """
+    kind = EventType(type)
+    try:
+        if kind in _TEXTS_OF_ROWS:
+            return _TEXTS_OF_ROWS[kind](body).decode("utf-8", "replace")
+        text = decode_statement_event(kind, body, fd).text
+    except BinlogError:
+        return None
+    # Arrow requires valid UTF-8. The decoder keeps wrong bytes as lone surrogates.
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
 
 TYPES: dict[str, pa.DataType] = {
     "file": pa.string(),
@@ -67,7 +178,6 @@ more. The other columns need only the offsets, types and tables of events, which
 NO_FILTERS: Mapping[str, int] = MappingProxyType({})
 """The columns of filters in a query that names no filter."""
 
-Int64 = npt.NDArray[np.int64]
 
 _NO_COUNTS: npt.NDArray[np.int32] = np.zeros(0, np.int32)
 

@@ -27,8 +27,7 @@ from dumpfilter.index.addresses import file_name
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner
 from dumpfilter.spark_jobs.ranges.range_index import Damage
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.planning import plan_ranges
-from dumpfilter.spark_jobs.source.reading import FileRange, invalid_dates_of, read_batches
+from dumpfilter.spark_jobs.source.reading import FileRange, invalid_dates_of, plan_ranges, read_batches
 from dumpfilter.spark_jobs.source.typed_table import with_types
 
 VERSION_KEY = "dumpfilter.events"

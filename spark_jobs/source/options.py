@@ -1,23 +1,153 @@
-"""The options of the Spark data source ``binlog``: parsing, defaults and checks."""
+"""The options of the Spark data source ``binlog``: parsing, defaults and checks.
+
+The module has the filters that a query names, and the columns of a table that a query knows, too. Spark fixes the
+columns of a query when the query begins. A row of a table that was altered later has columns for which the query has no
+place, and lacks columns that the query has.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
 import pyarrow as pa
 
-from dumpfilter.errors import OptionError
+from dumpfilter.binlog.format import Family
+from dumpfilter.errors import ColumnsChanged, OptionError
 from dumpfilter.options.units import parse_size
+from dumpfilter.rows import Table
+from dumpfilter.rows.typed import column_type
 from dumpfilter.spark_jobs.ranges.range_index import RANGE_SIZE
-from dumpfilter.spark_jobs.source.asked_filters import ONE_SLAVE, filter_of, sent_column, slaves_of
-from dumpfilter.spark_jobs.source.columns import TEXT_TYPES, TYPES
-from dumpfilter.spark_jobs.source.images import IMAGES, ROW_TYPES, image_types
-from dumpfilter.spark_jobs.source.known_columns import KnownColumns
+from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TEXT_TYPES, TYPES, image_types
+from dumpfilter.topology import slave_options
 from dumpfilter.topology.slaves_file import SlaveDefinition
+
+SENT = "sent_"
+"""The beginning of the names of columns that tell whether a slave is sent an event."""
+
+ONE_SLAVE = "slave."
+"""The beginning of the names of options that give the filter of one slave."""
+
+
+def filter_of(given: Mapping[str, str]) -> SlaveDefinition | None:
+    """Return the filter that every row must pass, from the option ``filter``; None without the option.
+
+    Raises OptionError.
+    """
+    if "filter" not in given:
+        return None
+    found = _described("filter", given["filter"], "option filter")
+    if len(found) > 1:
+        raise OptionError(
+            "option filter: the rules name several channels; a filter has the rules of one channel"
+        )
+    return found[0]
+
+
+def slaves_of(given: Mapping[str, str]) -> tuple[SlaveDefinition, ...]:
+    """Return the slaves for which the query has a column, from the options ``slaves`` and ``slave.NAME``.
+
+    Raises OptionError, also if two slaves have the same column.
+    """
+    files = [Path(line.strip()) for line in given.get("slaves", "").splitlines() if line.strip()]
+    found = slave_options.slaves_of(files, ())
+    for name, text in given.items():
+        if name.startswith(ONE_SLAVE):
+            found += _described(name.removeprefix(ONE_SLAVE), text, f"option {name}")
+    columns: dict[str, str] = {}
+    for one in found:
+        column = sent_column(one.name)
+        other = columns.setdefault(column.lower(), one.name)
+        if other is not one.name:
+            raise OptionError(
+                f"the slaves {other!r} and {one.name!r} have the same column {column}; rename one"
+            )
+    return tuple(found)
+
+
+def _described(name: str, text: str, option: str) -> list[SlaveDefinition]:
+    if not name:
+        raise OptionError(f"{option}: a slave needs a name, for example slave.web")
+    try:
+        return slave_options.slaves_of_text(f"{name}:{text}")
+    except OptionError as error:
+        raise OptionError(f"{option}: {str(error).removeprefix(f'slave {name!r}: ')}") from None
+
+
+def sent_column(slave: str) -> str:
+    """Return the name of the column that tells whether a slave is sent an event.
+
+    Characters that a name in SQL cannot have without quotes become underscores.
+
+    >>> sent_column("web"), sent_column("web-1")
+    ('sent_web', 'sent_web_1')
+    """
+    return SENT + re.sub(r"\W", "_", slave)
+
+
+_AGAIN = (
+    "start the query again, which reads the columns anew, or set the option newColumns to map (new columns in a map) "
+    "or ignore (left out)"
+)
+
+
+def version_of(table: Table, family: Family) -> str:
+    """Return a text that is equal for two versions of a table whose values belong into the same fields.
+
+    Only a change of their types tells apart columns without names.
+    """
+    return json.dumps(
+        sorted(
+            column.name.lower() if table.has_names else f"{column.name} {column_type(column, family)}"
+            for column in table.columns
+        )
+    )
+
+
+@dataclass(frozen=True)
+class KnownColumns:
+    """The columns of one table that a query knows.
+
+    Parameters:
+        table: the table's name, for errors.
+        fields: the names of the fields of the query's structs.
+        versions: the versions of the table from which the structs were made; None for structs of the user's own, which
+            may leave out columns.
+    """
+
+    table: str
+    fields: Collection[str]
+    versions: frozenset[str] | None
+
+    def check(self, table: Table, family: Family) -> None:
+        """Raise ColumnsChanged if the structs do not have what a version of the table has."""
+        names = {column.name.lower(): column.name for column in table.columns}
+        fields = {name.lower(): name for name in self.fields}
+        if self.versions is None:
+            lacking = _listed(fields[name] for name in fields.keys() - names.keys())
+            if lacking:
+                raise ColumnsChanged(
+                    f"{self.table} has no column {lacking} here, which the schema of the query names; start the query "
+                    "again with another schema, or set the option newColumns to ignore (the column is null)"
+                )
+        elif version_of(table, family) not in self.versions:
+            new = _listed(names[name] for name in names.keys() - fields.keys())
+            gone = _listed(fields[name] for name in fields.keys() - names.keys())
+            changes = [f"new: {new}"] * bool(new) + [f"gone: {gone}"] * bool(gone)
+            raise ColumnsChanged(
+                f"the columns of {self.table} have changed since the query began "
+                f"({'; '.join(changes) or 'other types'}); {_AGAIN}"
+            )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
 
 NewColumns = Literal["stop", "map", "ignore"]
 
@@ -48,7 +178,7 @@ class SourceOptions:
     cuts: str | None = None
     """The offsets at which the files are divided into ranges, as JSON. None: the query finds the offsets by itself.
 
-    :func:`~dumpfilter.spark_jobs.source.planning.index_with_spark` computes them once for many queries.
+    :func:`~dumpfilter.spark_jobs.source.reading.index_with_spark` computes them once for many queries.
     """
     starting_position: str = "earliest"
     """The position at which a new streaming query begins: ``earliest``, ``latest``, or ``file:position``."""

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import datasource as D
 
-from dumpfilter.spark_jobs.source.columns import TYPES
-from dumpfilter.spark_jobs.source.images import IMAGES, ROW_TYPES
+from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TYPES
 
 _COMPARISONS: dict[type[D.Filter], Callable[..., pa.Array]] = {
     D.EqualTo: pc.equal,

@@ -3,12 +3,17 @@
 Spark reads a stream in micro-batches and stores the query's progress in a checkpoint. Here the progress is an offset
 such as ``{"file": "binlog.000007", "position": 4711}``: all events before this position have been read. The position is
 a boundary between two transactions, or 4, at which a file's format description event begins.
+
+When a Python data source raises an exception, Spark shows the user the whole Python traceback. The functions
+:func:`without_traceback` and :func:`short` remove the traceback of expected errors, such as a missing file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypedDict
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import ParamSpec, TypedDict, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +21,47 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.errors import BinlogError, BinlogMissing, OptionError, PositionError
+from dumpfilter.errors import BinlogError, BinlogMissing, DumpfilterError, OptionError, PositionError
 from dumpfilter.index.fileset import BinlogSet, open_file
 from dumpfilter.spark_jobs.ranges.range_index import XaLook, ends_of, index_part, reader_from
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.planning import for_filters, look_in
-from dumpfilter.spark_jobs.source.reading import FIRST, FileRange, read_and_tell
-from dumpfilter.spark_jobs.source.user_errors import short, without_traceback
+from dumpfilter.spark_jobs.source.reading import FIRST, FileRange, for_filters, look_in, read_and_tell
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_IN_WORKER = "PYTHON_WORKER_FACTORY_SECRET"
+"""A variable that Spark sets in the environment of its Python processes."""
+
+_HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
+"""The variable by which Spark knows that a Python process sends exceptions without their tracebacks."""
+
+
+def without_traceback(function: Callable[P, R]) -> Callable[P, R]:
+    """Wrap a method that Spark calls, so that its DumpfilterErrors carry no traceback.
+
+    Spark then shows the user only the message of the error.
+    """
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except DumpfilterError as error:
+            raise short(error) from None
+
+    return called
+
+
+def short(error: DumpfilterError) -> DumpfilterError:
+    """Return an error that is raised next, without its traceback.
+
+    In a Python process of Spark the function also asks Spark to send no traceback. Such a process ends with the error,
+    so no later exception loses its traceback.
+    """
+    if _IN_WORKER in os.environ:
+        os.environ[_HIDE_TRACEBACK] = "1"
+    return error.with_traceback(None)
 
 
 class Offset(TypedDict):

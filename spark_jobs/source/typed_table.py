@@ -10,6 +10,7 @@ import difflib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -25,11 +26,10 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.rows import MAP_TYPE, Table, describe_table
 from dumpfilter.rows.typed import struct_of, with_names
+from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.spark_jobs.ranges.ranges import Block, Range, blocks_of
-from dumpfilter.spark_jobs.source.known_columns import KnownColumns, version_of
-from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.planning import in_threads, plan_ranges
-from dumpfilter.spark_jobs.source.reading import FileRange
+from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions, version_of
+from dumpfilter.spark_jobs.source.reading import FileRange, plan_ranges
 
 _HINTS = 3
 """The most names of other tables in an error about a table that the set lacks."""
@@ -60,7 +60,7 @@ def with_types(options: SourceOptions, warn: Callable[[str], object] = _log.warn
     wanted = TableSubject(*options.table)
     # The query itself tells of damaged files.
     ranges = plan_ranges(options, on_damage=lambda damage: None)
-    looks = in_threads(lambda one: _versions(one, wanted), ranges)
+    looks = ThreadRunner()(partial(_versions, table=wanted), ranges, "reading tables")
     read = [version for look in looks for version in look.versions]
     if not read:
         raise OptionError(_unknown(wanted, {name for look in looks for name in look.others}))

@@ -2,20 +2,92 @@
 
 An output is a binlog that the split writes. A subject is a table or a statement that a filter decides about. Each
 binlog set numbers its subjects from 0.
+
+The module has the specification of a split, too, which says into which binlogs the events of a binlog set go. A split
+writes one binlog for each schema, or the binlogs that a specification file names. A named binlog has any replication
+filter, and receives the events that a slave with this filter would receive. The idea comes from WL#2387, "Binlog
+extensions". The name of a schema becomes the name of a file as servers encode it (``tablename_to_filename``).
 """
 
 from __future__ import annotations
 
 import abc
+import hashlib
+import json
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.errors import OptionError
+from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.decision import Verdict
 from dumpfilter.index.subjects import Subject, Subjects
-from dumpfilter.spark_jobs.split.names import REST, encode_name
+from dumpfilter.options.toml_file import Model, load_toml
+
+REST = "@rest"
+"""The name of the output for events that belong to no schema. No schema's output has this name, since in an encoded
+schema name four hexadecimal digits follow every single ``@``."""
+
+MAX_LENGTH = 200
+"""The largest length of an encoded schema name, characters. File systems allow file names of 255 bytes, and a suffix
+such as ``-bin.000001.tmp`` follows the schema name."""
+
+_SAFE = re.compile("[^0-9A-Za-z_]")
+_ESCAPE = re.compile("@([0-9a-f]{4})")
+
+
+def encode_name(name: str) -> str:
+    """Return a schema's name as a file name. ``@`` and four hexadecimal digits replace each character that is not in
+    ``[0-9A-Za-z_]``.
+
+    The servers also have a shorter form for some 1500 letters (``é`` is ``@0n`` as well as ``@00e9``). This function
+    always writes the long form, so that no schema gets the name :data:`REST`. A character above U+FFFF becomes two
+    UTF-16 units; the servers do not allow such a character. A byte that is not UTF-8 is encoded by its surrogate
+    (surrogateescape). A result longer than :data:`MAX_LENGTH` is cut and gets ``@@`` and a digest, and
+    :func:`decode_name` cannot decode it.
+
+    >>> encode_name("db,3"), encode_name("a_b")
+    ('db@002c3', 'a_b')
+    """
+    encoded = _SAFE.sub(lambda m: "".join(f"@{unit:04x}" for unit in _utf16(m[0])), name)
+    if len(encoded) > MAX_LENGTH:
+        digest = hashlib.sha256(encoded.encode("ascii")).hexdigest()[:16]
+        encoded = f"{encoded[: MAX_LENGTH - 18].rpartition('@')[0] or encoded[: MAX_LENGTH - 18]}@@{digest}"
+    return encoded
+
+
+def decode_name(encoded: str) -> str:
+    """Return the schema name that :func:`encode_name` made into this file name.
+
+    A file name that ``encode_name`` cut to the largest length cannot be decoded; it is returned unchanged.
+
+    >>> decode_name("db@002c3")
+    'db,3'
+    """
+    if "@@" in encoded:
+        return encoded
+    name = _ESCAPE.sub(lambda m: chr(int(m[1], 16)), encoded)
+    # Two UTF-16 surrogates stand for one character above U+FFFF. A single surrogate stands for a byte that is no
+    # UTF-8, and stays.
+    return re.sub(
+        "[\ud800-\udbff][\udc00-\udfff]",
+        lambda m: m[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"),
+        name,
+    )
+
+
+def _utf16(character: str) -> list[int]:
+    raw = character.encode("utf-16-le", "surrogatepass")
+    return [int.from_bytes(raw[k : k + 2], "little") for k in range(0, len(raw), 2)]
+
 
 NO_OUTPUT = -1
 """The owner number (the number that says which outputs receive an event) for no output. GTID, BEGIN and context events
@@ -122,7 +194,7 @@ class Owners(abc.ABC):
 
 class SchemaOwners(Owners):
     """The owners in a split by schema. Each schema has one output, and events without a schema go to the output
-    :data:`~dumpfilter.spark_jobs.split.names.REST`.
+    :data:`~dumpfilter.spark_jobs.split.ownership.REST`.
 
     ``unknown_xa_schemas`` are schemas' encoded names. Their outputs receive every XA COMMIT and XA ROLLBACK of a
     transaction that was prepared before the binlog set.
@@ -203,3 +275,125 @@ def encoded_schemas(subject: Subject) -> tuple[str, ...]:
 def schemas_among(subjects: Iterable[Subject]) -> tuple[str, ...]:
     """Return the schemas that receive events of any of these tables and statements, as file names, sorted."""
     return tuple(sorted({name for one in subjects for name in encoded_schemas(one)}))
+
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,199}")
+
+
+class NamedBinlog(Model):
+    """An entry of a specification file: the name of a binlog to write, and the replication filter that chooses its
+    events."""
+
+    name: str
+    rules: tuple[str, ...] = ()
+    """The filter's rules as server options, such as ``--replicate-do-db=shop``. Without rules all events go into the
+    binlog."""
+    semantics: FilterSemantics = FilterSemantics.CLASSIC
+
+
+class _Rest(Model):
+    name: str
+
+
+class _File(Model):
+    binlog: Annotated[tuple[NamedBinlog, ...], Field(min_length=1)]
+    rest: _Rest | None = None
+    lower_case_table_names: Annotated[int, Field(ge=0, le=2)] = 0
+
+
+@dataclass(frozen=True)
+class Specification:
+    """The binlogs that a split writes. Without ``binlogs`` the split writes one binlog for each schema."""
+
+    binlogs: tuple[NamedBinlog, ...] = ()
+    rest: str | None = None
+    """The name of the binlog for events that go into no other binlog. None: such events are dropped."""
+    lower_case_table_names: int = 0
+
+    @property
+    def by_schema(self) -> bool:
+        """True if the split writes one binlog for each schema, instead of the binlogs that a file names."""
+        return not self.binlogs
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the binlogs that the split writes even if no event belongs to them."""
+        return tuple(one.name for one in self.binlogs) + ((self.rest,) if self.rest is not None else ())
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 digest of the specification, hexadecimal. A job that was killed continues its earlier work only
+        if the specification still has the same digest."""
+        return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the specification as a dictionary that ``json.dumps`` accepts."""
+        return {
+            "binlog": [one.model_dump(mode="json") for one in self.binlogs],
+            "rest": self.rest,
+            "lower_case_table_names": self.lower_case_table_names,
+        }
+
+    def filters(self, names: NameRules) -> list[tuple[str, ReplicationFilter]]:
+        """Return the name of each named binlog with its replication filter.
+
+        ``names`` says how the server compares names, such as by upper and lower case. The specification's own
+        ``lower_case_table_names`` replaces the setting in ``names``. Raises OptionError, which names the binlog, for
+        a wrong rule.
+        """
+        return [(one.name, self._filter(one, names)) for one in self.binlogs]
+
+    def _filter(self, one: NamedBinlog, names: NameRules) -> ReplicationFilter:
+        try:
+            return make_filter(
+                one.semantics,
+                [parse_option(rule, one.semantics) for rule in one.rules],
+                names=names._replace(lower_case_table_names=self.lower_case_table_names),
+            )
+        except OptionError as error:
+            raise OptionError(f"binlog {one.name!r}: rules: {error}") from None
+
+    def owners(
+        self,
+        subjects: Subjects,
+        names: NameRules,
+        unknown_xa_schemas: tuple[str, ...] = (),
+    ) -> Owners:
+        """Return an object that finds for each subject (a table or a statement) the binlogs that receive its events.
+
+        ``unknown_xa_schemas`` are used in a split by schema. They name the schemas that receive XA COMMIT and
+        XA ROLLBACK of transactions that were prepared before the binlog set begins.
+        """
+        if self.by_schema:
+            return SchemaOwners(subjects, unknown_xa_schemas)
+        return FilterOwners(subjects, self.filters(names), self.rest)
+
+
+BY_SCHEMA = Specification()
+"""The specification of a split that writes one binlog for each schema."""
+
+
+def load_specification(path: Path) -> Specification:
+    """Read a specification file (TOML; docs/split.md describes the keys) and check its names and filter rules.
+
+    Raises OptionError with the file and the wrong key, name or rule.
+    """
+    parsed = load_toml(path, _File)
+    made = Specification(
+        parsed.binlog, None if parsed.rest is None else parsed.rest.name, parsed.lower_case_table_names
+    )
+    seen: set[str] = set()
+    for name in made.names:
+        if not _FILE_NAME.fullmatch(name):
+            raise OptionError(
+                f"{path}: {name!r}: a binlog's name becomes a file's name: letters, digits, _ . @ + and -, "
+                "at most 200, not a dot first"
+            )
+        if name.casefold() in seen:
+            raise OptionError(f"{path}: {name!r}: two binlogs have this name")
+        seen.add(name.casefold())
+    try:
+        made.filters(NameRules())
+    except OptionError as error:
+        raise OptionError(f"{path}: {error}") from None
+    return made

@@ -38,8 +38,7 @@ from dumpfilter.binlog.gtid_sources import SourceKey, add_numbers
 from dumpfilter.binlog.writer import rebase, with_body
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.ranges.ranges import Range
-from dumpfilter.spark_jobs.split.assign import Ints
-from dumpfilter.spark_jobs.split.range_plan import (
+from dumpfilter.spark_jobs.split.assign import (
     S_BYTES,
     S_EVENTS,
     S_OUTPUT,
@@ -50,6 +49,7 @@ from dumpfilter.spark_jobs.split.range_plan import (
     T_PLACE,
     T_SOURCE,
     T_TIME,
+    Ints,
     RangePlan,
 )
 

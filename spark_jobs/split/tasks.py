@@ -28,31 +28,27 @@ from dumpfilter.dump.chunk import ChunkPlan, render_into
 from dumpfilter.files import writing
 from dumpfilter.index.fileset import BinlogFile, open_file
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.engines.steps import step
-from dumpfilter.spark_jobs.ranges.range_index import FileIndex
+from dumpfilter.spark_jobs.engines.runner import step
+from dumpfilter.spark_jobs.ranges.range_index import FileIndex, ReadRanges, state_of_thread
 from dumpfilter.spark_jobs.ranges.ranges import Range, memory
-from dumpfilter.spark_jobs.ranges.tasks import ReadRanges, state_of_thread
 from dumpfilter.spark_jobs.split.assign import (
     REPLACED,
     RUN_KIND,
     RUN_OFFSET,
     RUN_SIZE,
     RUN_SOURCE_SIZE,
-    Assigner,
-    Ints,
-)
-from dumpfilter.spark_jobs.split.ownership import Owners
-from dumpfilter.spark_jobs.split.placement import Placement, Stretch
-from dumpfilter.spark_jobs.split.range_plan import (
     S_BLOCK,
     S_BYTES,
     S_OUTPUT,
     S_RUNS,
+    Assigner,
+    Ints,
     PlanMaker,
     RangePlan,
     committed_by_task,
 )
-from dumpfilter.spark_jobs.split.specification import Specification
+from dumpfilter.spark_jobs.split.ownership import Owners, Specification
+from dumpfilter.spark_jobs.split.placement import Placement, Stretch
 from dumpfilter.split_set.manifest import RANGES_SCHEMA
 
 _RISING = frozenset({"start", "end", "source_start", "source_end"})

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.inspection import by_heading
+from dumpfilter.inspection.by_heading import MOST_PERIODS, OverTime, OverTimeOptions
 from dumpfilter.inspection.inspection import inspect_set
-from dumpfilter.inspection.over_time import MOST_PERIODS, OverTime, OverTimeOptions
 from dumpfilter.inspection.text import render_inspection
 from dumpfilter.report.periods import Division
 from dumpfilter.workload.generate import START, Span, generate

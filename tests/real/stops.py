@@ -38,8 +38,8 @@ from dumpfilter.lint.knowledge import SetKnowledge
 from dumpfilter.lint.replica import ReplicaWalk
 from dumpfilter.lint.xa import dropped_xa
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
-from dumpfilter.suggest.check import BREAKING
 from dumpfilter.suggest.job import suggest
+from dumpfilter.suggest.search import BREAKING
 from tests.oracle.recordings import all_recordings
 from tests.real.judging import directory_of, real_source
 from tests.real.random_sets import SWITCH, Workload, rule_sets

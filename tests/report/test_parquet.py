@@ -11,7 +11,7 @@ import pytest
 
 from dumpfilter.report.parquet import INT, TEXT, TIME, Column, ParquetTable, write_tables
 from dumpfilter.simulation import tables as simulation
-from dumpfilter.spark_jobs.bandwidth import tables as bandwidth
+from dumpfilter.spark_jobs.bandwidth import output as bandwidth
 from tests.docs.tutorial import ROOT
 
 MADE = ParquetTable(

@@ -20,8 +20,7 @@ from typing import Any
 import pymysql
 
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.planning import plan_ranges
-from dumpfilter.spark_jobs.source.reading import read_batches
+from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches
 from dumpfilter.spark_jobs.source.typed_table import with_types
 from tests.mariadb import install
 from tests.real.server import MYSQL_ROOT, RealMariaDb, RealMySql, RealServer

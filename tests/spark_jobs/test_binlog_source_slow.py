@@ -12,7 +12,7 @@ from dumpfilter.spark_jobs.binlog_source import PUSHDOWN, index_with_spark, regi
 from dumpfilter.spark_jobs.ranges.range_index import index_file
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.planning import SetCuts, cuts_of, plan_ranges
+from dumpfilter.spark_jobs.source.reading import SetCuts, cuts_of, plan_ranges
 from tests.spark_jobs.plain_events import events_of
 from tests.support import DATA
 

@@ -16,7 +16,7 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.statements import read_statement
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.split.names import REST, encode_name
+from dumpfilter.spark_jobs.split.ownership import REST, encode_name
 from tests.spark_jobs.here import Made, PartSet
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"

@@ -8,11 +8,25 @@ from functools import partial
 from dumpfilter.report.audience import Audience
 from dumpfilter.report.html import environment, page_parts
 from dumpfilter.report.text import human_bytes, human_price
-from dumpfilter.spark_jobs.bandwidth.report import heat, plots
-from dumpfilter.spark_jobs.bandwidth.report.groups import Group, by_saving, groups_of
-from dumpfilter.spark_jobs.bandwidth.report.time_chart import MOST_CHOICES, time_chart
-from dumpfilter.spark_jobs.bandwidth.results import Month, Results, RuleSaving, TableFigures, Totals
-from dumpfilter.spark_jobs.bandwidth.totals import about_nothing, compression_name, counted, ways_of
+from dumpfilter.spark_jobs.bandwidth.report import figures
+from dumpfilter.spark_jobs.bandwidth.report.figures import (
+    MOST_CHOICES,
+    Group,
+    by_saving,
+    groups_of,
+    time_chart,
+)
+from dumpfilter.spark_jobs.bandwidth.results import (
+    Month,
+    Results,
+    RuleSaving,
+    TableFigures,
+    Totals,
+    about_nothing,
+    compression_name,
+    counted,
+    ways_of,
+)
 
 MOST_LINES = 2000
 """The largest number of lines that the page shows of a table. The job's JSON and Parquet files have all lines."""
@@ -72,7 +86,7 @@ def render_report(results: Results) -> str:
     slaves = [member for group in by_saving(groups_of(results), audience) for member in group.members]
     no_filter, master = totals.bytes.no_filter, totals.bytes.filter
     rules, zero = _rules(results)
-    heat_map = heat.heat_map(results)
+    heat_map = figures.heat_map(results)
     price = results.price_per_gb
     nothing_passes = about_nothing(results.slaves)
     engine = environment(__package__)
@@ -105,15 +119,15 @@ def render_report(results: Results) -> str:
         rules=rules,
         zero=zero,
         some_without_rules=sum(not slave.rules for slave in slaves),
-        savings=plots.savings_bars(results, MOST_LINES),
-        table_bars=plots.tables_bars(results),
+        savings=figures.savings_bars(results, MOST_LINES),
+        table_bars=figures.tables_bars(results),
         most_names=_MOST_NAMES,
         heat=heat_map,
-        heat_limits=heat.limit_texts(heat_map) if heat_map else [],
+        heat_limits=figures.limit_texts(heat_map) if heat_map else [],
         most_lines=MOST_LINES,
         most_choices=MOST_CHOICES,
-        most_columns=heat.MOST_COLUMNS,
-        most_rows=heat.MOST_ROWS,
+        most_columns=figures.MOST_COLUMNS,
+        most_rows=figures.MOST_ROWS,
     )
 
 

@@ -24,8 +24,9 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     SourceFigures,
     TableFigures,
     TableShare,
+    totals_of,
+    with_totals,
 )
-from dumpfilter.spark_jobs.bandwidth.totals import totals_of, with_totals
 
 _SCHEMAS = ["shop", "billing", "analytics", "crm", "warehouse", "sessions", "audit", "cms"]
 _NOUNS = [

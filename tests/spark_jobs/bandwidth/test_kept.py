@@ -19,8 +19,8 @@ from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth, evaluate_slaves, measure_and_evaluate
-from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, read_measurements, write_measurements
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions, MeasuredSet, measure_changes
+from dumpfilter.spark_jobs.bandwidth.output import MEASUREMENTS, read_measurements, write_measurements
 from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
 from dumpfilter.spark_jobs.engines.runner import run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -305,5 +305,5 @@ def test_measurements_of_another_release_are_not_used(
 ) -> None:
     path = tmp_path / MEASUREMENTS
     write_measurements(kept(MYSQL), path)
-    monkeypatch.setattr("dumpfilter.spark_jobs.bandwidth.kept.__version__", "99")
+    monkeypatch.setattr("dumpfilter.spark_jobs.bandwidth.output.__version__", "99")
     assert read_measurements(path) is None

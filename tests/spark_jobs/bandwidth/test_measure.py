@@ -10,7 +10,7 @@ import zstandard
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.bandwidth.measure import MeasureRanges
+from dumpfilter.spark_jobs.bandwidth.measured_set import MeasureRanges
 from dumpfilter.spark_jobs.ranges.range_index import index_file, ranges_of
 from dumpfilter.spark_jobs.samples import CHUNK, LEVEL
 from dumpfilter.workload.generate import generate

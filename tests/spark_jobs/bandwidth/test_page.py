@@ -13,9 +13,8 @@ from dumpfilter.printable import visible
 from dumpfilter.report.audience import Audience
 from dumpfilter.report.text import human_rate
 from dumpfilter.spark_jobs.bandwidth.report import render_report
-from dumpfilter.spark_jobs.bandwidth.report.plots import savings_bars
-from dumpfilter.spark_jobs.bandwidth.results import Figures, Results
-from dumpfilter.spark_jobs.bandwidth.totals import about_nothing, with_totals
+from dumpfilter.spark_jobs.bandwidth.report.figures import savings_bars
+from dumpfilter.spark_jobs.bandwidth.results import Figures, Results, about_nothing, with_totals
 from tests.spark_jobs.bandwidth.made_results import CASES, HOSTILE, made_results, with_names
 
 

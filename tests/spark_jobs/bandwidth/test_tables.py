@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from dumpfilter.spark_jobs.bandwidth.output import FORMS, tables
 from dumpfilter.spark_jobs.bandwidth.results import Results
-from dumpfilter.spark_jobs.bandwidth.tables import FORMS, tables
 from tests.spark_jobs.bandwidth.made_results import CASES, START, made_results
 
 

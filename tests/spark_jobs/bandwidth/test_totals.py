@@ -6,8 +6,7 @@ import pytest
 
 from dumpfilter.report.audience import Audience
 from dumpfilter.report.text import human_percent
-from dumpfilter.spark_jobs.bandwidth.results import Results, Ways
-from dumpfilter.spark_jobs.bandwidth.totals import month_of, totals_of, with_totals
+from dumpfilter.spark_jobs.bandwidth.results import Results, Ways, month_of, totals_of, with_totals
 from tests.spark_jobs.bandwidth.made_results import empty_results, made_results
 
 DAY = 86_400

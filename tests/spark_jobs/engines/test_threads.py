@@ -15,8 +15,7 @@ from rich.console import Console
 from dumpfilter import logs
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.spark_jobs.engines import progress
-from dumpfilter.spark_jobs.engines.runner import Amount
-from dumpfilter.spark_jobs.engines.steps import step
+from dumpfilter.spark_jobs.engines.runner import Amount, step
 from dumpfilter.spark_jobs.engines.threads import MemoryShort, ThreadRunner
 
 DEADLINE = 240.0

@@ -20,9 +20,8 @@ from dumpfilter.spark_jobs.ranges.range_index import index_file
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.planning import cuts_of
 from dumpfilter.spark_jobs.source.pushdown import predicate_of
-from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
+from dumpfilter.spark_jobs.source.reading import FileRange, cuts_of, read_batches
 from dumpfilter.workload.generate import generate
 from tests.spark_jobs.plain_events import events_of
 from tests.strategies import MadeBinlog, binlogs

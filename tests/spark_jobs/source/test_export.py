@@ -14,12 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dumpfilter.errors import BinlogError, OutputError
-from dumpfilter.spark_jobs.engines.runner import run_here
-from dumpfilter.spark_jobs.engines.steps import step
+from dumpfilter.spark_jobs.engines.runner import run_here, step
 from dumpfilter.spark_jobs.source.export import VERSION_KEY, export_events
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.planning import plan_ranges
-from dumpfilter.spark_jobs.source.reading import read_batches
+from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches
 from tests.commands.in_process import run
 from tests.spark_jobs.plain_events import events_of
 from tests.support import DATA

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from dumpfilter.errors import OptionError
 from dumpfilter.rows import MAP_TYPE, ChangedRows
-from dumpfilter.spark_jobs.source.columns import TYPES
-from dumpfilter.spark_jobs.source.images import exploded, image_lists, joined
+from dumpfilter.spark_jobs.source.columns import TYPES, exploded, image_lists, joined
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.planning import plan_ranges
-from dumpfilter.spark_jobs.source.reading import read_batches
+from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches
 from tests.support import RECORDED_SETS
 
 

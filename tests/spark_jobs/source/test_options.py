@@ -10,7 +10,7 @@ from dumpfilter.errors import OptionError
 from dumpfilter.spark_jobs.binlog_source import BinlogDataSource
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.planning import SetCuts
+from dumpfilter.spark_jobs.source.reading import SetCuts
 from tests.support import DATA
 
 MIXED = DATA / "oracle" / "mysql-mixed"

@@ -16,9 +16,8 @@ from pyspark.sql import datasource as D
 
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.planning import FileCuts, SetCuts, plan_ranges
 from dumpfilter.spark_jobs.source.pushdown import Predicate, cheap_first, may_hold, predicate_of
-from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
+from dumpfilter.spark_jobs.source.reading import FileCuts, FileRange, SetCuts, plan_ranges, read_batches
 from tests.spark_jobs.plain_events import events_of
 from tests.support import RECORDED
 

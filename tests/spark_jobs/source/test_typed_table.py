@@ -17,8 +17,7 @@ from dumpfilter.spark_jobs.binlog_source import BinlogDataSource
 from dumpfilter.spark_jobs.engines.runner import run_here
 from dumpfilter.spark_jobs.source.export import export_events
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.planning import plan_ranges
-from dumpfilter.spark_jobs.source.reading import read_batches
+from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches
 from dumpfilter.spark_jobs.source.typed_table import with_types
 from tests.commands.in_process import run
 from tests.rows.recorded import path_of

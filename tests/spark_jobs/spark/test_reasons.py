@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.spark_jobs.spark.reasons import reason
+from dumpfilter.spark_jobs.spark.jobs import reason
 
 CALLING = "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
 LOST = (

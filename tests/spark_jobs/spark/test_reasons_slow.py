@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.spark_jobs.spark.reasons import reason
+from dumpfilter.spark_jobs.spark.jobs import reason
 
 
 def test_as_this_spark_says_it(spark: Any) -> None:

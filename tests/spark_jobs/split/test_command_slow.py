@@ -16,7 +16,7 @@ from dumpfilter.cli import main
 from dumpfilter.spark_jobs.spark import jobs
 from dumpfilter.spark_jobs.spark.context import SparkMissing, check_java
 from dumpfilter.spark_jobs.split.job import SplitOptions
-from dumpfilter.spark_jobs.split.specification import load_specification
+from dumpfilter.spark_jobs.split.ownership import load_specification
 from tests.spark_jobs.here import split_here
 from tests.spark_jobs.walking import ORACLE
 

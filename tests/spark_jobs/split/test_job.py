@@ -19,7 +19,7 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogTruncated, OutputError
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.spark_jobs.split.job import SplitOptions, TransactionSpans
-from dumpfilter.spark_jobs.split.specification import NamedBinlog, Specification
+from dumpfilter.spark_jobs.split.ownership import NamedBinlog, Specification
 from dumpfilter.split_set.manifest import Manifest
 from tests.spark_jobs.here import Made, split_here
 from tests.spark_jobs.walking import ORACLE, check_parts, walk

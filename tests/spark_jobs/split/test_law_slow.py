@@ -38,7 +38,7 @@ from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.split.job import SplitOptions
-from dumpfilter.spark_jobs.split.specification import NamedBinlog, Specification
+from dumpfilter.spark_jobs.split.ownership import NamedBinlog, Specification
 from dumpfilter.split_set.manifest import BinlogPart
 from dumpfilter.statement import Statement
 from tests.dump.test_law import EFFECTIVE_RULES

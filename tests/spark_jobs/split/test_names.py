@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.spark_jobs.split.names import MAX_LENGTH, REST, decode_name, encode_name
+from dumpfilter.spark_jobs.split.ownership import MAX_LENGTH, REST, decode_name, encode_name
 
 NAMES = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=("Cs",)), min_size=1, max_size=40)
 

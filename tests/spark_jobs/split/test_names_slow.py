@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dumpfilter.spark_jobs.split.names import encode_name
+from dumpfilter.spark_jobs.split.ownership import encode_name
 from tests.mariadb import MariaDb
 
 

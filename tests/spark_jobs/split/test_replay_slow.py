@@ -14,8 +14,7 @@ import pytest
 
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.spark_jobs.split.job import SplitOptions
-from dumpfilter.spark_jobs.split.names import encode_name
-from dumpfilter.spark_jobs.split.specification import Specification, load_specification
+from dumpfilter.spark_jobs.split.ownership import Specification, encode_name, load_specification
 from tests.binlog_tools import complaints
 from tests.mariadb import MariaDb
 from tests.oracle.recordings import Recording

@@ -9,7 +9,7 @@ import pytest
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics
-from dumpfilter.spark_jobs.split.specification import BY_SCHEMA, Specification, load_specification
+from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, Specification, load_specification
 
 DATA = Path(__file__).parent / "data"
 

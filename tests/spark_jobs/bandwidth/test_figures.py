@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from dumpfilter.report.figures import byte_ticks
 from dumpfilter.report.text import human_bytes
-from dumpfilter.spark_jobs.bandwidth.report import heat, plots, time_chart
-from dumpfilter.spark_jobs.bandwidth.report.groups import Group, by_saving, by_traffic, groups_of
+from dumpfilter.spark_jobs.bandwidth.report import figures
+from dumpfilter.spark_jobs.bandwidth.report.figures import Group, by_saving, by_traffic, groups_of
 from dumpfilter.spark_jobs.bandwidth.results import Results
 from tests.spark_jobs.bandwidth.made_results import CASES, made_results, with_equal_slaves
 
@@ -52,7 +52,7 @@ def test_equal_slaves_are_one_group() -> None:
     groups = groups_of(WITH_GROUPS["groups"])
     assert [group.count for group in groups] == [3] * 5
     assert groups[0].name == "fra-report-01-1…3"
-    bars = plots.savings_bars(WITH_GROUPS["groups"], 99)
+    bars = figures.savings_bars(WITH_GROUPS["groups"], 99)
     assert bars
     assert {row.count for row in bars.rows} == {3}
 
@@ -86,7 +86,7 @@ def test_a_group_is_named_after_its_members(names: list[str], wanted: str) -> No
 
 @pytest.mark.parametrize("results", WITH_GROUPS.values(), ids=WITH_GROUPS)
 def test_savings_are_the_slaves(results: Results) -> None:
-    bars = plots.savings_bars(results, 70)
+    bars = figures.savings_bars(results, 70)
     if not results.totals.bytes.no_filter:
         assert bars is None
         return
@@ -104,7 +104,7 @@ def test_savings_are_the_slaves(results: Results) -> None:
 
 @pytest.mark.parametrize("results", WITH_GROUPS.values(), ids=WITH_GROUPS)
 def test_curves_hold_all_bytes_and_all_peaks(results: Results) -> None:
-    chart = time_chart.time_chart(results)
+    chart = figures.time_chart(results)
     if not results.bucket_starts:
         assert chart is None
         return
@@ -135,11 +135,11 @@ def test_curves_hold_all_bytes_and_all_peaks(results: Results) -> None:
 
 
 def test_of_very_many_slaves_those_that_are_sent_most_can_be_chosen() -> None:
-    results = made_results(slaves=time_chart.MOST_CHOICES + 5, tables=10, hours=0.1)
-    chart = time_chart.time_chart(results)
+    results = made_results(slaves=figures.MOST_CHOICES + 5, tables=10, hours=0.1)
+    chart = figures.time_chart(results)
     assert chart
-    groups = by_traffic(groups_of(results))[: time_chart.MOST_CHOICES]
-    assert chart.names == (time_chart.ALL, *sorted(group.name for group in groups))
+    groups = by_traffic(groups_of(results))[: figures.MOST_CHOICES]
+    assert chart.names == (figures.ALL, *sorted(group.name for group in groups))
 
 
 def _with_buckets(starts: list[int], sizes: list[int]) -> Results:
@@ -153,7 +153,7 @@ def _with_buckets(starts: list[int], sizes: list[int]) -> Results:
 def test_short_gaps_are_drawn_and_long_ones_are_cut_out() -> None:
     minutes = [0, 1, 5, 60, 61, 10_000_000]
     results = _with_buckets([60 * minute for minute in minutes], [600, 1200, 60, 60, 0, 60])
-    chart = time_chart.time_chart(results)
+    chart = figures.time_chart(results)
     assert chart
     (choice, *_) = chart.data["choices"]
     assert choice["segments"] == [[0, 360], [3600, 3720], [600_000_000, 600_000_060]]
@@ -164,7 +164,7 @@ def test_short_gaps_are_drawn_and_long_ones_are_cut_out() -> None:
 @given(st.lists(st.integers(0, 10**7), min_size=1, max_size=50, unique=True), st.sampled_from([1, 60, 3600]))
 def test_every_bucket_is_drawn_once(buckets: list[int], bucket: int) -> None:
     starts = np.array(sorted(buckets), np.int64) * bucket
-    steps = time_chart._Steps(starts, bucket, 400)
+    steps = figures._Steps(starts, bucket, 400)
     mean, most = steps.curve(np.full(len(starts), 7 * bucket))
     assert len(mean) <= 400
     assert sum(mean) * steps.width == pytest.approx(
@@ -177,7 +177,7 @@ def test_every_bucket_is_drawn_once(buckets: list[int], bucket: int) -> None:
 
 @pytest.mark.parametrize("results", CASES.values(), ids=CASES)
 def test_tables_add_up_to_all(results: Results) -> None:
-    bars = plots.tables_bars(results)
+    bars = figures.tables_bars(results)
     if not results.tables:
         assert bars is None
         return
@@ -202,14 +202,14 @@ OF_HEAT = WITH_GROUPS | {"tiny": with_a_tiny_cell(CASES["usual"])}
 
 @pytest.mark.parametrize("results", OF_HEAT.values(), ids=OF_HEAT)
 def test_heat_map_cells(results: Results) -> None:
-    found = heat.heat_map(results)
+    found = figures.heat_map(results)
     if not any(s.tables for s in results.slaves):
         assert found is None
         return
     assert found
     groups = by_traffic(groups_of(results))
-    for table, (_, line) in zip(results.tables[: heat.MOST_ROWS], found.rows, strict=False):
-        for group, cell in zip(groups[: heat.MOST_COLUMNS], line, strict=False):
+    for table, (_, line) in zip(results.tables[: figures.MOST_ROWS], found.rows, strict=False):
+        for group, cell in zip(groups[: figures.MOST_COLUMNS], line, strict=False):
             size = {part.table: part.bytes for part in group.figures.tables}.get(table.name, 0)
             assert cell.bytes == size
             assert (cell.colour is None) == (size == 0)
@@ -217,4 +217,4 @@ def test_heat_map_cells(results: Results) -> None:
                 limits = [0, *found.limits]
                 assert limits[cell.colour] * 0.999 <= size
                 assert size <= limits[cell.colour + 1] * 1.001
-    assert found.columns == tuple(groups[: heat.MOST_COLUMNS])
+    assert found.columns == tuple(groups[: figures.MOST_COLUMNS])
