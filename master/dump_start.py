@@ -13,7 +13,6 @@ import numpy as np
 from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.gtid_sources import empty_set
-from dumpfilter.dump.thread import check_start
 from dumpfilter.errors import BinlogUnreadable, PositionError
 from dumpfilter.index.previous_gtids import gtids_before
 from dumpfilter.master.ahead import Wanted, is_later, unknown_domains
@@ -157,14 +156,6 @@ def _check_has_earlier(request: pb.DumpRequest, store: BinlogStore) -> None:
             "(SOURCE_AUTO_POSITION=1), or seed this slave from a backup",
             file=first,
         )
-
-
-def check_boundary(start: DumpStart, store: BinlogStore) -> None:
-    """Check that a dump's start lies between two transactions. Raises PositionError otherwise."""
-    segment = store.segment_at(start.file, start.position)
-    # At the end of the last binlog file there are no events whose boundaries could be checked.
-    if segment is not None:
-        check_start(segment, start.position)
 
 
 def _file_for(have: GtidSet, store: BinlogStore) -> str:

@@ -25,7 +25,6 @@ from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.expiry import Expiry, StoreExpiry
-from dumpfilter.master.keeper import Keeper
 from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.metrics import MasterCollector
@@ -146,12 +145,12 @@ def _run_master(
         source=source,
     )
     server.service.known_slaves.keep_seconds = keep_seconds
-    keeper = _keeper(options, server)
+    state = _state(options, server)
     _collect_seldom()
     server.start()
     try:
         reload = Reload(server.service, load if options.config else None)
-        sql.use(server, reload, keeper, source)
+        sql.use(server, reload, state, source)
         with (
             sql.serving_console() as console_port,
             sql.serving_replicas() as replica_port,
@@ -206,8 +205,8 @@ def _run_master(
             _drain(server, options.drain_seconds, signals)
     finally:
         server.stop()
-        if keeper is not None:
-            keeper.close()
+        if state is not None:
+            state.close()
 
 
 def _collect_seldom() -> None:
@@ -220,7 +219,7 @@ def _collect_seldom() -> None:
     gc.set_threshold(*_COLLECTION_THRESHOLDS)
 
 
-def _keeper(options: MasterOptions, server: MasterServer) -> Keeper | None:
+def _state(options: MasterOptions, server: MasterServer) -> StateDirectory | None:
     """Load the state of the master's last run, and begin to save the state. Without a state directory do nothing."""
     if options.state_dir is None:
         return None
@@ -234,7 +233,8 @@ def _keeper(options: MasterOptions, server: MasterServer) -> Keeper | None:
     directory = StateDirectory(options.state_dir)
     service.register.counters = CounterBook(directory.counters.load())
     service.drains.restore(directory.drains.load())
-    return Keeper(directory, service.register.counters, service.drains)
+    directory.keep(service.register.counters, service.drains)
+    return directory
 
 
 class _Announcer:
@@ -341,7 +341,7 @@ class _SqlPorts:
             self._tls = console.tls or temporary_tls(console.host, console.ca)
 
     def use(
-        self, server: MasterServer, reload: Reload, keeper: Keeper | None, source: SourceThread | None
+        self, server: MasterServer, reload: Reload, state: StateDirectory | None, source: SourceThread | None
     ) -> None:
         """Take what the ports serve."""
         self._server, self._reload, self._source = server, reload, source
@@ -352,8 +352,8 @@ class _SqlPorts:
 
         filters = ReplicaFilters(self._config.replicas)
         server.service.known_slaves.entries = lambda: filters.entries
-        if keeper is not None:
-            keeper.keep_filters(filters)
+        if state is not None:
+            state.keep_filters(filters)
         self._replicas = ReplicaControl(filters, server.service.register)
 
     @cached_property

@@ -6,21 +6,29 @@ files. A file that cannot be used costs the counts in it, and never the service.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import structlog
 from pydantic import Field
 
 from dumpfilter.errors import OptionError, OutputError
 from dumpfilter.files import DirectoryLock
-from dumpfilter.master.counters import MOST_REMEMBERED, SlaveCounts
-from dumpfilter.master.drain import MOST_DRAINS, Drain
+from dumpfilter.master.counters import MOST_REMEMBERED, CounterBook, SlaveCounts
+from dumpfilter.master.drain import MOST_DRAINS, Drain, Drains
 from dumpfilter.master.replicas.filters import ChangedFilter
 from dumpfilter.printable import printable
 from dumpfilter.state_file import Format, State, StateFile
 
+if TYPE_CHECKING:
+    from dumpfilter.master.replicas.filters import ReplicaFilters
+
 log = structlog.get_logger("dumpfilter.master")
+
+SAVE_SECONDS = 5.0
+"""The interval at which changed counts are saved, seconds. A crash loses the counts of this time at most."""
 
 COUNTERS, DRAINS, REPLICA_FILTERS = "slave-counters.json", "drains.json", "replica-filters.json"
 LOCK = "master.lock"
@@ -69,6 +77,10 @@ class Kept(Generic[T]):
 class StateDirectory:
     """The state directory of a running master, which locks it until :meth:`close`.
 
+    From :meth:`keep` on a thread saves the counts of the slaves every few seconds, if they have changed, and at the
+    end. Drains and filters are saved at once, so that a change that the console has answered holds after a crash. A
+    save that fails is an event of the log, once until a save succeeds again.
+
     Raises OptionError when the directory cannot be made or used, and DirectoryBusy when another master uses it.
     """
 
@@ -78,6 +90,10 @@ class StateDirectory:
         self.drains = Kept(path / DRAINS, Saved[Drain], MOST_DRAINS)
         self.filters = Kept(path / REPLICA_FILTERS, Saved[ChangedFilter])
         """The filters of real replicas that operators changed on the console."""
+        self._saving = threading.Lock()
+        self._failing = False
+        self._stop = threading.Event()
+        self._end: Callable[[], None] = lambda: None
         try:
             path.mkdir(mode=0o750, parents=True, exist_ok=True)
             self._lock = DirectoryLock(
@@ -92,6 +108,62 @@ class StateDirectory:
                 "user may write to"
             ) from None
 
+    def keep(self, counters: CounterBook, drains: Drains, *, seconds: float = SAVE_SECONDS) -> None:
+        """Save counts every ``seconds`` and drains at once, after each change from now on."""
+        saved = counters.generation
+
+        def save_counters() -> None:
+            nonlocal saved
+            generation = counters.generation
+            if generation != saved and self._try(lambda: self.counters.save(counters.records())):
+                saved = generation
+
+        def save_drains() -> None:
+            kept = [drain for drain in drains.all() if not drain.ends_with_master]
+            self._try(lambda: self.drains.save(kept))
+
+        def run() -> None:
+            while not self._stop.wait(seconds):
+                save_counters()
+
+        def end() -> None:
+            thread.join()
+            save_counters()
+
+        drains.on_change.append(save_drains)
+        thread = threading.Thread(target=run, name="master-state", daemon=True)
+        thread.start()
+        self._end = end
+
+    def keep_filters(self, filters: ReplicaFilters) -> None:
+        """Load the filters of real replicas that operators changed, and save them at once after each change."""
+
+        def save() -> None:
+            self._try(lambda: self.filters.save(list(filters.changes)))
+
+        filters.restore(self.filters.load())
+        filters.on_change.append(save)
+
     def close(self) -> None:
-        """Give up the lock on the directory."""
+        """Save what has changed since the last time, end the thread, and give up the lock on the directory."""
+        self._stop.set()
+        self._end()
         self._lock.release()
+
+    def _try(self, save: Callable[[], None]) -> bool:
+        with self._saving:
+            try:
+                save()
+            except OutputError as error:
+                if not self._failing:
+                    self._failing = True
+                    log.error(
+                        "state not saved",
+                        reason=str(error),
+                        hint="the master goes on, and tries again; a restart would lose the counts since the last save",
+                    )
+                return False
+            if self._failing:
+                self._failing = False
+                log.info("state saved again", directory=str(self.path))
+            return True

@@ -69,7 +69,7 @@ class Dropped(NamedTuple):
     first: Integers
     last: Integers
     begin: Integers
-    """The writer's position before the transaction or Gap event."""
+    """The writer's position before the Gap event. In a server's binlog it means nothing."""
     end: Integers
     """The writer's position at which the row's last stand-in ends."""
     time: Integers
@@ -194,10 +194,12 @@ def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, k
     transaction, source, first, last, sequence = entries.take(found, axis=1)
     event = segment.txn_event[transaction]
     position = segment.positions_of(np.append(segment.txn_start, segment.end))
-    time = segment.time[event].astype(np.int64)
+    time, end = segment.time[event].astype(np.int64), position[transaction + 1]
+    begin = end
     if segment.writer is not None:
         gap = np.searchsorted(told.transaction, transaction)
         time = np.where(sequence > 0, np.append(segment.writer.time, 0)[gap], time)
+        begin = position[transaction]
     offset, size = segment.offset[event], segment.size[event]
     if segment.continues and transaction[0] == 0:
         # The transaction began in an earlier segment.
@@ -211,15 +213,17 @@ def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, k
         source,
         first,
         last,
-        position[transaction],
-        position[transaction + 1],
+        begin,
+        end,
         time,
         sequence,
         offset,
         size,
     )
     fd = segment.format_description
-    return _of_mysql(dropped) if fd.family == "mysql" else _of_mariadb(dropped, fd, key_of)
+    if fd.family == "mariadb":
+        return _of_mariadb(dropped, fd, key_of)
+    return dropped if segment.writer is None else _of_mysql(dropped)
 
 
 def _of_mysql(dropped: Dropped) -> Dropped:

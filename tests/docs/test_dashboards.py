@@ -16,7 +16,6 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.counters import CounterBook
-from dumpfilter.master.keeper import Keeper
 from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.state_directory import StateDirectory
@@ -312,12 +311,13 @@ def gone_slaves(server: MasterServer) -> list[tuple[str, str]]:
 
 
 def test_the_alert_fires_for_a_slave_that_does_not_come_back_after_a_restart(tmp_path: Path) -> None:
-    def started() -> tuple[MasterServer, Keeper]:
+    def started() -> tuple[MasterServer, StateDirectory]:
         server = MasterServer(BinlogStore(RECORDING))
         directory = StateDirectory(tmp_path / "state")
         server.service.register.counters = CounterBook(directory.counters.load())
         server.start()
-        return server, Keeper(directory, server.service.register.counters, server.service.drains)
+        directory.keep(server.service.register.counters, server.service.drains)
+        return server, directory
 
     server, keeper = started()
     client = Client(server)

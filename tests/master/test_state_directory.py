@@ -19,7 +19,6 @@ from dumpfilter.errors import DirectoryBusy, OptionError
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.drain import Drain, Drains
-from dumpfilter.master.keeper import Keeper
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.filters import ChangedFilter, ReplicaFilters
 from dumpfilter.master.state_directory import COUNTERS, DRAINS, FORMAT, StateDirectory
@@ -90,11 +89,11 @@ def test_an_empty_directory_has_nothing(tmp_path: Path) -> None:
 
 def test_the_drain_of_a_master_that_ends_is_not_saved(tmp_path: Path) -> None:
     directory, drains = StateDirectory(tmp_path), Drains()
-    keeper = Keeper(directory, CounterBook(), drains)
+    directory.keep(CounterBook(), drains)
     drains.drain(Who.of("server_id", 7))
     drains.drain_all()
     assert [drain.who for drain in directory.drains.load()] == [Who.of("server_id", 7)]
-    keeper.close()
+    directory.close()
 
 
 def edited(change: Callable[[dict[str, object]], object]) -> Callable[[bytes], bytes]:
@@ -189,21 +188,22 @@ def test_a_keeper_saves_changes_and_at_the_end(
     tmp_path: Path, wait_for: Callable[[Callable[[], object]], None]
 ) -> None:
     directory, book, drains = StateDirectory(tmp_path), CounterBook(), Drains()
-    keeper = Keeper(directory, book, drains, seconds=0.01)
+    directory.keep(book, drains, seconds=0.01)
     counted(book)
     wait_for((tmp_path / COUNTERS).exists)
     drains.drain(Who.of("server_id", 7))
     assert [drain.who.by[1] for drain in directory.drains.load()] == ["7"]
-    keeper.close()
+    directory.close()
     directory = StateDirectory(tmp_path)
     counted(book)
-    keeper = Keeper(directory, book, drains, seconds=3600)
+    directory.keep(book, drains, seconds=3600)
     counted(book)
-    keeper.close()
+    directory.close()
     directory = StateDirectory(tmp_path)
     assert directory.counters.load()[0].counts.events_read == 3
     before = (tmp_path / COUNTERS).stat().st_mtime_ns
-    Keeper(directory, book, drains).close()
+    directory.keep(book, drains)
+    directory.close()
     assert (tmp_path / COUNTERS).stat().st_mtime_ns == before
 
 
@@ -220,19 +220,20 @@ def test_a_full_disk_is_told_once_and_stops_nothing(
     with capture_logs() as logs:
         with monkeypatch.context() as patch:
             patch.setattr(files.os, "fdatasync", full)
-            keeper = Keeper(directory, book, Drains(), seconds=0.01)
+            directory.keep(book, Drains(), seconds=0.01)
             counted(book)
             wait_for(lambda: len(tries) > 3)
         wait_for(lambda: any(line["event"] == "state saved again" for line in logs))
-        keeper.close()
+        directory.close()
     assert [line["event"] for line in logs] == ["state not saved", "state saved again"]
     assert "No space left on device" in logs[0]["reason"]
     assert sorted(os.listdir(tmp_path)) == ["master.lock", COUNTERS]
 
 
 def test_a_filter_that_was_changed_on_the_console_outlives_the_master(tmp_path: Path) -> None:
-    def run(entries: list[ReplicaEntry]) -> tuple[Keeper, ReplicaFilters]:
-        keeper = Keeper(StateDirectory(tmp_path), CounterBook(), Drains())
+    def run(entries: list[ReplicaEntry]) -> tuple[StateDirectory, ReplicaFilters]:
+        keeper = StateDirectory(tmp_path)
+        keeper.keep(CounterBook(), Drains())
         filters = ReplicaFilters(entries)
         keeper.keep_filters(filters)
         return keeper, filters
@@ -242,7 +243,7 @@ def test_a_filter_that_was_changed_on_the_console_outlives_the_master(tmp_path: 
     changed = filters.change(mine, ["--replicate-do-db=b"])
     # The master is killed.
     keeper._stop.set()
-    keeper._directory.close()
+    keeper._lock.release()
     keeper, filters = run([mine])
     assert filters.entries == (changed,)
     keeper.close()
