@@ -14,10 +14,10 @@ In all commands, a ``channel`` of None means that the statement has no FOR CHANN
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, dataclass_transform
 
 from dumpfilter.filter.rules import FilterClause as FilterClause
 from dumpfilter.sql.cursor import Cursor
@@ -201,7 +201,18 @@ GRAMMAR = Grammar(
 )
 """The declared statements."""
 
-_statement = GRAMMAR.statement
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def _statement(
+    name: str, role: Role, *forms: str | tuple[str, Mapping[str, Any]], changes: bool = False
+) -> Callable[[type[T]], type[T]]:
+    """Declare a statement at the class of its values, which becomes a frozen dataclass."""
+    declare = GRAMMAR.statement(name, role, *forms, changes=changes)
+    return lambda made: declare(dataclass(frozen=True)(made))
+
+
 _FOR_CHANNEL = "[FOR CHANNEL channel:name]"
 _EVENTS = "EVENTS [IN file:string] [FROM position:position] [LIMIT *:limit]"
 _OLD = {"old": True}
@@ -219,7 +230,6 @@ class Command:
     f"CHANGE REPLICATION FILTER clauses:filters {_FOR_CHANNEL}",
     changes=True,
 )
-@dataclass(frozen=True)
 class ChangeReplicationFilter(Command):
     """The statement ``CHANGE REPLICATION FILTER`` (WL#7057, WL#7361).
 
@@ -238,7 +248,6 @@ class ChangeReplicationFilter(Command):
     f"{_FOR_CHANNEL}",
     changes=True,
 )
-@dataclass(frozen=True)
 class ChangeReplicaFilter(Command):
     """The statement ``CHANGE REPLICATION FILTER … FOR REPLICA 'user' [SERVER_ID n] [FOR CHANNEL 'name']``.
 
@@ -259,7 +268,6 @@ class ChangeReplicaFilter(Command):
     (f"CHANGE MASTER [channel:name] TO *:source {_FOR_CHANNEL}", _OLD),
     changes=True,
 )
-@dataclass(frozen=True)
 class ChangeSource(Command):
     """The statement ``CHANGE MASTER TO`` or ``CHANGE REPLICATION SOURCE TO``.
 
@@ -291,7 +299,6 @@ class ChangeSource(Command):
     "CHANGE BINLOG name:line TO clauses:effective",
     changes=True,
 )
-@dataclass(frozen=True)
 class ChangeBinlog(Command):
     """The statement ``CHANGE BINLOG 'bar' TO DO='db1.%', IGNORE='%_backup.table2'``.
 
@@ -311,7 +318,6 @@ class ChangeBinlog(Command):
     ("START ALL SLAVES|REPLICAS [threads:threads]", _EVERY),
     changes=True,
 )
-@dataclass(frozen=True)
 class StartReplica(Command):
     """The statement ``START {SLAVE|REPLICA}``.
 
@@ -342,7 +348,6 @@ class StartReplica(Command):
     ("STOP ALL SLAVES|REPLICAS [threads:threads]", _EVERY),
     changes=True,
 )
-@dataclass(frozen=True)
 class StopReplica(Command):
     """The statement ``STOP {SLAVE|REPLICA}``.
 
@@ -360,7 +365,6 @@ class StopReplica(Command):
     f"RESET REPLICA|SLAVE [channel:name] [all:ALL] {_FOR_CHANNEL}",
     changes=True,
 )
-@dataclass(frozen=True)
 class ResetReplica(Command):
     """The statement ``RESET {SLAVE|REPLICA} [ALL]``, which deletes the relay log and the position in the source's log.
 
@@ -379,7 +383,6 @@ class ResetReplica(Command):
     ("SHOW ALL REPLICAS STATUS", _EVERY),
     ("SHOW ALL SLAVES STATUS", _OLD | _EVERY),
 )
-@dataclass(frozen=True)
 class ShowReplicaStatus(Command):
     """The statement ``SHOW {SLAVE|REPLICA} STATUS``.
 
@@ -398,7 +401,6 @@ class ShowReplicaStatus(Command):
     "SHOW REPLICA HOSTS",
     ("SHOW SLAVE HOSTS", _OLD),
 )
-@dataclass(frozen=True)
 class ShowReplicas(Command):
     """The statement ``SHOW SLAVE HOSTS`` or ``SHOW REPLICAS``, which lists the slaves of a master."""
 
@@ -412,7 +414,6 @@ class ShowReplicas(Command):
     "SHOW BINLOG STATUS",
     ("SHOW MASTER STATUS", _OLD),
 )
-@dataclass(frozen=True)
 class ShowBinaryLogStatus(Command):
     """The statement ``SHOW MASTER STATUS`` or ``SHOW BINARY LOG STATUS``."""
 
@@ -424,7 +425,6 @@ class ShowBinaryLogStatus(Command):
     Role.READ,
     "SHOW BINARY|MASTER LOGS",
 )
-@dataclass(frozen=True)
 class ShowBinaryLogs(Command):
     """The statement ``SHOW {BINARY|MASTER} LOGS``."""
 
@@ -435,7 +435,6 @@ class ShowBinaryLogs(Command):
     f"SHOW BINLOG {_EVENTS}",
     (f"SHOW RELAYLOG [channel:name] {_EVENTS} {_FOR_CHANNEL}", {"relay_log": True}),
 )
-@dataclass(frozen=True)
 class ShowBinlogEvents(Command):
     """The statement ``SHOW BINLOG EVENTS [IN 'file'] [FROM position] [LIMIT [offset,] count]``.
 
@@ -457,7 +456,6 @@ class ShowBinlogEvents(Command):
     "PURGE BINARY|MASTER LOGS BEFORE *:moment",
     changes=True,
 )
-@dataclass(frozen=True)
 class PurgeBinaryLogs(Command):
     """The statement ``PURGE {BINARY|MASTER} LOGS {TO 'file' | BEFORE datetime}``.
 
@@ -483,7 +481,6 @@ class PurgeBinaryLogs(Command):
     "FLUSH [LOCAL|NO_WRITE_TO_BINLOG] PRIVILEGES",
     changes=True,
 )
-@dataclass(frozen=True)
 class FlushPrivileges(Command):
     """The statement ``FLUSH [LOCAL | NO_WRITE_TO_BINLOG] PRIVILEGES``, which reads the configuration of users again."""
 
@@ -494,7 +491,6 @@ class FlushPrivileges(Command):
     f"UNREGISTER REPLICA|SLAVE *:replica_id {_FOR_CHANNEL}",
     changes=True,
 )
-@dataclass(frozen=True)
 class UnregisterReplica(Command):
     """The statement ``UNREGISTER REPLICA {server_id | 'uuid'} [FOR CHANNEL 'name']`` of this product.
 
@@ -513,7 +509,6 @@ class UnregisterReplica(Command):
     "DRAIN choice:choice [REASON reason:line]",
     changes=True,
 )
-@dataclass(frozen=True)
 class DrainReplicas(Command):
     """The statement ``DRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name'] [REASON 'text']`` of this product.
 
@@ -530,7 +525,6 @@ class DrainReplicas(Command):
     "UNDRAIN choice:choice",
     changes=True,
 )
-@dataclass(frozen=True)
 class UndrainReplicas(Command):
     """The statement ``UNDRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name']`` of this product."""
 
