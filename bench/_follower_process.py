@@ -1,25 +1,11 @@
-"""A process with many simulated slaves, each with a connection of its own. A benchmark runs one for each processor.
-
-The first line on standard input is the process's :class:`Job` as JSON. Each further line is a list of words as JSON,
-which the process answers by a line of JSON on standard output:
-
-    | words    | answer |
-    |----------|--------|
-    | state    | how many followers have begun, and their errors |
-    | missing MARK SCHEMA TABLE | how many good followers still wait for this mark, which is in this table |
-    | hurry    | slow and stuck followers read at full speed from now on |
-    | finish   | the checked results of all followers, whose connections end |
-"""
+"""A process with many simulated slaves that follow a set, or receive it once (:mod:`bench._simulated`)."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
@@ -28,12 +14,10 @@ from bench._aio_raw import COPY, FOLLOW
 from bench._filters import definition_of, sends
 from bench._follower import Follower, Start, WrongStream, dump, register
 from bench._growing import MARK, MARK_LENGTH
+from bench._simulated import CALLS_AT_ONCE, Client, Clients, Result, serve
 from dumpfilter.slave.threads.connection import CHANNEL_OPTIONS
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-_CALLS_AT_ONCE = 12
-"""The most registrations that one process has under way. A master answers 32 calls of one host at once."""
-_LONGEST_LINE = 64 << 20
 _SLOW_SECONDS = 0.5
 """The time that a slow follower takes for each message, seconds."""
 
@@ -62,33 +46,25 @@ class Job:
     """How many of the followers after them never read a second message. They begin at the set's first event, too."""
 
 
-@dataclass
-class _Result:
+@dataclass(kw_only=True)
+class _Result(Result):
     """One follower's result: the messages that it received, and the place that it reached."""
 
-    number: int
     filter: int
     bad: bool
     """Whether the follower is slow or stuck."""
-    error: str = ""
     refused: int = 0
     """How many times the master refused the call for the moment."""
     bytes: int = 0
     messages: int = 0
     begun: float = 0.0
     ended: float = 0.0
-    place: tuple[str, int] = ("", 0)
-    size: int = 0
-    digest: str = ""
-    transactions: int = 0
-    dropped: int = 0
-    marks: list[int] = field(default_factory=list)
     arrivals: list[tuple[int, float]] = field(default_factory=list)
     """The number of each mark, and the time on the monotonic clock at which it arrived, seconds."""
     sizes: list[int] = field(default_factory=list)
 
 
-class _Client:
+class _Client(Client):
     """One simulated slave with its connection."""
 
     def __init__(self, job: Job, number: int, places: asyncio.Semaphore, hurry: asyncio.Event) -> None:
@@ -98,7 +74,9 @@ class _Client:
         self._hurry = hurry
         self.slow = number - job.first < job.slow
         self.stuck = not self.slow and number - job.first < job.slow + job.stuck
-        self.result = _Result(number, number % job.filters, bad=self.slow or self.stuck)
+        self.result: _Result = _Result(
+            number=number, filter=number % job.filters, bad=self.slow or self.stuck
+        )
         start = Start() if self.result.bad else job.start
         self.follower = Follower(start, exact=number % job.exact_every == 0)
         self.kept: list[bytes] = []
@@ -170,71 +148,36 @@ class _Client:
         is_wanted = self._job.raw or sends(result.filter, schema, table)
         return is_wanted and not result.bad and self.last_mark < mark
 
-    def checked(self) -> dict[str, Any]:
+    @property
+    def has_begun(self) -> bool:
+        return self.result.begun > 0
+
+    def finished(self) -> dict[str, Any]:
         """Prove the kept messages, and return the result."""
-        result, follower = self.result, self.follower
         try:
             for raw in self.kept:
-                follower.take(raw)
+                self.follower.take(raw)
         except WrongStream as error:
-            result.error = f"wrong stream: {error}"
+            self.result.error = f"wrong stream: {error}"
         self.kept.clear()
-        here = follower.resume
-        result.place, result.size, result.digest = follower.place, here.size, here.digest.hexdigest()
-        result.transactions, result.dropped = here.transactions, here.dropped
-        result.marks = follower.marks.tolist()
-        return asdict(result)
+        return self.result.told_by(self.follower)
 
 
-class _Clients:
-    """All simulated slaves of the process."""
-
+class _Clients(Clients[_Client]):
     def __init__(self, job: Job) -> None:
-        places = asyncio.Semaphore(_CALLS_AT_ONCE)
+        places = asyncio.Semaphore(CALLS_AT_ONCE)
         self._hurry = asyncio.Event()
-        self._clients = [_Client(job, job.first + k, places, self._hurry) for k in range(job.count)]
-        self._tasks: list[asyncio.Task[None]] = []
+        super().__init__([_Client(job, job.first + k, places, self._hurry) for k in range(job.count)])
 
-    def start(self) -> None:
-        self._tasks = [asyncio.create_task(client.run()) for client in self._clients]
+    def missing(self, mark: int, schema: str, table: str) -> int:
+        """Return how many good followers still wait for a mark, which is in this table."""
+        return sum(client.misses(mark, schema, table) for client in self.clients)
 
-    async def answer(self, command: str, *arguments: Any) -> Any:
-        results = [client.result for client in self._clients]
-        if command == "state":
-            ended = sum(task.done() for task in self._tasks)
-            errors = [result.error for result in results if result.error]
-            begun = sum(1 for result in results if result.begun)
-            return {"begun": begun, "ended": ended, "errors": errors}
-        if command == "missing":
-            mark, schema, table = arguments
-            return sum(client.misses(mark, schema, table) for client in self._clients)
-        if command == "hurry":
-            self._hurry.set()
-            return len(self._clients)
-        assert command == "finish"
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        return [client.checked() for client in self._clients]
-
-
-async def serve(start: Callable[[dict[str, Any]], Callable[..., Awaitable[Any]]]) -> None:
-    """Answer the lines on standard input. ``start`` takes the job, and returns the function that answers."""
-    # The job of a copy names the sizes of all messages.
-    reader = asyncio.StreamReader(limit=_LONGEST_LINE)
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
-    )
-    answer = start(json.loads(await reader.readline()))
-    while line := await reader.readline():
-        print(json.dumps(await answer(*json.loads(line))), flush=True)
-
-
-def _start(given: dict[str, Any]) -> Callable[..., Awaitable[Any]]:
-    clients = _Clients(Job(**{**given, "start": Start(*given["start"])}))
-    clients.start()
-    return clients.answer
+    def hurry(self) -> int:
+        """Let slow and stuck followers read at full speed from now on."""
+        self._hurry.set()
+        return len(self.clients)
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(_start))
+    asyncio.run(serve(lambda given: _Clients(Job(**{**given, "start": Start(*given["start"])}))))

@@ -1,23 +1,14 @@
-"""A process with many simulated slaves that live through a long time: slow ones, lost connections, changed filters.
+"""A process with many simulated slaves that live through a long time (:mod:`bench._simulated`).
 
-The first line on standard input is the process's :class:`SoakJob` as JSON. The process answers each further line by a
-line of JSON on standard output:
-
-    | line   | answer |
-    |--------|--------|
-    | state  | how many followers have begun, and the errors that ended followers |
-    | behind FILE POSITION | how many followers have not reached this place |
-    | settle | nobody is slow, vanishes or changes a filter from now on |
-    | finish | the results of all followers, whose connections end |
+Some are slow, lose their connections, or change their filters.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -25,12 +16,11 @@ import grpc
 
 from bench._filters import NUMBER, definition_of
 from bench._follower import Follower, Start, WrongStream, dump, register
-from bench._follower_process import serve
+from bench._simulated import CALLS_AT_ONCE, Client, Clients, Result, serve
 from dumpfilter.links.proxy import Link
 from dumpfilter.links.shape import PLAIN
 from dumpfilter.slave.threads.connection import CHANNEL_OPTIONS
 
-_CALLS_AT_ONCE = 12
 _ROUND = 20
 """The followers of 20 consecutive numbers have all ways of life: 4 are slow, 2 vanish, 1 changes its filter."""
 _SLOW_SECONDS = (0.2, 2.0)
@@ -79,28 +69,20 @@ class SoakJob:
     """The factor for all times between disturbances. A short run has a smaller factor."""
 
 
-@dataclass
-class Result:
+@dataclass(kw_only=True)
+class _Result(Result):
     """One follower's result."""
 
-    number: int
     life: str
-    error: str = ""
     lost: list[str] = field(default_factory=list)
     """The reasons for which calls ended, except the ones that the follower brought about."""
     vanished: int = 0
     pieces: list[tuple[int, tuple[str, int]]] = field(default_factory=list)
     """Each filter's number, and the place up to which this filter chose the events. The last place is empty."""
-    place: tuple[str, int] = ("", 0)
-    digest: str = ""
-    size: int = 0
-    transactions: int = 0
-    dropped: int = 0
     chunks: int = 0
-    marks: list[int] = field(default_factory=list)
 
 
-class _Client:
+class _Client(Client):
     """One simulated slave."""
 
     def __init__(self, job: SoakJob, number: int, places: asyncio.Semaphore, settled: asyncio.Event) -> None:
@@ -110,7 +92,7 @@ class _Client:
         self._settled = settled
         self._random = random.Random(number)
         self.life = life_of(number)
-        self.result = Result(number, self.life.value)
+        self.result: _Result = _Result(number=number, life=self.life.value)
         self.follower = Follower(Start())
         self._filter = (number + number // _ROUND) % NUMBER
         self._changed = False
@@ -238,47 +220,30 @@ class _Client:
             self._changed = self._is_changing = True
             call.cancel()
 
+    @property
+    def has_begun(self) -> bool:
+        return self.follower.chunks > 0
+
     def finished(self) -> dict[str, Any]:
-        """Return the result."""
-        result, follower = self.result, self.follower
-        here = follower.resume
-        result.pieces.append((self._filter, ("", 0)))
-        result.place, result.chunks = follower.place, follower.chunks
-        result.digest, result.size = here.digest.hexdigest(), here.size
-        result.transactions, result.dropped = here.transactions, here.dropped
-        result.marks = follower.marks.tolist()
-        return asdict(result)
+        self.result.pieces.append((self._filter, ("", 0)))
+        self.result.chunks = self.follower.chunks
+        return self.result.told_by(self.follower)
 
 
-class _Clients:
-    """All simulated slaves of the process."""
-
+class _Clients(Clients[_Client]):
     def __init__(self, job: SoakJob) -> None:
-        places = asyncio.Semaphore(_CALLS_AT_ONCE)
+        places = asyncio.Semaphore(CALLS_AT_ONCE)
         self._settled = asyncio.Event()
-        self._clients = [_Client(job, job.first + k, places, self._settled) for k in range(job.count)]
-        self._tasks = [asyncio.create_task(client.run()) for client in self._clients]
+        super().__init__([_Client(job, job.first + k, places, self._settled) for k in range(job.count)])
 
-    async def answer(self, command: str, *arguments: Any) -> Any:
-        if command == "state":
-            for task in self._tasks:
-                if task.done() and not task.cancelled():
-                    task.result()
-            errors = [client.result.error for client in self._clients if client.result.error]
-            begun = sum(client.follower.chunks > 0 for client in self._clients)
-            return {"begun": begun, "ended": len(errors), "errors": errors}
-        if command == "behind":
-            place = tuple(arguments)
-            return sum(client.follower.place != place for client in self._clients)
-        if command == "settle":
-            self._settled.set()
-            return time.monotonic()
-        assert command == "finish"
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        return [client.finished() for client in self._clients]
+    def behind(self, file: str, position: int) -> int:
+        """Return how many followers have not reached a place."""
+        return sum(client.follower.place != (file, position) for client in self.clients)
+
+    def settle(self) -> None:
+        """Let nobody be slow, vanish or change a filter from now on."""
+        self._settled.set()
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(lambda given: _Clients(SoakJob(**given)).answer))
+    asyncio.run(serve(lambda given: _Clients(SoakJob(**given))))
