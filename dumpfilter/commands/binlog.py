@@ -66,6 +66,7 @@ def binlog_command(
         **selection.model_dump(),
         skip_gtids=output.skip_gtids,
         may_fail=output.may_fail,
+        target_has=output.target_has or (),
         verbosity=rows.verbose,
         row_events=rows.row_events,
         local_load=output.local_load,

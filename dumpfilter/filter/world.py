@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from dumpfilter.binlog.query import TableName
 from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.wild import WildSet
 from dumpfilter.statement.definitions import Definition, Thing, Verb
 from dumpfilter.statement.facts import StatementFacts
 from dumpfilter.statement.mentions import Change, Mentions
@@ -137,10 +138,15 @@ class World(Generic[C]):
             statements.
         is_strict: whether the statements run by a client, not by a replica. A client is not idempotent. An
             object that a client has removed is missing, too, and one that a client has made is there.
+        there: LIKE patterns of ``db.name`` for objects that the replica has, although the filter drops the statements
+            that make them. A database is ``db.``.
     """
 
-    def __init__(self, rules: ReplicationFilter, *, is_strict: bool = False) -> None:
+    def __init__(
+        self, rules: ReplicationFilter, *, is_strict: bool = False, there: Sequence[str] = ()
+    ) -> None:
         self._rules = rules
+        self._there = WildSet(there, str.lower if rules.names.lower_case_table_names else str)
         self._is_strict = is_strict
         self._is_idempotent = rules.names.family == "mariadb" and not is_strict
         """Whether CREATE TABLE replaces a table, and DROP TABLE passes over a missing one.
@@ -524,7 +530,7 @@ class World(Generic[C]):
             before = known.cause if known is not None and is_stale else None
             self._objects[ref.replica] = Known(has=True, cause=before, is_stale=is_stale)
         else:
-            is_stale = known is not None and known.has
+            is_stale = (known is not None and known.has) or self._is_there(ref.replica)
             self._objects[ref.replica] = Known(has=is_stale, cause=cause, is_stale=is_stale)
         self._made_elsewhere(ref, cause)
 
@@ -538,7 +544,10 @@ class World(Generic[C]):
         else:
             rewritten = self._key(thing, self._rules.rewrite_db(database), name)
         for key in {rewritten, ref.source} - {ref.replica}:
-            self._objects.setdefault(key, Known(has=False, cause=cause))
+            self._objects.setdefault(key, Known(has=self._is_there(key), cause=cause))
+
+    def _is_there(self, key: Key) -> bool:
+        return key[0] not in _OF_NO_DATABASE and self._there.first(list(f"{key[1]}.{key[2]}")) is not None
 
     def _removed(self, ref: Ref, cause: C, *, passes: bool, conditional: bool = False) -> None:
         known = self._objects.get(ref.replica)

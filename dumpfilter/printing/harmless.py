@@ -191,7 +191,7 @@ class Harmless:
             if key[0] is Thing.GRANT:
                 return Form("the filter dropped the GRANT")
             if fault.kind in (F.MISSING, F.PARENT) and key[0] is not Thing.DATABASE:
-                return _lacking(key)
+                return lacking(key)
             found = facts.definition
             if fault.kind is not F.LEFT or found is None:
                 continue
@@ -229,7 +229,7 @@ class Harmless:
         # MySQL drops all objects of a statement or none. MariaDB drops those that it finds.
         enough = any if self._family == "mysql" else all
         if keys and enough(state is False for state in states):
-            return _lacking(keys[states.index(False)])
+            return lacking(keys[states.index(False)])
         if all(states):
             return AS_IT_IS
         if found.thing is Thing.ACCOUNT and self._version < _IF_EXISTS_OF_ACCOUNTS[self._family]:
@@ -314,8 +314,12 @@ def _behind(query: QueryEvent, name: str, start: int, family: Family) -> bytes:
     return b""
 
 
-def _lacking(key: Key) -> Form:
-    return Form(f"{named(key)} is missing, since the filter dropped the statement that makes it")
+def lacking(key: Key) -> Form:
+    """Return the form of a statement that needs an object which the target lacks."""
+    return Form(
+        f"{named(key)} is missing, since the filter dropped the statement that makes it, unless the target has it "
+        "(--target-has)"
+    )
 
 
 def named(key: Key) -> str:

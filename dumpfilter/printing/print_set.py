@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,6 +65,15 @@ class BinlogOptions:
     """Whether BINLOG statements with the rows are printed."""
     may_fail: MayFail = MayFail.SAFE
     """The form of printed statements that would fail on the target because of the filter, or that are undecided."""
+    target_has: Sequence[str] = ()
+    """LIKE patterns of ``db.table`` for tables that the target has, although the filter drops their CREATE."""
+
+    def __post_init__(self) -> None:
+        for pattern in self.target_has:
+            if "." not in pattern:
+                raise OptionError(
+                    f"--target-has={pattern}: it is not in the form db_pattern.table_pattern; a database is 'db.'"
+                )
 
 
 def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log: Console) -> Counts:
@@ -85,6 +94,7 @@ def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log:
         skip_gtids=options.skip_gtids,
         warn=work.warn,
         may_fail=options.may_fail if work.is_filtered else MayFail.PRINT,
+        target_has=options.target_has,
         kinds=options.filter.kind_filter(),
         rows_ok=work.rows_ok if options.filter.has_database_rules else None,
         verbosity=options.verbosity,
@@ -112,7 +122,7 @@ def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log:
     if printer.comments:
         work.warn(
             f"{printer.comments} statements are comments in the text (# dumpfilter: not run), because they would fail "
-            "where it is run; --may-fail=print prints them"
+            "where it is run; --target-has names what the target has, and --may-fail=print prints them"
         )
     if printer.diverged:
         work.warn(

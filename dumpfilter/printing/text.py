@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from base64 import encodebytes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from tempfile import SpooledTemporaryFile
 
@@ -45,7 +45,7 @@ from dumpfilter.filter.world import Key, World
 from dumpfilter.index.statements import decode_statement_event, statement_of
 from dumpfilter.index.xa import ended_xid
 from dumpfilter.printing.gap_text import gap_text
-from dumpfilter.printing.harmless import AS_IT_IS, Harmless, named
+from dumpfilter.printing.harmless import AS_IT_IS, Harmless, lacking, named
 from dumpfilter.printing.literals import quoted_name, quoted_text, user_variable
 from dumpfilter.printing.load_files import LoadFiles
 from dumpfilter.printing.may_fail import MayFail
@@ -76,6 +76,7 @@ class TextPrinter:
             ``gtid_domain_id`` and ``server_id``.
         warn: a function that gets a warning, with file and position, when the printed text cannot repeat an event.
         may_fail: the form of statements that would fail on the target because of the filter, or that are undecided.
+        target_has: LIKE patterns of ``db.table`` for what the target has, although the filter drops its CREATE.
         verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with their types.
         row_events: whether BINLOG statements with the rows are printed. Without them the text does not repeat the rows.
         rows_ok: tells whether the filter passes row events of a table, by its name on the source. Callers give it when
@@ -92,6 +93,7 @@ class TextPrinter:
         skip_gtids: bool = True,
         warn: Callable[[str], None] = lambda text: None,
         may_fail: MayFail = MayFail.PRINT,
+        target_has: Sequence[str] = (),
         kinds: KindFilter | None = None,
         rows_ok: Callable[[str, str], bool] | None = None,
         verbosity: int = 0,
@@ -103,7 +105,7 @@ class TextPrinter:
         self._rows_ok = rows_ok
         self._harmless: Harmless | None = None
         rules = rules or Filter()
-        self._world: World[QueryEvent] = World(rules, is_strict=True)
+        self._world: World[QueryEvent] = World(rules, is_strict=True, there=target_has)
         self._context_settings: list[bytes] = []
         """The settings of Intvar, Rand and User_var events, which belong to the statement after them."""
         self._missing_table: Key | None = None
@@ -330,10 +332,7 @@ class TextPrinter:
 
     def _rows_not_run(self, missing: Key, *, ends: bool) -> None:
         self.comments += 1
-        self._comment(
-            f"dumpfilter: not run: {named(missing)} is missing, since the filter dropped the statement that makes "
-            "it".encode("utf-8", "surrogateescape")
-        )
+        self._comment(f"dumpfilter: not run: {lacking(missing).reason}".encode("utf-8", "surrogateescape"))
         if ends:
             self._flush_rows()
 

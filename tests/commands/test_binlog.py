@@ -112,6 +112,12 @@ def test_the_write_side() -> None:
     assert "use `shop`" not in text
 
 
+def test_the_target_has_what_the_filter_drops() -> None:
+    rules = ("--replicate-do-db=shop", "--skip-gtids")
+    assert "# dumpfilter: not run: table " in invoke(MYSQL, *rules).stdout
+    assert "# dumpfilter: not run: table " not in invoke(MYSQL, *rules, "--target-has=%.%").stdout
+
+
 def test_the_parts_of_a_set_are_the_whole() -> None:
     """A position, a moment or a set of GTIDs divides the transactions in two."""
     for files in (MYSQL, MARIADB):

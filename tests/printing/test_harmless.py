@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from dumpfilter.binlog.format import NameRules
@@ -30,10 +31,11 @@ class Text:
         *,
         from_first: bool = True,
         ignored: str | None = None,
+        there: Sequence[str] = (),
     ) -> None:
         options = [f"--replicate-rewrite-db={old}->{new}" for old, new in (rewrites or {}).items()]
         world: World[QueryEvent] = World(
-            Filter.from_options(options, names=NameRules(family)), is_strict=True
+            Filter.from_options(options, names=NameRules(family)), is_strict=True, there=there
         )
         version = (10, 11) if family == "mariadb" else (8, 4)
         self.harmless = Harmless(
@@ -345,3 +347,16 @@ def test_without_rules_about_databases_no_change_counts_as_lost() -> None:
     text.drops("INSERT INTO t VALUES (1)")
     text.runs("UPDATE t SET i = 1")
     assert text.diverged() == []
+
+
+def test_what_the_target_has_is_not_missing() -> None:
+    text = Text(there=["hr.e%", "logs."])
+    text.drops("CREATE DATABASE hr", "CREATE TABLE hr.emp (i INT)", "CREATE TABLE hr.pay (i INT)")
+    text.drops("CREATE DATABASE logs")
+    text.runs("INSERT INTO t SELECT * FROM hr.emp")
+    text.comments("INSERT INTO t SELECT * FROM hr.pay")
+    assert "unless the target has it" in text.form("DROP TABLE hr.pay").reason
+    assert text.form("CREATE TABLE audit (i INT)", "logs").before == ()
+    assert text.harmless.missing_table("hr", "emp") is None
+    text.runs("DROP TABLE hr.emp")
+    text.comments("INSERT INTO t SELECT * FROM hr.emp")

@@ -32,6 +32,9 @@ class BinlogOutputOptions(Settings, panel="Output"):
     """Statements that would fail where the text is run, since the filter dropped what they need, or that the filter
     cannot decide about. safe: comments where they must fail, IF EXISTS where the binlogs do not tell. comment:
     always comments. print: as they are."""
+    target_has: list[str] | None = setting(None, metavar="PATTERN", show_default=False)
+    """Tables that the target has although the filter drops their CREATE, as a LIKE pattern for db.table, so that
+    what needs them is printed. 'db.' is a database. Repeat the option for several patterns."""
     local_load: Path | None = setting(None, metavar="DIR")
     """Directory for the files of LOAD DATA. Without it a new temporary directory."""
 
@@ -48,6 +51,7 @@ class BinlogOutputOptions(Settings, panel="Output"):
         for_text = {
             "--no-skip-gtids": not self.skip_gtids,
             "--may-fail": self.may_fail is not MayFail.SAFE,
+            "--target-has": bool(self.target_has),
             "--local-load": self.local_load is not None,
         }
         for name, given in for_raw.items():
