@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -12,7 +12,8 @@ from dumpfilter.explain.explanation import ExplainedEvent, ExplainedSet, Explain
 from dumpfilter.filter import Decision, Step, Verdict
 from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.lint.output import warning_as_dict
-from dumpfilter.report.terminal import table
+from dumpfilter.printable import visible
+from dumpfilter.report.terminal import Cell, table
 from dumpfilter.statement import Statement, TableName
 
 _MOST_TABLES = 3
@@ -50,7 +51,7 @@ def describe(subject: Subject) -> str:
 
 def _text(text: str) -> Text:
     """Return a text for the terminal with unprintable characters escaped, which names in a binlog may have."""
-    return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
+    return Text(visible(text))
 
 
 def _tables(lists: Iterable[Iterable[TableName]] | None) -> str:
@@ -173,38 +174,28 @@ def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: i
     """Print the explanation of a binlog set: the ``top`` largest tables and statements, and the totals."""
     _print_rules(filters, console)
     shown = found.subjects[:top]
-    _print_table(
-        console,
-        "What becomes of it",
-        ["what", "USE", "events", "bytes", "verdict", "step", "rule"],
-        [
-            [
-                _text(describe(each.subject)),
-                _text(_current(each.subject)),
-                Text(f"{each.events:,}", justify="right"),
-                Text(f"{each.size:,}", justify="right"),
-                _colored(verdict_word(each.decision, filters)),
-                Text(each.decision.step.name),
-                _text(str(each.decision.rule or "")),
-            ]
-            for each in shown
-        ],
-    )
+    rows = [
+        (
+            describe(each.subject),
+            _current(each.subject),
+            f"{each.events:,}",
+            f"{each.size:,}",
+            _colored(verdict_word(each.decision, filters)),
+            each.decision.step.name,
+            str(each.decision.rule or ""),
+        )
+        for each in shown
+    ]
+    heads = ("what", "USE", "events", "bytes", "verdict", "step", "rule")
+    _print_table(console, "What becomes of it", heads, rows)
     if len(found.subjects) > top:
         hidden = len(found.subjects) - top
         console.print(f"… and {hidden} smaller ones (--top {len(found.subjects)} shows all)")
     for step in dict.fromkeys(each.decision.step for each in shown):
         console.print(Text(f"{step.name}: {step.value}"), soft_wrap=True)
     if found.others:
-        _print_table(
-            console,
-            "Events that no rule is asked about",
-            ["why", "events", "bytes"],
-            [
-                [Text(why), Text(f"{events:,}", justify="right"), Text(f"{size:,}", justify="right")]
-                for why, (events, size) in found.others.items()
-            ],
-        )
+        sums = [(why, f"{events:,}", f"{size:,}") for why, (events, size) in found.others.items()]
+        _print_table(console, "Events that no rule is asked about", ("why", "events", "bytes"), sums)
     counts = found.counts
     console.print(
         f"sent: {counts.events_sent:,} of {counts.events_read:,} events, {counts.bytes_sent:,} of "
@@ -300,11 +291,11 @@ def _print_rules(filters: Filters, console: Console) -> None:
     console.print(_text("rules: " + (" ".join(rules_as_list(filters)) or "none")), soft_wrap=True)
 
 
-def _print_table(console: Console, title: str, names: list[str], rows: list[list[Text]]) -> None:
+def _print_table(console: Console, title: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     """Print a table on a terminal, or lines with tabs between the columns into a pipe."""
-    if not console.is_terminal:
-        for cells in [[Text(name) for name in names], *rows]:
-            # The library rich would replace tabs by spaces, so the lines are written without it.
-            print("\t".join(cell.plain for cell in cells), file=console.file)
+    if console.is_terminal:
+        console.print(table(heads, rows, title=title, numbers=("events", "bytes")))
         return
-    console.print(table(names, rows, title=title))
+    for cells in (heads, *rows):
+        # The library rich would replace tabs by spaces, so the lines are written without it.
+        print("\t".join(visible(str(cell)) for cell in cells), file=console.file)

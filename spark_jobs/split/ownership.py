@@ -28,7 +28,6 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.decision import Verdict
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.options.toml_file import Model, load_toml
 
@@ -136,15 +135,6 @@ class Owners(abc.ABC):
         """
         return self.undecided
 
-    def undecided_outputs(self, number: int) -> tuple[int, ...]:
-        """Return the outputs whose filter can neither send nor drop subject ``number`` (a table or statement) for
-        certain.
-
-        Such an output receives the subject's events, because a slave's own filter may still need them. A split by
-        schema has no filters, so its result is empty.
-        """
-        return ()
-
     def members(self, owner: int) -> tuple[int, ...]:
         """Return the numbers of the outputs that an owner number stands for.
 
@@ -240,31 +230,13 @@ class FilterOwners(Owners):
         without_rules = [k for k, (_, one) in enumerate(filters) if not one.is_on]
         super().__init__(subjects, names, without_rules or self._rest)
         self._filters = [one for _, one in filters]
-        self._undecided_outputs: dict[int, tuple[int, ...]] = {}
 
     def outputs_of(self, subject: Subject) -> Sequence[int]:
         return [k for k, one in enumerate(self._filters) if one.verdict(subject).passes] or self._rest
 
-    def undecided_outputs(self, number: int) -> tuple[int, ...]:
-        found = self._undecided_outputs.get(number)
-        if found is None:
-            members = self._subjects.members(number)
-            subjects = [self._subjects[k] for k in ((number,) if members is None else members)]
-            # An XA COMMIT concerns several subjects. It is sent for certain if one of the subjects is sent for certain.
-            found = self._undecided_outputs[number] = tuple(
-                k
-                for k, one in enumerate(self._filters)
-                if _is_undecided({one.verdict(what) for what in subjects})
-            )
-        return found
-
     @property
     def undecided(self) -> int:
         return self.code(range(len(self.names)))
-
-
-def _is_undecided(verdicts: set[Verdict]) -> bool:
-    return Verdict.UNDECIDED in verdicts and Verdict.EXECUTE not in verdicts
 
 
 def encoded_schemas(subject: Subject) -> tuple[str, ...]:

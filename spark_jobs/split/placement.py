@@ -38,20 +38,8 @@ from dumpfilter.binlog.gtid_sources import SourceKey, add_numbers
 from dumpfilter.binlog.writer import rebase, with_body
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.ranges.ranges import Range
-from dumpfilter.spark_jobs.split.assign import (
-    S_BYTES,
-    S_EVENTS,
-    S_OUTPUT,
-    S_TRANSACTIONS,
-    T_END,
-    T_EVENTS,
-    T_NUMBER,
-    T_PLACE,
-    T_SOURCE,
-    T_TIME,
-    Ints,
-    RangePlan,
-)
+from dumpfilter.spark_jobs.split import assign as P
+from dumpfilter.spark_jobs.split.assign import Ints, RangePlan
 
 _CREATED = HEADER_LENGTH + 2 + 50
 """The offset in a format description event of the field ``created``, the time at which the server started."""
@@ -182,17 +170,17 @@ class Placing:
         where an output's file is full, or where the source's server restarted or changed its binlog format.
         """
         placement: Placement = {}
-        owner = plan.shares[:, S_OUTPUT]
+        owner = plan.shares[:, P.S_OUTPUT]
         order = np.argsort(owner, kind="stable")
         bounds = np.searchsorted(owner[order], np.arange(len(plan.outputs) + 1)).tolist()
-        last_transaction = np.cumsum(plan.shares[:, S_TRANSACTIONS])
+        last_transaction = np.cumsum(plan.shares[:, P.S_TRANSACTIONS])
         for name, begin, end in zip(plan.outputs, bounds, bounds[1:], strict=False):
             mine = order[begin:end]
             if not len(mine):
                 continue
             shares = plan.shares[mine]
-            counts = shares[:, S_TRANSACTIONS]
-            columns = shares[:, [S_BYTES, S_EVENTS]]
+            counts = shares[:, P.S_TRANSACTIONS]
+            columns = shares[:, [P.S_BYTES, P.S_EVENTS]]
             before = np.cumsum(columns, axis=0) - columns
             stops = last_transaction[mine].tolist()
             transactions = np.concatenate(
@@ -201,11 +189,11 @@ class Placing:
                     for stop, count in zip(stops, counts.tolist(), strict=True)
                 ]
             )
-            transactions[:, [T_END, T_EVENTS]] += np.repeat(before, counts, axis=0)
+            transactions[:, [P.T_END, P.T_EVENTS]] += np.repeat(before, counts, axis=0)
             placement[name] = self._place(
                 self._outputs.get(name) or self._open(name),
                 wanted,
-                int(shares[:, S_BYTES].sum()),
+                int(shares[:, P.S_BYTES].sum()),
                 transactions,
                 plan.sources,
             )
@@ -225,10 +213,10 @@ class Placing:
                 self._next_file(output, wanted.file, (wanted.file, 4), started=started)
         stretches: list[Stretch] = []
         begin = done = events = 0
-        ends = transactions[:, T_END]
+        ends = transactions[:, P.T_END]
         while done < len(ends):
             if output.full:
-                place = int(transactions[done - 1, T_PLACE]) if done else wanted.start
+                place = int(transactions[done - 1, P.T_PLACE]) if done else wanted.start
                 self._next_file(output, wanted.file, (wanted.file, place), started=0)
             file = output.files[-1]
             k = done + int(np.searchsorted(ends[done:], self._max_size - file.size + begin))
@@ -238,8 +226,8 @@ class Placing:
             stretches.append(Stretch(stop, file.number, file.size - begin))
             _count(output, file, transactions[done : last + 1], sources)
             file.size += stop - begin
-            file.events += int(transactions[last, T_EVENTS]) - events
-            begin, done, events = stop, last + 1, int(transactions[last, T_EVENTS])
+            file.events += int(transactions[last, P.T_EVENTS]) - events
+            begin, done, events = stop, last + 1, int(transactions[last, P.T_EVENTS])
         assert begin == size, "a range ends with a transaction"
         return stretches
 
@@ -285,14 +273,14 @@ class Placing:
 
 
 def _count(output: _Output, file: OutputFile, transactions: Ints, sources: Sequence[SourceKey]) -> None:
-    times = transactions[:, T_TIME]
+    times = transactions[:, P.T_TIME]
     times = times[times > 0]
     if len(times):
         if file.first_time is None:
             file.first_time = int(times.min())
         file.last_time = max(file.last_time or 0, int(times.max()))
     file.transactions += len(transactions)
-    output.add_gtids(transactions[:, [T_SOURCE, T_NUMBER]], sources)
+    output.add_gtids(transactions[:, [P.T_SOURCE, P.T_NUMBER]], sources)
 
 
 def _identity(fd: FormatDescription) -> tuple[Any, ...]:

@@ -31,22 +31,8 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.engines.runner import step
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex, ReadRanges, state_of_thread
 from dumpfilter.spark_jobs.ranges.ranges import Range, memory
-from dumpfilter.spark_jobs.split.assign import (
-    REPLACED,
-    RUN_KIND,
-    RUN_OFFSET,
-    RUN_SIZE,
-    RUN_SOURCE_SIZE,
-    S_BLOCK,
-    S_BYTES,
-    S_OUTPUT,
-    S_RUNS,
-    Assigner,
-    Ints,
-    PlanMaker,
-    RangePlan,
-    committed_by_task,
-)
+from dumpfilter.spark_jobs.split import assign as P
+from dumpfilter.spark_jobs.split.assign import Assigner, Ints, PlanMaker, RangePlan, committed_by_task
 from dumpfilter.spark_jobs.split.ownership import Owners, Specification
 from dumpfilter.spark_jobs.split.placement import Placement, Stretch
 from dumpfilter.split_set.manifest import RANGES_SCHEMA
@@ -185,13 +171,13 @@ class WriteRange:
             file.write(self.boot.encode())
 
     def _save_ranges(self, wanted: Range, plan: RangePlan, placement: Placement) -> None:
-        first = np.cumsum(plan.shares[:, S_RUNS]) - plan.shares[:, S_RUNS]
+        first = np.cumsum(plan.shares[:, P.S_RUNS]) - plan.shares[:, P.S_RUNS]
         columns: list[npt.NDArray[np.int64]] = []
         for number, output in enumerate(plan.outputs):
-            mine = np.flatnonzero(plan.shares[:, S_OUTPUT] == number)
+            mine = np.flatnonzero(plan.shares[:, P.S_OUTPUT] == number)
             if len(mine):
                 runs = np.concatenate(
-                    [plan.runs[first[k] : first[k] + plan.shares[k, S_RUNS]] for k in mine.tolist()]
+                    [plan.runs[first[k] : first[k] + plan.shares[k, P.S_RUNS]] for k in mine.tolist()]
                 )
                 columns.append(_mapping(number, runs, placement[output], wanted.file))
         rows = np.concatenate([np.empty((0, 7), np.int64), *columns])
@@ -215,26 +201,26 @@ def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, n
     """
     fd = file.format_description
     block_size = int(np.diff(plan.blocks).max(initial=0))
-    share_size = int(plan.shares[:, S_BYTES].max(initial=0))
+    share_size = int(plan.shares[:, P.S_BYTES].max(initial=0))
     loaded = -1
     run = 0
     before = [0] * len(plan.outputs)
     with memory(block_size) as buffer, memory(share_size) as room:
         for share in plan.shares.tolist():
-            start, end = plan.blocks[share[S_BLOCK]].tolist()
-            if loaded != share[S_BLOCK]:
+            start, end = plan.blocks[share[P.S_BLOCK]].tolist()
+            if loaded != share[P.S_BLOCK]:
                 step(end - start)
                 file.read_whole(buffer[: end - start], start)
-                loaded = share[S_BLOCK]
-            runs = plan.runs[run : run + share[S_RUNS]]
+                loaded = share[P.S_BLOCK]
+            runs = plan.runs[run : run + share[P.S_RUNS]]
             replaced = {
-                int(plan.runs[k, RUN_OFFSET]): plan.replaced[k]
-                for k in (run + np.flatnonzero(runs[:, RUN_KIND] == REPLACED)).tolist()
+                int(plan.runs[k, P.RUN_OFFSET]): plan.replaced[k]
+                for k in (run + np.flatnonzero(runs[:, P.RUN_KIND] == P.REPLACED)).tolist()
             }
-            out = room[: share[S_BYTES]]
+            out = room[: share[P.S_BYTES]]
             chunk = ChunkPlan(
                 file.name,
-                runs[:, [RUN_OFFSET, RUN_SIZE, RUN_KIND]],
+                runs[:, [P.RUN_OFFSET, P.RUN_SIZE, P.RUN_KIND]],
                 0,
                 0,
                 0,
@@ -242,9 +228,9 @@ def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, n
                 replaced=replaced,
             )
             render_into(out, chunk, buffer[: end - start], start, file.read, fd)
-            yield plan.outputs[share[S_OUTPUT]], out, before[share[S_OUTPUT]]
-            before[share[S_OUTPUT]] += share[S_BYTES]
-            run += share[S_RUNS]
+            yield plan.outputs[share[P.S_OUTPUT]], out, before[share[P.S_OUTPUT]]
+            before[share[P.S_OUTPUT]] += share[P.S_BYTES]
+            run += share[P.S_RUNS]
 
 
 _NONE: Ints = np.empty((0, 3), np.int64)
@@ -269,25 +255,25 @@ def _mapping(number: int, runs: Ints, stretches: list[Stretch], source_file: int
     The columns are those of ``RANGES_SCHEMA``. ``runs`` are the pieces of a range of the source that one output
     receives. ``number`` is the index of the output in the range's plan. The rows have it instead of the output's name.
     """
-    size = runs[:, RUN_SIZE]
+    size = runs[:, P.RUN_SIZE]
     end = np.cumsum(size)
     if len(stretches) == 1 and (size > 0).all():
         _, file, offset = stretches[0]
         rows = np.empty((len(runs), 7), np.int64)
         rows[:, 0], rows[:, 1], rows[:, 4] = number, file, source_file
         rows[:, 2], rows[:, 3] = end - size + offset, end + offset
-        rows[:, 5] = runs[:, RUN_OFFSET]
-        rows[:, 6] = runs[:, RUN_OFFSET] + runs[:, RUN_SOURCE_SIZE]
+        rows[:, 5] = runs[:, P.RUN_OFFSET]
+        rows[:, 6] = runs[:, P.RUN_OFFSET] + runs[:, P.RUN_SOURCE_SIZE]
         return rows
     # A piece of the source that ends in the next file of the output gets one row for each of the two files.
     cuts = np.array([stop for stop, _, _ in stretches[:-1]], np.int64)
     bounds = np.union1d(np.concatenate([[0], end]), cuts)
     start, stop = bounds[:-1], bounds[1:]
     run = np.searchsorted(end, start, side="right")
-    source_start = runs[run, RUN_OFFSET] + (start - (end[run] - size[run]))
+    source_start = runs[run, P.RUN_OFFSET] + (start - (end[run] - size[run]))
     source_end = np.where(
-        runs[run, RUN_KIND] == REPLACED,
-        runs[run, RUN_OFFSET] + runs[run, RUN_SOURCE_SIZE],
+        runs[run, P.RUN_KIND] == P.REPLACED,
+        runs[run, P.RUN_OFFSET] + runs[run, P.RUN_SOURCE_SIZE],
         source_start + (stop - start),
     )
     stretch = np.searchsorted(cuts, start, side="right")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import TableSubject
-from dumpfilter.spark_jobs.bandwidth.filter_warnings import by_slave, filter_warnings, lines_of
+from dumpfilter.spark_jobs.bandwidth.job import by_slave, filter_warnings, lines_of
 
 SUBJECTS = [TableSubject("shop", "orders"), TableSubject("hr", "emp")]
 
