@@ -205,6 +205,18 @@ class RegisteredSlave:
         return _SLAVE_WEIGHT + self.change.weight
 
 
+class _Weights(OrderedDict[str, int]):
+    """The memory of some slaves' filters by the slave's id, bytes. The slave that was weighed last comes last."""
+
+    total = 0
+
+    def weigh(self, slave_id: str, weight: int) -> None:
+        """Note the weight of a slave, which is last then. With 0 the slave is removed."""
+        self.total += weight - self.pop(slave_id, 0)
+        if weight:
+            self[slave_id] = weight
+
+
 class Register:
     """The registered slaves, by id. Thread-safe.
 
@@ -236,16 +248,12 @@ class Register:
         self._slaves: dict[str, RegisteredSlave] = {}
         self._owned: dict[tuple[str, str, str, bytes], RegisteredSlave] = {}
         """The slaves by user, channel, UUID and owner. A slave that registers again is found here."""
-        self._dumping_uuids: dict[tuple[str, str, str], RegisteredSlave] = {}
-        """The slaves that dump, by user, channel and UUID."""
-        self._dumping_ids: dict[tuple[str, str, int], RegisteredSlave] = {}
-        """The slaves that dump, by user, channel and server id."""
-        self._idle: OrderedDict[str, int] = OrderedDict()
-        """The weights of the slaves without a running dump, by id. The slave that is idle the longest comes first."""
-        self._idle_weight = 0
-        self._dumping: dict[str, int] = {}
-        """The weights of the filters of the slaves that dump, by id."""
-        self._dumping_weight = 0
+        self._holders: dict[tuple[str, str, str | int], RegisteredSlave] = {}
+        """The slaves that dump, by user, channel and UUID, and by user, channel and server id."""
+        self._idle = _Weights()
+        """The weights of the slaves without a running dump. The slave that is idle the longest comes first."""
+        self._dumping = _Weights()
+        """The weights of the filters of the slaves that dump."""
         self._shared_flags: WeakValueDictionary[Hashable, TableFlags] = WeakValueDictionary()
         """The verdicts of the filters in use, by the definition of the filters."""
         self._flags_lock = threading.Lock()
@@ -306,12 +314,11 @@ class Register:
             self._slaves[slave.slave_id] = slave
             self._owned[slave.owned_key] = slave
             self._become_idle(slave)
-            self._forget_idle()
             return slave
 
     def _check_free(self, slave: RegisteredSlave) -> None:
         """Raise AlreadyRegistered when the slave's UUID or server id belongs to another slave that is dumping."""
-        holder = self._dumping_uuids.get(slave.uuid_key)
+        holder = self._holders.get(slave.uuid_key)
         if holder is not None and holder.owner != slave.owner:
             raise AlreadyRegistered(
                 f"the server uuid {slave.uuid} is in use on channel {slave.channel!r} by {_described(holder)}, which "
@@ -319,7 +326,7 @@ class Register:
                 f"{_WAIT_OR_UNREGISTER}; if not, give this one a server uuid of its own"
             )
         # Programs that read binlogs like replicas may all have server id 0.
-        holder = self._dumping_ids.get(slave.server_id_key) if slave.server_id else None
+        holder = self._holders.get(slave.server_id_key) if slave.server_id else None
         if holder is not None and holder.uuid != slave.uuid:
             raise AlreadyRegistered(
                 f"the server id {slave.server_id} is in use on channel {slave.channel!r} by {_described(holder)}; "
@@ -328,14 +335,11 @@ class Register:
             )
 
     def _become_idle(self, slave: RegisteredSlave) -> None:
-        """Note that the slave has no running dump, since now."""
-        self._idle_weight += slave.weight - self._idle.pop(slave.slave_id, 0)
-        self._idle[slave.slave_id] = slave.weight
-
-    def _forget_idle(self) -> None:
+        """Note that the slave has no running dump, since now. Forget others if there are too many."""
+        self._idle.weigh(slave.slave_id, slave.weight)
         # The last slave has just registered or ended its dump. The register must not forget that slave.
         while len(self._idle) > 1 and (
-            len(self._idle) > self._most_idle or self._idle_weight > self._most_idle_weight
+            len(self._idle) > self._most_idle or self._idle.total > self._most_idle_weight
         ):
             self._forget(self._slaves[next(iter(self._idle))])
 
@@ -346,23 +350,16 @@ class Register:
         """
         del self._slaves[slave.slave_id]
         self._owned.pop(slave.owned_key, None)
-        self._idle_weight -= self._idle.pop(slave.slave_id, 0)
+        self._idle.weigh(slave.slave_id, 0)
         self._release(slave)
         slave.notify()
 
-    def _weigh(self, slave: RegisteredSlave, weight: int) -> None:
-        """Note the weight of a dumping slave's filter, which is 0 when the slave no longer dumps."""
-        self._dumping_weight += weight - self._dumping.pop(slave.slave_id, 0)
-        if weight:
-            self._dumping[slave.slave_id] = weight
-
     def _release(self, slave: RegisteredSlave) -> None:
         """Note that the slave's UUID and server id no longer belong to a slave that dumps."""
-        self._weigh(slave, 0)
-        if self._dumping_uuids.get(slave.uuid_key) is slave:
-            del self._dumping_uuids[slave.uuid_key]
-        if self._dumping_ids.get(slave.server_id_key) is slave:
-            del self._dumping_ids[slave.server_id_key]
+        self._dumping.weigh(slave.slave_id, 0)
+        for key in (slave.uuid_key, slave.server_id_key):
+            if self._holders.get(key) is slave:
+                del self._holders[key]
 
     def get(self, slave_id: str) -> RegisteredSlave:
         """Return the registered slave with this id. Raises NotRegistered."""
@@ -418,13 +415,12 @@ class Register:
             change = FilterChange(flags, slave.filter_version + 1, origin)
             if slave.dump:
                 self._check_weight(slave, change)
-                self._weigh(slave, change.weight)
+                self._dumping.weigh(slave.slave_id, change.weight)
             slave.change = change
             slave.other_filter_until = slave.place
             slave.notify()
             if slave_id in self._idle:
                 self._become_idle(slave)
-                self._forget_idle()
             return slave
 
     @property
@@ -482,15 +478,14 @@ class Register:
             slave.record = self.counters.begin_dump(slave.record, slave.as_peer, slave.peer)
             slave.notify()
             slave.notify = notify
-            self._idle_weight -= self._idle.pop(slave.slave_id, 0)
-            self._weigh(slave, slave.change.weight)
-            self._dumping_uuids[slave.uuid_key] = slave
-            self._dumping_ids[slave.server_id_key] = slave
+            self._idle.weigh(slave.slave_id, 0)
+            self._dumping.weigh(slave.slave_id, slave.change.weight)
+            self._holders[slave.uuid_key] = self._holders[slave.server_id_key] = slave
             return self._dumps
 
     def _check_weight(self, slave: RegisteredSlave, change: FilterChange) -> None:
         """Raise Overloaded when the slave's filter and those of the other slaves that dump take too much memory."""
-        others = self._dumping_weight - self._dumping.get(slave.slave_id, 0)
+        others = self._dumping.total - self._dumping.get(slave.slave_id, 0)
         if others and others + change.weight > self._most_dumping_weight:
             raise Overloaded(
                 f"the filters of the slaves that dump take {others >> 20} MiB, and this slave's filter would exceed "
@@ -509,7 +504,6 @@ class Register:
                 self._release(slave)
                 if slave.slave_id in self._slaves:
                     self._become_idle(slave)
-                    self._forget_idle()
 
     def holds(self, slave: RegisteredSlave, dump: int) -> bool:
         """Tell whether the slave is still registered and ``dump`` is the number of its newest dump."""
@@ -533,7 +527,7 @@ class Register:
     @property
     def idle(self) -> tuple[int, int]:
         """The number of slaves without a running dump, and the memory that their registrations take, bytes."""
-        return len(self._idle), self._idle_weight
+        return len(self._idle), self._idle.total
 
 
 def _definition(rule_filter: ReplicationFilter) -> Hashable:

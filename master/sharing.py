@@ -119,6 +119,7 @@ class _Waiter:
     request: _Request
     """The request that the dump waits for. A follower moves from one request to the next."""
     timer: asyncio.TimerHandle | None = None
+    """The end of the dump's patience. None: the dump does not wait for growth, since it ends at the binlog's end."""
 
 
 @dataclass(eq=False, slots=True)
@@ -126,14 +127,7 @@ class _Request:
     """A place whose step is wanted, with those who wait for the step."""
 
     place: DumpPlace
-    patient: set[_Waiter] = field(default_factory=set)
-    """The dumps that wait for growth if there is no step at present."""
-    impatient: set[_Waiter] = field(default_factory=set)
-    """The dumps that end at the end of the binlog."""
-
-    @property
-    def is_wanted(self) -> bool:
-        return bool(self.patient or self.impatient)
+    waiters: set[_Waiter] = field(default_factory=set)
 
 
 class _End(NamedTuple):
@@ -234,13 +228,11 @@ class SharedReader:
         answer: asyncio.Future[_Found] = self._loop.create_future()
         request = self._request(place)
         waiter = _Waiter(answer, follower, request)
+        request.waiters.add(waiter)
         if seconds > 0:
-            request.patient.add(waiter)
             waiter.timer = self._loop.call_later(seconds, self._expire, waiter)
-        else:
-            request.impatient.add(waiter)
-            if request in self._waiting:
-                _settle(answer, None)
+        elif request in self._waiting:
+            _settle(answer, None)
         signal.waiting = answer
         try:
             found = await answer
@@ -250,9 +242,8 @@ class SharedReader:
             if waiter.timer is not None:
                 waiter.timer.cancel()
             request = waiter.request
-            request.patient.discard(waiter)
-            request.impatient.discard(waiter)
-            if not request.is_wanted:
+            request.waiters.discard(waiter)
+            if not request.waiters:
                 self._forget(request)
         if isinstance(found, Exception):
             raise found
@@ -426,9 +417,10 @@ class SharedReader:
         for request, found in answers:
             place = request.place
             if found is None:
-                for one in request.impatient:
-                    _settle(one.answer, None)
-                if not request.is_wanted:
+                for one in request.waiters:
+                    if one.timer is None:
+                        _settle(one.answer, None)
+                if not request.waiters:
                     del self._requests[place]
                 elif generation != self.store.watcher.generation:
                     again.append(request)
@@ -439,7 +431,7 @@ class SharedReader:
             if isinstance(found, Step):
                 found.after = self.known(found.after)
                 self._steps.add(place, found)
-            self._answers.extend((one, found) for one in (*request.patient, *request.impatient))
+            self._answers.extend((one, found) for one in request.waiters)
         self._enqueue(again)
         if not self._answering:
             self._answer_some()
@@ -517,7 +509,7 @@ class SharedReader:
         del self._requests[request.place]
         step.after = self.known(step.after)
         following = self._requests.get(step.after)
-        for waiter in (*request.patient, *request.impatient):
+        for waiter in request.waiters:
             follower = waiter.follower
             try:
                 if follower is None or waiter.answer.done() or not follower.take(step):
@@ -530,10 +522,10 @@ class SharedReader:
             if following is None:
                 following = self._requests[step.after] = _Request(step.after)
                 self._waiting[following] = None
-            following.patient.add(waiter)
+            following.waiters.add(waiter)
             waiter.request = following
             self._wait_at_most(waiter, follower.patience())
-        request.patient, request.impatient = set(), set()
+        request.waiters = set()
 
     def _wait_at_most(self, waiter: _Waiter, seconds: float) -> None:
         """Wake a follower after ``seconds``, unless it is woken before."""
