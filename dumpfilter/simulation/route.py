@@ -65,27 +65,13 @@ class Route:
 
 
 @dataclass(frozen=True)
-class Appliers:
-    """The speed at which nodes apply transactions."""
-
-    rate: int | None = None
-    """Bits of events a second."""
-    transaction: int = 0
-    """The time for each transaction besides the time for its bytes, nanoseconds."""
-
-    @property
-    def is_on(self) -> bool:
-        """Whether applying takes any time."""
-        return self.rate is not None or self.transaction > 0
-
-
-@dataclass(frozen=True)
 class Router:
     """Makes the routes of nodes."""
 
     numbers: Mapping[FilterKey, int]
     """The number of each filter."""
-    appliers: Appliers = Appliers()
+    applier: Hop | None = None
+    """The applier of every node. None: a transaction counts when it has been received."""
     seed: int = 0
     _passages: dict[tuple[int, Setting], tuple[Leg, Passage]] = field(
         init=False, repr=False, compare=False, default_factory=dict
@@ -97,13 +83,12 @@ class Router:
         return tuple(self._route(channel, setting) for channel in node.channels)
 
     def _route(self, channel: Channel, setting: Setting) -> Route:
-        apply = Hop(self.appliers.rate, fixed=self.appliers.transaction) if self.appliers.is_on else None
         no_filter = setting.variant in (Variant.NONE, Variant.NONE_COMPRESSED)
         return Route(
             channel.origin,
             tuple(self._known_passage(leg, setting) for leg in channel.legs),
-            apply,
-            self._number(channel.applied) if apply and not no_filter else None,
+            self.applier,
+            self._number(channel.applied) if self.applier and not no_filter else None,
         )
 
     def _number(self, key: FilterKey) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -21,6 +21,7 @@ from dumpfilter.simulation.flow import (
     series_of,
     window_of,
 )
+from dumpfilter.simulation.hop import Hop
 from dumpfilter.simulation.lag import Window
 from dumpfilter.simulation.plan import Plan, PlannedNode
 from dumpfilter.simulation.results import (
@@ -36,7 +37,7 @@ from dumpfilter.simulation.results import (
     SourceFigures,
     Variant,
 )
-from dumpfilter.simulation.route import Appliers, Route, Router, scaled
+from dumpfilter.simulation.route import Route, Router, scaled
 from dumpfilter.simulation.traffic import Clock, SetTraffic
 
 MOST_SERIES = 24
@@ -66,7 +67,8 @@ class Options:
     settings: tuple[Setting, ...] = (Setting(variant=Variant.MASTER),)
     limit: int = 1_000_000
     """The limit of the lag, microseconds."""
-    appliers: Appliers = field(default_factory=Appliers)
+    applier: Hop | None = None
+    """The speed at which each node applies what it has received. None: at once."""
     seed: int = 0
     searches: tuple[Search, ...] = ()
 
@@ -132,7 +134,7 @@ class _Simulation:
         }
         """For each load, the schedule of each origin."""
         self._router = Router(
-            {key: number for number, key in enumerate(plan.filters)}, options.appliers, options.seed
+            {key: number for number, key in enumerate(plan.filters)}, options.applier, options.seed
         )
 
     def runs(self, settings: Sequence[Setting]) -> tuple[Run, ...]:
@@ -202,7 +204,7 @@ class _Simulation:
         return Run(
             method=Method.SIMULATED,
             setting=setting,
-            basis=Basis.APPLIED if self._options.appliers.is_on else Basis.RECEIVED,
+            basis=Basis.APPLIED if self._options.applier else Basis.RECEIVED,
             duration=max(outcome.duration for outcome in outcomes),
             links=tuple(links),
             nodes=tuple(nodes),

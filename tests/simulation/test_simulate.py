@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from dumpfilter.simulation.flow import window_of
+from dumpfilter.simulation.hop import Hop
 from dumpfilter.simulation.plan import Plan, plan_topology
 from dumpfilter.simulation.results import Found, Results, Setting, Variant
-from dumpfilter.simulation.route import Appliers
 from dumpfilter.simulation.simulate import Options, Search, simulate
 from dumpfilter.simulation.traffic import SetTraffic
 from dumpfilter.topology import parse_string
@@ -51,7 +51,7 @@ def test_each_variant_sends_its_bytes(plan: Plan, given: SetTraffic) -> None:
 
 def test_a_filter_on_the_slave_saves_time_to_apply(plan: Plan, given: SetTraffic) -> None:
     settings = [Setting(variant=variant) for variant in (Variant.NONE, Variant.SLAVE)]
-    none, slave = _results(plan, given, *settings, appliers=Appliers(100_000)).runs
+    none, slave = _results(plan, given, *settings, applier=Hop(100_000)).runs
     assert slave.nodes[0].lag.worst < none.nodes[0].lag.worst
     assert none.basis.value == "applied"
 

@@ -43,8 +43,8 @@ class ScenarioOptions(Settings, panel=PANEL):
         """Return the options of the simulation. ``links`` has the names of all links. Raises OptionError."""
         from dumpfilter.options.units import parse_rate, parse_time
         from dumpfilter.simulation import wishes
+        from dumpfilter.simulation.hop import Hop
         from dumpfilter.simulation.results import Variant
-        from dumpfilter.simulation.route import Appliers
         from dumpfilter.simulation.simulate import Options
 
         chosen = wishes.parse_variants(self.variant or ())
@@ -55,10 +55,12 @@ class ScenarioOptions(Settings, panel=PANEL):
         if sweeps:
             settings += wishes.settings_of(varied, loads, sweeps)
         rate = None if self.apply_rate is None else parse_rate(self.apply_rate, option="--apply-rate")
+        fixed = round(parse_time(self.apply_time, option="--apply-time") * 1e9)
+        applier = Hop(rate, fixed=fixed) if rate is not None or fixed else None
         return Options(
             tuple(dict.fromkeys(settings)),
             round(parse_time(self.lag, option="--lag") * 1e6),
-            Appliers(rate, round(parse_time(self.apply_time, option="--apply-time") * 1e9)),
+            applier,
             self.seed,
             wishes.searches_of(self.find or (), varied, loads, links),
         )

@@ -10,9 +10,9 @@ import pytest
 
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.links.shape import LinkShape, Outage
+from dumpfilter.simulation.hop import Hop
 from dumpfilter.simulation.plan import Plan, plan_slaves
 from dumpfilter.simulation.results import Results, Setting, Variant
-from dumpfilter.simulation.route import Appliers
 from dumpfilter.simulation.simulate import Options, Search, simulate
 from dumpfilter.spark_jobs.engines.runner import Runner, run_here
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
@@ -50,7 +50,7 @@ SETTINGS = (
 )
 OPTIONS = Options(
     settings=SETTINGS,
-    appliers=Appliers(rate=50_000_000, transaction=100_000),
+    applier=Hop(50_000_000, fixed=100_000),
     searches=(Search("rate", Setting(variant=Variant.MASTER)),),
 )
 
