@@ -14,6 +14,7 @@ from dumpfilter.sql import server_errors
 from dumpfilter.sql.commands import limit
 from dumpfilter.sql.cursor import Cursor
 from dumpfilter.sql.grammar import Grammar
+from dumpfilter.statement.tokens import TokenKind
 
 _UNSUPPORTED = "ENGINE LIBRARY MUTEX PARSE_TREE PRIVILEGES PROFILE PROFILES"
 _UNSUPPORTED_CREATE = "EVENT FUNCTION LIBRARY PACKAGE PROCEDURE SEQUENCE SERVER TRIGGER USER"
@@ -53,6 +54,11 @@ def _table_name(cursor: Cursor) -> dict[str, str]:
     return {"name": name} | ({"schema": cursor.identifier()} if cursor.accept("FROM", "IN") else {})
 
 
+def _number(cursor: Cursor) -> int:
+    """Consume the number of a connection. Numbers above 2**64 - 1 become this number, which no connection has."""
+    return cursor.unsigned() if cursor.token.kind is TokenKind.INTEGER else cursor.fail()
+
+
 def _refuse(statement: str, words: str, cursor: Cursor) -> NoReturn:
     raise server_errors.ER_NOT_SUPPORTED_YET(f"{statement} {cursor.expect(*words.split())}")
 
@@ -68,11 +74,11 @@ GRAMMAR = Grammar(
         "explained": _refuse_to_explain,
         "identifier": Cursor.identifier,
         "limit": limit,
+        "number": _number,
         "rest": _skip_rest,
         "settings": read_settings,
         "table": _table_name,
         "text": _rest_of,
-        "unsigned": Cursor.unsigned,
         "unsupported": functools.partial(_refuse, "SHOW", _UNSUPPORTED),
         "unsupported_create": functools.partial(_refuse, "SHOW CREATE", _UNSUPPORTED_CREATE),
     },

@@ -134,8 +134,8 @@ def _accept(session: Session) -> Result:
 
 
 GRAMMAR.call("USE database:identifier", _use)
-GRAMMAR.call("KILL [CONNECTION] number:unsigned", _kill)
-GRAMMAR.call("KILL QUERY number:unsigned", _kill, query_only=True)
+GRAMMAR.call("KILL [CONNECTION] number:number", _kill)
+GRAMMAR.call("KILL QUERY number:number", _kill, query_only=True)
 GRAMMAR.call("DO expressions:text", _do)
 GRAMMAR.call("SET settings:settings", apply_settings)
 GRAMMAR.call("BEGIN|COMMIT|ROLLBACK *:rest", _accept)
