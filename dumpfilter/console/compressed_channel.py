@@ -11,7 +11,8 @@ import asyncio
 import io
 import struct
 import zlib
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import zstandard
 from mysql_mimic.types import Capabilities
@@ -55,62 +56,30 @@ class Writer(Protocol):
     def close(self) -> None: ...
 
 
-class Codec(Protocol):
+class Codec(NamedTuple):
     """An algorithm that compresses packets."""
 
-    name: str
-
-    def compress(self, data: bytes | memoryview) -> bytes: ...
-
-    def decompress(self, data: bytes, length: int) -> bytes:
-        """Return the content of a packet. Raises ValueError unless the content has exactly ``length`` bytes."""
-        ...
+    compress: Callable[[bytes | memoryview], bytes]
+    decompress: Callable[[bytes, int], bytes]
+    """Returns at most a number of bytes of a packet's content. Raises zlib.error or ZstdError for other data."""
 
 
-class Zlib:
-    """The compression with zlib."""
-
-    name = "zlib"
-
-    def compress(self, data: bytes | memoryview) -> bytes:
-        return zlib.compress(data, _ZLIB_LEVEL)
-
-    def decompress(self, data: bytes, length: int) -> bytes:
-        one = zlib.decompressobj()
-        try:
-            content = one.decompress(data, length + 1)
-        except zlib.error as error:
-            raise ValueError(str(error)) from None
-        return _checked(content, length)
+ZLIB = Codec(
+    lambda data: zlib.compress(data, _ZLIB_LEVEL),
+    lambda data, most: zlib.decompressobj().decompress(data, most),
+)
 
 
-class Zstd:
-    """The compression with zstd. ``level`` is the level that the client asks for."""
+def zstd(level: int) -> Codec:
+    """Return the compression with zstd. ``level`` is the level that the client asks for."""
+    compressor_level = min(level or _DEFAULT_ZSTD_LEVEL, MAX_ZSTD_LEVEL)
 
-    name = "zstd"
-
-    def __init__(self, level: int) -> None:
-        self._level = min(level or _DEFAULT_ZSTD_LEVEL, MAX_ZSTD_LEVEL)
-
-    def compress(self, data: bytes | memoryview) -> bytes:
-        return zstandard.ZstdCompressor(self._level).compress(data)
-
-    def decompress(self, data: bytes, length: int) -> bytes:
+    def decompress(data: bytes, most: int) -> bytes:
         # A reader takes no memory for the length that the data itself claims.
-        reader = zstandard.ZstdDecompressor(max_window_size=MAX_COMPRESSED_COMMAND).stream_reader(
-            io.BytesIO(data)
-        )
-        try:
-            content = reader.read(length + 1)
-        except zstandard.ZstdError as error:
-            raise ValueError(str(error)) from None
-        return _checked(content, length)
+        limited = zstandard.ZstdDecompressor(max_window_size=MAX_COMPRESSED_COMMAND)
+        return limited.stream_reader(io.BytesIO(data)).read(most)
 
-
-def _checked(content: bytes, length: int) -> bytes:
-    if len(content) != length:
-        raise ValueError(f"{length} bytes announced, and {len(content)} found")
-    return content
+    return Codec(lambda data: zstandard.ZstdCompressor(compressor_level).compress(data), decompress)
 
 
 def codec_of(capabilities: Capabilities, zstd_level: int) -> Codec | None:
@@ -119,9 +88,9 @@ def codec_of(capabilities: Capabilities, zstd_level: int) -> Codec | None:
     Like a server, prefer zlib if the client supports both.
     """
     if Capabilities.CLIENT_COMPRESS in capabilities:
-        return Zlib()
+        return ZLIB
     if Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM in capabilities:
-        return Zstd(zstd_level)
+        return zstd(zstd_level)
     return None
 
 
@@ -140,8 +109,6 @@ class CompressedChannel:
         self._queue: list[bytes | memoryview] = []
         self._received = 0
         self._sequence = 0
-        self.sent_before = 0
-        """The number of bytes that were sent, before their compression."""
         self.sent = 0
         """The number of bytes that were sent, after their compression."""
 
@@ -175,10 +142,14 @@ class CompressedChannel:
             return data
         try:
             if before <= _INLINE:
-                return self.codec.decompress(data, before)
-            return await asyncio.to_thread(self.codec.decompress, data, before)
-        except ValueError as error:
+                content = self.codec.decompress(data, before + 1)
+            else:
+                content = await asyncio.to_thread(self.codec.decompress, data, before + 1)
+        except (zlib.error, zstandard.ZstdError) as error:
             raise ConnectionError(f"a compressed packet cannot be uncompressed: {error}") from None
+        if len(content) != before:
+            raise ConnectionError("a compressed packet does not have the announced length before compression")
+        return content
 
     def write(self, data: bytes | memoryview) -> None:
         """Queue ``data``, which :meth:`drain` compresses and sends."""
@@ -194,7 +165,6 @@ class CompressedChannel:
                     packet = self._packet(piece)
                 else:
                     packet = await asyncio.to_thread(self._packet, piece)
-                self.sent_before += len(piece)
                 self.sent += len(packet)
                 self._writer.write(packet)
                 await self._writer.drain()
