@@ -1,0 +1,96 @@
+"""The page docs/cases.md: SQL in, events kept. ``python -m tests.docs.cases`` writes the page.
+
+The page shows what dumpfilter sends of recordings of real servers. The tests in ``tests/oracle`` compare the same
+streams with what the recorded replicas applied.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import dumpfilter
+from dumpfilter.binlog.events import GTIDS, EventType, Symbol, types_of
+from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.printing.event_info import event_info
+from tests.oracle.dumping import dump
+from tests.oracle.recordings import DATA, Recording, filter_of
+
+PAGE = Path(dumpfilter.__file__).parents[1] / "docs" / "cases.md"
+
+RECORDINGS = ("recordings/mysql57-mixed", "oracle/mariadb-mixed")
+"""The recordings on the page, by their folders below ``tests/oracle/data``."""
+
+WIDTH = 116
+"""The longest line of an event."""
+
+_OF_FILES = types_of(Symbol.FORMAT_DESCRIPTION, Symbol.FILE)
+"""The types of events that frame a file, and belong to no transaction."""
+
+HEAD = """\
+# Recorded cases: SQL in, events kept
+
+Each block is a transaction of a real server's binlog, and each line an event. A filter's letter before the event means
+*sent to a slave with this filter*, and a dot means *dropped*. A transaction that has dots alone is left out, and the slave
+hears of its GTID only. `tests/oracle` compares the same streams with what real replicas with these filters applied. The
+command `python -m tests.docs.cases` writes this page.
+"""
+
+
+def page() -> str:
+    """Return the text of the page."""
+    return HEAD + "".join(_recording(Recording(DATA / folder)) for folder in RECORDINGS)
+
+
+def _recording(recording: Recording) -> str:
+    cases = list(recording.oracle["cases"])
+    letters = "abcdefghijklmnopqrstuvwxyz"[: len(cases)]
+    sent = []
+    for case in cases:
+        stream = dump(recording.files, filter_of(recording, case))
+        sent.append({(name, end) for name, data in stream.files.items() for end in _ends(data, name)})
+    version = recording.oracle["server"].split("-")[0]
+    name = {"mariadb": "MariaDB", "mysql": "MySQL"}[recording.family]
+    lines = [f"\n## {name} {version}, `binlog_format={recording.oracle['binlog_format']}`\n\n"]
+    lines += ["| | Filter of the slave |\n|---|---|\n"]
+    for letter, case in zip(letters, cases, strict=True):
+        options = " ".join(recording.oracle["cases"][case]["options"])
+        lines.append(f"| {letter} | {f'`{options}`' if options else 'none'} |\n")
+    lines.append("\n```\n")
+    is_first = True
+    for path in recording.files:
+        with path.open("rb") as file:
+            for event in iter_events(file, file=path.name):
+                if event.type in _OF_FILES:
+                    continue
+                if event.type in GTIDS:
+                    if not is_first:
+                        lines.append("\n")
+                    is_first = False
+                    continue
+                key = (path.name, event.header.end_log_pos)
+                marks = "".join(
+                    letter if key in each else "." for letter, each in zip(letters, sent, strict=True)
+                )
+                lines.append(f"{marks}  {_text(event, WIDTH - len(letters) - 2)}\n")
+    return "".join([*lines, "```\n"])
+
+
+def _ends(data: bytes, name: str) -> Iterator[int]:
+    """Yield the end position of each event of a binlog."""
+    for event in iter_events(io.BytesIO(data), file=name):
+        yield event.header.end_log_pos
+
+
+def _text(event: Event, width: int) -> str:
+    """Return an event as a person reads it: a statement's SQL, else the type and its info."""
+    info = re.sub(r" /\* xid=\d+ \*/$", "", " ".join(event_info(event).split()))
+    text = info if event.type == EventType.QUERY else f"{EventType(event.type).name.lower()} {info}"
+    return textwrap.shorten(text, width, placeholder=" …")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
