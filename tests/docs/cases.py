@@ -34,9 +34,9 @@ HEAD = """\
 # Recorded cases: SQL in, events kept
 
 Each block is a transaction of a real server's binlog, and each line an event. A filter's letter before the event means
-*sent to a slave with this filter*, and a dot means *dropped*. A transaction that has dots alone is left out, and the slave
-hears of its GTID only. `tests/oracle` compares the same streams with what real replicas with these filters applied. The
-command `python -m tests.docs.cases` writes this page.
+*sent to a slave with this filter*, and a dot means *dropped*. A transaction that has dots alone is left out, and the
+slave hears of its GTID only. `tests/oracle` compares the same streams with what real replicas with these filters
+applied. The command `python -m tests.docs.cases` writes this page.
 """
 
 
