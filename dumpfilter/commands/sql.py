@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from dumpfilter.commands.option_groups.logins import parse_address, read_password
+from dumpfilter.commands.option_groups.asked import ConsoleLogin
 from dumpfilter.console.rendering import Format
 from dumpfilter.errors import OptionError
 from dumpfilter.options.settings import Settings, setting
@@ -18,33 +18,19 @@ from dumpfilter.printable import for_terminal
 if TYPE_CHECKING:
     from dumpfilter.security.guarded_client import Login
 
-PASSWORD_VARIABLE = "DUMPFILTER_PASSWORD"
-
 
 class SqlSettings(Settings):
-    """The options of ``dumpfilter sql``."""
+    """The statements, and the format of their results."""
 
     script: str = setting("-", metavar="[FILE]", is_argument=True)
     """A file of statements; '-' or nothing is the standard input."""
-    slave: str = setting("", metavar="HOST:PORT")
-    """The console of a slave."""
-    console: str = setting("", metavar="HOST:PORT")
-    """The console of a master."""
-    user: str = setting("root", "--user", "-u")
-    """The user."""
-    password_file: Path | None = setting(None, "--password-file", "-p")
-    """A file whose first line is the password. Without it the password is that of the environment variable
-    DUMPFILTER_PASSWORD."""
     execute: str | None = setting(None, "--execute", "-e", metavar="SQL")
     """Statements instead of a file."""
-    tls_ca: Path | None = setting(None, metavar="FILE")
-    """Demand TLS, with a certificate that this CA has signed or that is in this file, and that names the host. Without
-    it TLS is used unverified."""
     form: Format | None = setting(None, "--format")
     """How results are written. Without it: table, and vertical on a terminal that is too narrow."""
 
 
-def sql_command(given: SqlSettings) -> None:
+def sql_command(asked: ConsoleLogin, given: SqlSettings) -> None:
     r"""Run statements on the console of a slave or a master, and print what they answer.
 
     The script ends at the first error, as in the mysql client.
@@ -57,18 +43,13 @@ def sql_command(given: SqlSettings) -> None:
 
         dumpfilter sql --slave 127.0.0.1:3308 -e 'SHOW REPLICA STATUS\G'
     """
-    from dumpfilter.console.client import console_login
-
-    named = {"--slave": given.slave, "--console": given.console}
-    addresses = [(option, address) for option, address in named.items() if address]
-    if len(addresses) != 1:
+    login = asked.login()
+    if login is None or (asked.slave and asked.console):
         raise OptionError("give one of --slave=HOST:PORT and --console=HOST:PORT")
-    host, port = parse_address(*addresses[0])
-    password = read_password(given.password_file, PASSWORD_VARIABLE)
     script = given.execute
     if script is None:
         script = sys.stdin.read() if given.script == "-" else _script(Path(given.script))
-    print_results(console_login(host, port, given.user, password, given.tls_ca), script, given.form)
+    print_results(login, script, given.form)
 
 
 def print_results(login: Login, script: str, format_: Format | None, name: str = "") -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from dumpfilter.commands.option_groups.status import AskedOptions
+from dumpfilter.commands.option_groups.asked import AskedOptions
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.options.settings import Settings, setting
 from dumpfilter.printable import for_terminal
@@ -82,7 +82,7 @@ def _question(asked: AskedOptions, source_tls: TlsOptions) -> Callable[[], Recor
         from dumpfilter.status.of_directory import relay_directory_status
 
         return lambda: relay_directory_status(directory)
-    login = asked.console_login()
+    login = asked.login()
     if asked.slave and login is not None:
         from dumpfilter.status.of_console import slave_status
 

@@ -25,42 +25,23 @@ _SERVER_SECTION = re.compile(r"server|(mysqld|mariadb|mariadbd)(-\d+(\.\d+)?)?")
 
 
 @dataclass(frozen=True)
-class Switch:
-    """The command-line arguments that turn a flag on (``on``) and off (``off``).
-
-    ``off`` is empty for a flag without an opposite argument.
-    """
-
-    on: list[str]
-    off: list[str]
-
-
-class CommandOptions:
-    """The options that one command accepts: those with a value, and flags. Names have no dashes in front."""
-
-    def __init__(self, values: Iterable[str], switches: Mapping[str, Switch]) -> None:
-        self.switches = switches
-        self.known = OptionNames(values, switches)
-
-
-@dataclass(frozen=True)
 class Argument:
-    """One option of a command, or another argument of the command line.
-
-    ``tokens`` are the words to pass to the command's parser. ``name`` is the option's name as the command spells it,
-    and empty for an argument that is no option.
-    """
+    """One option of a command, or another argument of the command line. ``tokens`` are the words for Typer's parser."""
 
     tokens: list[str]
-    name: str = ""
-    value: str | None = None
-    is_flag: bool = False
+    named: Named | None = None
+    """The option as the command spells it, with its value. None for an argument that is no option."""
     origin: FileOption | None = None
     """The option's line in an option file, for errors. None for an option of the command line."""
 
+    @property
+    def flag(self) -> str:
+        """The name of the flag that the argument sets, or an empty text."""
+        return self.named.name if self.named and isinstance(self.named.value, bool) else ""
+
 
 def arguments_of(
-    typed: Sequence[str], command: str, commands: Mapping[str, CommandOptions], server_options: frozenset[str]
+    typed: Sequence[str], command: str, commands: Mapping[str, OptionNames], server_options: frozenset[str]
 ) -> list[Argument]:
     """Return the arguments from the option files that the command line names, followed by the command line's own.
 
@@ -69,23 +50,22 @@ def arguments_of(
     """
     options = commands[command]
     given = list(_from_command_line(typed, options))
-    files = [
-        argument.value
-        for name in FILE_OPTIONS
-        for argument in [last_of(given, name)]
-        if argument and argument.value is not None
-    ]
+    files = [last.named.value for name in FILE_OPTIONS if (last := last_of(given, name)) and last.named]
     read = [
         argument
         for file in files
+        if isinstance(file, str)
         for argument in _from_file(read_options_file(file), command, commands, server_options)
     ]
-    return _last_flags([*read, *given])
+    # Only the last setting of a flag counts. Typer cannot turn off a flag again that has no opposite argument.
+    found = [*read, *given]
+    last_flags = {argument.flag: argument for argument in found}
+    return [argument for argument in found if not argument.flag or last_flags[argument.flag] is argument]
 
 
 def last_of(arguments: Sequence[Argument], name: str) -> Argument | None:
     """Return the last argument that sets the option ``name``, or None when no argument sets it."""
-    return next((argument for argument in reversed(arguments) if name and argument.name == name), None)
+    return next((each for each in reversed(arguments) if each.named and each.named.name == name), None)
 
 
 def server_options(
@@ -111,7 +91,7 @@ def server_options(
         yield option, named
 
 
-def _from_command_line(typed: Iterable[str], options: CommandOptions) -> Iterator[Argument]:
+def _from_command_line(typed: Iterable[str], options: OptionNames) -> Iterator[Argument]:
     # An unknown option stays unchanged, so that the command's parser reports the option.
     rest = iter(typed)
     for token in rest:
@@ -123,7 +103,7 @@ def _from_command_line(typed: Iterable[str], options: CommandOptions) -> Iterato
             continue
         spelled, equals, value = token.removeprefix("--").partition("=")
         try:
-            named = options.known.find(spelled, value if equals else None)
+            named = options.find(spelled, value if equals else None)
         except UnknownOption:
             yield Argument([token])
             continue
@@ -131,13 +111,13 @@ def _from_command_line(typed: Iterable[str], options: CommandOptions) -> Iterato
             continue
         if named.value is None:
             named = replace(named, value=next(rest, None))
-        yield _argument(named, options)
+        yield Argument(options.tokens(named), named)
 
 
 def _from_file(
     file_options: Iterable[FileOption],
     command: str,
-    commands: Mapping[str, CommandOptions],
+    commands: Mapping[str, OptionNames],
     server_options: frozenset[str],
 ) -> Iterator[Argument]:
     options = commands[command]
@@ -151,9 +131,9 @@ def _from_file(
         if not of_server and (ours != "dumpfilter" or section_command not in ("", command)):
             continue
         try:
-            named = options.known.find(option.name, option.value)
+            named = options.find(option.name, option.value)
         except UnknownOption as error:
-            is_shared = not section_command and any(option.name in each.known for each in commands.values())
+            is_shared = not section_command and any(option.name in each for each in commands.values())
             if of_server or is_shared:
                 continue
             raise option.error(str(error)) from None
@@ -165,20 +145,4 @@ def _from_file(
             raise option.error(f"{option.name} is for the command line; a file has !include")
         if named.value is None:
             raise option.error(f"option {option.name!r} requires an argument")
-        yield _argument(named, options, option)
-
-
-def _argument(named: Named, options: CommandOptions, origin: FileOption | None = None) -> Argument:
-    if isinstance(named.value, bool):
-        switch = options.switches[named.name]
-        return Argument(switch.on if named.value else switch.off, named.name, is_flag=True, origin=origin)
-    tokens = [f"--{named.name}" if named.value is None else f"--{named.name}={named.value}"]
-    return Argument(tokens, named.name, named.value, origin=origin)
-
-
-def _last_flags(arguments: list[Argument]) -> list[Argument]:
-    # Only the last setting of a flag counts. Typer cannot turn off a flag again that has no opposite argument.
-    last = {argument.name: at for at, argument in enumerate(arguments) if argument.is_flag}
-    return [
-        argument for at, argument in enumerate(arguments) if not argument.is_flag or last[argument.name] == at
-    ]
+        yield Argument(options.tokens(named), named, option)

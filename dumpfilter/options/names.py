@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dumpfilter.errors import OptionError
@@ -60,8 +60,15 @@ class OptionNames:
     Named(name='replicate-do-db', value='ch1:shop')
     """
 
-    def __init__(self, values: Iterable[str], flags: Iterable[str]) -> None:
+    def __init__(
+        self,
+        values: Iterable[str],
+        flags: Iterable[str],
+        switches: Mapping[str, tuple[list[str], list[str]]] | None = None,
+    ) -> None:
         self._flags = dict.fromkeys(values, False) | dict.fromkeys(flags, True)
+        self._switches = switches or {}
+        """The arguments of a command that turn each flag on and off. A flag may have none that turns it off."""
 
     def __contains__(self, spelled: str) -> bool:
         """Tell whether the command has an option that can be spelled in this way."""
@@ -69,6 +76,13 @@ class OptionNames:
             return self.find(spelled, None) is not None
         except UnknownOption:
             return False
+
+    def tokens(self, named: Named) -> list[str]:
+        """Return the words of a command line that set an option."""
+        if isinstance(named.value, bool):
+            on, off = self._switches[named.name]
+            return on if named.value else off
+        return [f"--{named.name}" if named.value is None else f"--{named.name}={named.value}"]
 
     def find(self, spelled: str, value: str | None) -> Named | None:
         """Return the option that a server would understand under this spelling.

@@ -8,7 +8,8 @@ import typer
 
 from dumpfilter.commands.sub_command import SubCommand
 from dumpfilter.filter.rules import SERVER_RULE_KINDS
-from dumpfilter.options.arguments import CommandOptions, Switch, arguments_of, last_of
+from dumpfilter.options.arguments import arguments_of, last_of
+from dumpfilter.options.names import OptionNames
 from dumpfilter.options.settings import Settings, setting
 
 _PANEL = "Option files"
@@ -73,15 +74,15 @@ class OptionFileCommand(SubCommand):
             raise last.origin.error(f"{last.origin.name}: {error.message}") from None
 
     @property
-    def options(self) -> CommandOptions:
+    def options(self) -> OptionNames:
         """The names of this command's options, by which the reader of option files knows what a file may set."""
-        values, switches = [], {}
-        for parameter in self._parameters:
-            if getattr(parameter, "is_flag", False):
-                switches[_name(parameter)] = Switch(parameter.opts[:1], parameter.secondary_opts[:1])
-            else:
-                values.append(_name(parameter))
-        return CommandOptions(values, switches)
+        switches = {
+            _name(each): (each.opts[:1], each.secondary_opts[:1])
+            for each in self._parameters
+            if getattr(each, "is_flag", False)
+        }
+        names = map(_name, self._parameters)
+        return OptionNames((name for name in names if name not in switches), switches, switches)
 
     @property
     def _parameters(self) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The options that name the master or slave whose status is asked."""
+"""The options that name the master or slave whom a command asks."""
 
 from __future__ import annotations
 
@@ -17,15 +17,39 @@ if TYPE_CHECKING:
 PASSWORD_VARIABLE = "DUMPFILTER_PASSWORD"
 
 
-class AskedOptions(Settings):
+class ConsoleLogin(Settings):
+    """The console of a master or a slave, and the login there."""
+
+    slave: str = setting("", metavar="HOST:PORT")
+    """The console of a slave."""
+    console: str = setting("", metavar="HOST:PORT")
+    """The console of a master."""
+    user: str = setting("root", "--user", "-u")
+    """The console's user."""
+    password_file: Path | None = setting(None, "--password-file", "-p")
+    """A file whose first line is the console user's password. Without it the password is that of the environment
+    variable DUMPFILTER_PASSWORD."""
+    tls_ca: Path | None = setting(None, metavar="FILE")
+    """Demand TLS of the console, with a certificate that this CA has signed or that is in this file, and that names the
+    host. Without it TLS is used unverified."""
+
+    def login(self) -> Login | None:
+        """Return the login at the console, or None if the options name no console. Raises OptionError."""
+        from dumpfilter.console.client import console_login
+
+        option, address = ("--slave", self.slave) if self.slave else ("--console", self.console)
+        if not address:
+            return None
+        host, port = parse_address(option, address)
+        password = read_password(self.password_file, PASSWORD_VARIABLE)
+        return console_login(host, port, self.user, password, self.tls_ca)
+
+
+class AskedOptions(ConsoleLogin):
     """The address of the master, slave or relay directory, and the logins."""
 
     master: str = setting("", metavar="HOST:PORT")
     """A master's address for slaves."""
-    console: str = setting("", metavar="HOST:PORT")
-    """A master's console, for all slaves and drains."""
-    slave: str = setting("", metavar="HOST:PORT")
-    """A running slave's console."""
     relay_dir: Path | None = setting(None, metavar="DIRECTORY")
     """A slave's relay directory, read as it is, also without a slave."""
     source_user: str = ""
@@ -33,15 +57,8 @@ class AskedOptions(Settings):
     source_password_file: Path | None = None
     """A file whose first line is the replication user's password. Without it the password is that of the environment
     variable DUMPFILTER_SOURCE_PASSWORD."""
-    user: str = setting("root", "--user", "-u")
-    """The console's user."""
-    password_file: Path | None = setting(None, "--password-file", "-p")
-    """A file whose first line is the console user's password. Without it the password is that of the environment
-    variable DUMPFILTER_PASSWORD."""
     source_plain_password: bool = setting(False, rich_help_panel=MASTER_PANEL)
     """Send the password to a master on another machine even without TLS."""
-    tls_ca: Path | None = setting(None, metavar="FILE")
-    """Demand TLS of the console, with a certificate that this CA signed."""
 
     def check(self) -> None:
         """Check that the options name one master or one slave. Raises OptionError."""
@@ -72,14 +89,3 @@ class AskedOptions(Settings):
         info.check_tls()
         options = SlaveOptions(relay_dir=Path(), server_id=0, plain_password=self.source_plain_password)
         return Source(info, options)
-
-    def console_login(self) -> Login | None:
-        """Return the login at the console of the master or slave, or None if none is asked. Raises OptionError."""
-        from dumpfilter.console.client import console_login
-
-        option, address = ("--slave", self.slave) if self.slave else ("--console", self.console)
-        if not address:
-            return None
-        host, port = parse_address(option, address)
-        password = read_password(self.password_file, PASSWORD_VARIABLE)
-        return console_login(host, port, self.user, password, self.tls_ca)
