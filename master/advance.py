@@ -12,9 +12,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-import numpy as np
-
 from dumpfilter.dump import ChunkPlan, DumpThread
+from dumpfilter.dump.exclusion import Reach
 from dumpfilter.errors import BinlogUnreadable, DumpfilterError
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.indexed_file import IndexedFile
@@ -104,37 +103,6 @@ class Encoding(ABC):
 
 
 @dataclass(eq=False)
-class Reach:
-    """The GTIDs and the server ids of the transactions that a step passed.
-
-    A slave that has some of the GTIDs, or that ignores one of the servers, needs a step of its own.
-    """
-
-    server_ids: set[int] = field(default_factory=set)
-    gtids: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """The lowest and the highest transaction number of each GTID source, by the source's number."""
-
-    def add(self, segment: Segment, position: int) -> None:
-        """Add the transactions of a segment from a position on."""
-        first = 0
-        if position > segment.start:
-            first = int(np.searchsorted(segment.txn_start, position))
-        self.server_ids.update(segment.txn_server[first:].tolist())
-        source, number = segment.txn_source[first:], segment.txn_number[first:]
-        for each in set(source.tolist()):
-            if each >= 0:
-                of_source = number[source == each]
-                self.add_run(each, int(of_source.min()), int(of_source.max()))
-        for each, low, high in segment.dropped.runs.tolist():
-            self.add_run(each, low, high)
-
-    def add_run(self, source: int, low: int, high: int) -> None:
-        """Add the transaction numbers from ``low`` to ``high`` of a GTID source, by the source's number."""
-        known = self.gtids.get(source, (low, high))
-        self.gtids[source] = min(low, known[0]), max(high, known[1])
-
-
-@dataclass(eq=False)
 class Step:
     """The chunks that follow a place, and the place after them."""
 
@@ -219,8 +187,7 @@ def _placed(store: BinlogStore, place: DumpPlace, first: First, plans: Sequence[
             shared.pieces[key] = pieces
     reach = shared.reaches.get(position)
     if reach is None:
-        reach = shared.reaches[position] = Reach()
-        reach.add(segment, position)
+        reach = shared.reaches[position] = Reach.of(segment, position)
     told = pieces[-1].positions
     after = DumpPlace(place.source, thread, told.end, told.resume, place.encoding)
     return Step(pieces, after, reach, place)

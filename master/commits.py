@@ -27,11 +27,12 @@ from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
 from dumpfilter.dump import DumpThread
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, Counts, with_statement_end
 from dumpfilter.dump.cut import ADD_STATEMENT_END
+from dumpfilter.dump.exclusion import Reach
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import NONE_PREPARED
-from dumpfilter.master.advance import DumpPlace, Reach
+from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.packets.empties import Empties, mariadb_empties, with_empties
 

@@ -11,14 +11,13 @@ from typing import NamedTuple
 import structlog
 
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts
-from dumpfilter.dump.exclusion import Exclusion
+from dumpfilter.dump.exclusion import Exclusion, Reach
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.errors import BinlogUnreadable
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.master.advance import (
     DumpPlace,
     Encoding,
-    Reach,
     Step,
     place_after,
     place_in,
@@ -95,8 +94,6 @@ class OwnExclusion:
 
     def __init__(self, reader: SharedReader, start: DumpStart, origin: OriginFilter | None) -> None:
         self._exclusion = Exclusion(reader.store.sources, start.gtid_set)
-        self._highest: dict[int, int] = {}
-        """The highest number that the slave has of each GTID source that a step passed, by the source's number."""
         self.origin = origin
         """The origins that the slave does not want, with the slave's own server id."""
         self.shared_origin = _without_own_id(origin)
@@ -106,13 +103,7 @@ class OwnExclusion:
         """Tell whether a step may have transactions that this slave leaves out."""
         if self.origin is not None and self.origin.own_server_id in reach.server_ids:
             return True
-        for source, (low, high) in reach.gtids.items():
-            highest = self._highest.get(source)
-            if highest is None:
-                highest = self._highest[source] = self._exclusion.highest(source)
-            if low <= highest and self._exclusion.has_any(source, low, high):
-                return True
-        return False
+        return self._exclusion.overlaps(reach)
 
     def own(self, place: DumpPlace) -> DumpPlace:
         """Return a place from which the step leaves out this slave's transactions."""

@@ -7,15 +7,15 @@ The slave already has some transactions. Others come from servers or domains tha
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable
-from functools import cached_property
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import Membership, SourceKey, SourceNumbers
+from dumpfilter.binlog.gtid_sources import Membership, SourceNumbers
 from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.decision import columns_of
 from dumpfilter.filter.origin import OriginFilter
@@ -37,35 +37,32 @@ def contained(segment: Segment, sources: SourceNumbers, gtids: Membership) -> np
     return found
 
 
-class SegmentOrigins:
-    """The servers and the GTIDs of one segment's transactions, found once for many slaves."""
+@dataclass(eq=False)
+class Reach:
+    """The GTIDs and the server ids of consecutive transactions, found once for many slaves."""
 
-    def __init__(self, segment: Segment) -> None:
-        self._segment = segment
-        self.writer = segment.format_description.header.server_id
-        """The id of the server that wrote the binlog."""
-        self.family = segment.format_description.family
-        self._gtids: list[tuple[SourceKey, int, int]] | None = None
+    server_ids: set[int] = field(default_factory=set)
+    """The server ids of the transactions and of the events between them."""
+    gtids: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """The lowest and the highest transaction number of each GTID source, by the source's number."""
 
-    @cached_property
-    def servers(self) -> frozenset[int]:
-        """The server ids of all transactions and of the events between them."""
-        return frozenset(self._segment.txn_server.tolist())
+    @classmethod
+    def of(cls, segment: Segment, position: int = 0) -> Reach:
+        """Return the reach of the transactions of a segment from a position on."""
+        first = int(np.searchsorted(segment.txn_start, position)) if position > segment.start else 0
+        found = cls(set(segment.txn_server[first:].tolist()))
+        source, number = segment.txn_source[first:], segment.txn_number[first:]
+        for each in set(source[source >= 0].tolist()):
+            of_source = number[source == each]
+            found.add_run(each, int(of_source.min()), int(of_source.max()))
+        for each, low, high in segment.dropped.runs.tolist():
+            found.add_run(each, low, high)
+        return found
 
-    def gtids(self, sources: SourceNumbers) -> list[tuple[SourceKey, int, int]]:
-        """Return each GTID source of the segment with its lowest and its highest transaction number, and the runs of
-        Gap events."""
-        if self._gtids is None:
-            segment = self._segment
-            of_source = segment.txn_source
-            self._gtids = []
-            for source in set(of_source[of_source >= 0].tolist()):
-                numbers = segment.txn_number[of_source == source]
-                key = sources.key(source, self.family)
-                self._gtids.append((key, int(numbers.min()), int(numbers.max())))
-            for source, first, last in segment.dropped.runs.tolist():
-                self._gtids.append((sources.key(source, self.family), first, last))
-        return self._gtids
+    def add_run(self, source: int, low: int, high: int) -> None:
+        """Add the transaction numbers from ``low`` to ``high`` of a GTID source, by the source's number."""
+        known = self.gtids.get(source, (low, high))
+        self.gtids[source] = min(low, known[0]), max(high, known[1])
 
 
 class Exclusion:
@@ -79,6 +76,8 @@ class Exclusion:
     def __init__(self, sources: SourceNumbers, executed: GtidSet | None) -> None:
         self._sources = sources
         self._executed = None if executed is None else Membership(executed)
+        self._highest: dict[int, int] = {}
+        """The highest transaction number that the slave has of a GTID source, by the source's number."""
         self.key: Hashable = None if executed is None else _digest(executed)
         """A value that is equal for exclusions of the same GTIDs."""
 
@@ -100,33 +99,37 @@ class Exclusion:
             columns = self._without_unwanted(segment, origin, columns)
         return columns
 
-    def has_any(self, source: int, first: int, last: int) -> bool:
-        """Tell whether the slave has any transaction of a GTID source, by its number, from ``first`` to ``last``."""
+    def overlaps(self, reach: Reach) -> bool:
+        """Tell whether the slave has any of the transactions of a reach."""
         executed = self._executed
-        return executed is not None and executed.overlaps(
-            self._sources.key(source, executed.family), first, last
-        )
-
-    def highest(self, source: int) -> int:
-        """Return the highest transaction number that the slave has of a GTID source, by its number; 0 for none."""
-        executed = self._executed
-        return 0 if executed is None else executed.highest(self._sources.key(source, executed.family))
-
-    def concerns(self, origins: SegmentOrigins, origin: OriginFilter | None) -> bool:
-        """Tell whether :meth:`apply` may change anything in a segment. ``origins`` tells whose transactions it has."""
-        if self._executed is not None:
-            for key, first, last in origins.gtids(self._sources):
-                if self._executed.overlaps(key, first, last):
-                    return True
-        if origin is None or not origin.is_on:
+        if executed is None:
             return False
-        if not origin.unwanted_server_ids(origins.writer).isdisjoint(origins.servers):
+        for source, (low, high) in reach.gtids.items():
+            highest = self._highest.get(source)
+            if highest is None:
+                highest = self._highest[source] = executed.highest(self._sources.key(source, executed.family))
+            if low <= highest and executed.overlaps(self._sources.key(source, executed.family), low, high):
+                return True
+        return False
+
+    def concerns(self, segment: Segment, reach: Callable[[], Reach], origin: OriginFilter | None) -> bool:
+        """Tell whether :meth:`apply` may change anything in a segment. ``reach`` returns the segment's reach."""
+        wanted = origin if origin is not None and origin.is_on else None
+        if wanted is None:
+            return self._executed is not None and self.overlaps(reach())
+        fd = segment.format_description
+        if not wanted.unwanted_server_ids(fd.header.server_id).isdisjoint(reach().server_ids):
             return True
-        return origins.family == "mariadb" and any(
-            not origin.wants_domain(key[0])
-            for key, _, _ in origins.gtids(self._sources)
-            if isinstance(key[0], int)
+        return self.overlaps(reach()) or (
+            fd.family == "mariadb"
+            and not all(wanted.wants_domain(self._domain(source)) for source in reach().gtids)
         )
+
+    def _domain(self, source: int) -> int:
+        """Return the domain id of a GTID source of MariaDB, by the source's number."""
+        domain, _ = self._sources.key(source, "mariadb")
+        assert isinstance(domain, int)
+        return domain
 
     def _missing(self, dropped: DroppedRuns, executed: Membership) -> DroppedRuns:
         rows: list[tuple[int, int, int, int]] = []
@@ -153,9 +156,7 @@ class Exclusion:
         is_unwanted = np.isin(segment.txn_server, list(origin.unwanted_server_ids(fd.header.server_id)))
         if fd.family == "mariadb":
             for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
-                domain, _ = self._sources.key(number, "mariadb")
-                assert isinstance(domain, int)
-                if not origin.wants_domain(domain):
+                if not origin.wants_domain(self._domain(number)):
                     is_unwanted |= segment.txn_source == number
         # Rotate and similar events belong to the binlog file and to no transaction.
         is_unwanted &= segment.txn_source != R.KEPT

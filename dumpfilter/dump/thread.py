@@ -14,7 +14,8 @@ decided together, 64 at a time. A thread has columns of its own if anything else
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from dumpfilter.dump.boundary import withhold
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, ReadAt
 from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, REPLACED
 from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
-from dumpfilter.dump.exclusion import Exclusion, SegmentOrigins
+from dumpfilter.dump.exclusion import Exclusion, Reach
 from dumpfilter.dump.payload import filter_payloads
 from dumpfilter.dump.xa import SentParts, XaEnds, without_unsent_ends
 from dumpfilter.errors import DumpfilterError, PositionError, UndecidedEvent
@@ -205,7 +206,7 @@ class DumpThread:
         fork.position = fork.resume = position
         return fork
 
-    def _decides_by_flags(self, segment: Segment, origins: SegmentOrigins) -> bool:
+    def _decides_by_flags(self, segment: Segment, reach: Callable[[], Reach]) -> bool:
         """Take up a change of filter, and tell whether nothing but :attr:`flags` decides about a segment."""
         if self.in_transaction:
             return False
@@ -215,7 +216,7 @@ class DumpThread:
             or (segment.payloads and self._flags.is_on)
             or self._relay_rotate == segment.start
             or self._xa_ends.concerns(segment)
-            or self._exclusion.concerns(origins, self._origin)
+            or self._exclusion.concerns(segment, reach, self._origin)
         )
 
     def _plan_alone(self, segment: Segment, first: int) -> list[ChunkPlan]:
@@ -300,13 +301,13 @@ def plan_many(threads: Sequence[DumpThread], segment: Segment) -> list[Planned]:
     planned: list[Planned] = [[]] * len(threads)
     equals: dict[Asked, list[int]] = {}
     inside: dict[int | None, int] = {segment.start: 0}
-    origins = SegmentOrigins(segment)
+    reach = cache(lambda: Reach.of(segment))
     for number, thread in enumerate(threads):
         try:
             first = inside.get(thread.position)
             if first is None or segment.continues:
                 first = inside[thread.position] = thread._first_transaction(segment)
-            if thread._decides_by_flags(segment, origins):
+            if thread._decides_by_flags(segment, reach):
                 equals.setdefault(thread._asked(first), []).append(number)
             else:
                 planned[number] = thread._plan_alone(segment, first)

@@ -113,8 +113,8 @@ def deframe(buffer, begin, end, out, sequence, position, least):
 def walk(data, size, position, has_checksums):
     """Walk over the whole events at the begin of ``data[:size]``, which stands at ``position`` in its file.
 
-    Return the offset of the last whole event, the end of the whole events, and whether a damaged event follows them. Its
-    length, its place or its checksum is wrong.
+    Return the offset of the last whole event, the end of the whole events, and whether a damaged event follows them.
+    The length, the place or the checksum of a damaged event is wrong.
     """
     base = np.uintp(data.ctypes.data)
     least = LEAST_WITH_CHECKSUM if has_checksums else LEAST_WITHOUT_CHECKSUM
