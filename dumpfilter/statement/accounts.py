@@ -101,7 +101,8 @@ def read_grant(
             reader.advance()
     head = Definition(verb, Thing.GRANT, conditional=conditional)
     if is_proxy:
-        return (grant_tables(family, "proxies_priv"),), None
+        proxied = _account(reader) if reader.accept("ON") else None
+        return (grant_tables(family, "proxies_priv"),), _with_accounts(reader, head, f"proxy {proxied}", ())
     if not reader.accept("ON"):
         no_role = ("admin", "option", "for")
         roles = (

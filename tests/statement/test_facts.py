@@ -107,5 +107,8 @@ def test_body_is_a_name_except_behind_package() -> None:
     assert read_definition("DROP PACKAGE BODY p", "mariadb") is None
 
 
-def test_a_grant_of_proxy_needs_no_table() -> None:
-    assert read_definition("GRANT PROXY ON a TO b") is None
+def test_a_grant_of_proxy_needs_the_account_and_no_table() -> None:
+    for text in ("GRANT PROXY ON a TO b", "REVOKE PROXY ON 'a'@'%' FROM b"):
+        found = read_definition(text)
+        assert found is not None
+        assert (found.tables, found.accounts) == ((), (TableName("%", "b"),))
