@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from dumpfilter.binlog.format import Family
 from dumpfilter.errors import OptionError
 from dumpfilter.links.shape import Outage
 from dumpfilter.simulation.results import Variant
@@ -71,7 +72,7 @@ def _filtering_alone(node: Node) -> Node:
 
 def _as_replica(topology: Topology, node: Node) -> Node:
     """Return a real replica in place of a slave of dumpfilter."""
-    families = set()
+    families: dict[Family, Node] = {}
     for name in _origins(topology, node):
         origin = topology[name]
         if not origin.server:
@@ -79,10 +80,12 @@ def _as_replica(topology: Topology, node: Node) -> Node:
                 f"variants: {Variant.REPLICA}: {node.name} would apply the events of {name}, whose tables it does not "
                 "have; let the topology begin with a real server"
             )
-        families.add(origin.server)
+        families[origin.server] = origin
     if len(families) > 1:
         raise OptionError(f"variants: {Variant.REPLICA}: {node.name} reads servers of both families")
-    return node.with_(server=families.pop(), role=None, options=())
+    ((family, origin),) = families.items()
+    # A system that has MySQL beside this machine's is named by the origin alone.
+    return node.with_(server=family, root=origin.root, role=None, options=())
 
 
 def _origins(topology: Topology, node: Node) -> set[str]:

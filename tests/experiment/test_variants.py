@@ -60,6 +60,11 @@ def test_real_replicas_take_the_place_of_slaves() -> None:
     assert found == server("web", "mysql", "m", link=LINK, rules=RULES, options=[KEEP_RELAY_LOGS])
 
 
+def test_a_real_replica_in_place_of_a_slave_runs_where_its_source_has_its_program() -> None:
+    nodes = (server("db", "mysql", root="/opt/mysql"), master("m", "db"), slave("web", "m"))
+    assert topology_for(Topology(nodes), Variant.REPLICA)["web"].root == "/opt/mysql"
+
+
 def test_a_real_replica_cannot_apply_a_generated_workload() -> None:
     with pytest.raises(OptionError, match="web would apply the events of w, whose tables it does not have"):
         topology_for(GENERATED, Variant.REPLICA)
