@@ -24,6 +24,9 @@ INTERRUPTED = 130
 READER_GONE = 141
 """The exit code when the reader of the output went away (``| head``), as shells report SIGPIPE."""
 
+EXTRAS = {"pyarrow": "analysis", "pandas": "spark"}
+"""The large packages that only some commands need, with the extra that installs each."""
+
 app = typer.Typer(
     name="dumpfilter",
     cls=Dumpfilter,
@@ -68,6 +71,12 @@ def main() -> None:
     except DumpfilterError as error:
         _say(str(error), error.exit_code)
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        _say(f"this needs {error.name}, which is not installed: pip install 'dumpfilter[{extra}]'", 1)
+        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
