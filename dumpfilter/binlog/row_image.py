@@ -14,12 +14,22 @@ types without fractions are split correctly.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from dumpfilter.binlog.decimals import decimal_binary_size
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.rows import RowsHeader, TableMap, is_pre_ga
 from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
+
+Bytes = npt.NDArray[np.uint8]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
 
 BEFORE, AFTER = 1, 2
 """The bits of the images that a row has."""
@@ -117,7 +127,28 @@ def _value_size(column: int, kind: int, metadata: bytes) -> int:
     raise _bad(column, kind, "cannot be in a rows event")
 
 
-@dataclass(frozen=True, slots=True)
+class Layouts(NamedTuple):
+    """The columns of the row images of each layout, as arrays.
+
+    The columns of all layouts lie in one list. Layout k has its before-image at ``first[k] : second[k]``, and its
+    after-image at ``second[k] : first[k + 1]``.
+    """
+
+    first: Int64
+    second: Int64
+    size: Int32
+    """The size of the values of each column, bytes. The entry ``-n`` says: a value begins with n bytes of length."""
+    document: Int32
+    """The index in the before-image of the JSON document that a partial update of each column changes; -1 for none."""
+    json: Int32
+    """The bit of each JSON column of a partial update in ``partial_bits``; -1 for other columns."""
+    images: Bytes
+    """The images that a row of each layout has: the sum of BEFORE and AFTER."""
+    partial_bytes: Int32
+    """The size of ``partial_bits`` in a partial update of JSON values, bytes; -1 for other changes."""
+
+
+@dataclass(frozen=True)
 class ImageLayout:
     """The columns in the images of rows events with equal types and bitmaps."""
 
@@ -129,6 +160,40 @@ class ImageLayout:
     """The images that a row has: the sum of BEFORE and AFTER."""
     partial_bytes: int
     """The size of the bitmap ``partial_bits`` in a partial update of JSON values, bytes; -1 for other changes."""
+    sizes: tuple[int, ...]
+    """The sizes of the columns' values, those of the before-image before those of the after-image, bytes."""
+    json: tuple[int, ...]
+    """The bit of each column of the after-image in ``partial_bits``; -1 for none."""
+
+    @functools.cached_property
+    def arrays(self) -> Layouts:
+        """The arrays of this layout alone."""
+        return as_arrays([self])
+
+
+def as_arrays(layouts: Sequence[ImageLayout], *, fill_unchanged: bool = True) -> Layouts:
+    """Return the arrays of some layouts.
+
+    With ``fill_unchanged``, a JSON value that a partial update leaves unchanged is that of the before-image. Otherwise
+    the value is an empty list of changes.
+    """
+    first, second, document, json = [0], [], [], []
+    for layout in layouts:
+        place = {column: k for k, column in enumerate(layout.before)} if fill_unchanged else {}
+        nothing = [-1] * len(layout.before)
+        document += nothing + [place.get(column, -1) for column in layout.after]
+        json += [*nothing, *layout.json]
+        second.append(first[-1] + len(layout.before))
+        first.append(first[-1] + len(layout.sizes))
+    return Layouts(
+        np.array(first, np.int64),
+        np.array(second, np.int64),
+        np.array([size for layout in layouts for size in layout.sizes], np.int32),
+        np.array(document, np.int32),
+        np.array(json, np.int32),
+        np.array([layout.images for layout in layouts], np.uint8),
+        np.array([layout.partial_bytes for layout in layouts], np.int32),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +270,15 @@ class ColumnPlan:
         images = _IMAGES[rows.kind]
         second = self._present(rows.columns_after or b"") if rows.kind == "update" else first
         partial = (len(self.json) + 7) // 8 if rows.type == EventType.PARTIAL_UPDATE_ROWS else -1
+        before, after = first if images & BEFORE else (), second if images & AFTER else ()
+        bits = {column: k for k, column in enumerate(self.json)} if partial >= 0 else {}
         return ImageLayout(
-            first if images & BEFORE else (), second if images & AFTER else (), images, partial
+            before,
+            after,
+            images,
+            partial,
+            tuple(self.sizes[column] for column in (*before, *after)),
+            tuple(bits.get(column, -1) for column in after),
         )
 
     def _present(self, bitmap: bytes) -> tuple[int, ...]:

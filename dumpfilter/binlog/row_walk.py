@@ -8,21 +8,14 @@ pass. Tests compare it with plain Python.
 from __future__ import annotations
 
 import enum
-import functools
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from dumpfilter.binlog.row_image import AFTER, BEFORE, ColumnPlan, ImageLayout
+from dumpfilter.binlog.row_image import AFTER, BEFORE, Bytes, ColumnPlan, Int32, Int64, Layouts
 from dumpfilter.binlog.rows import RowsHeader
 from dumpfilter.compiler.kernels import njit
 from dumpfilter.errors import BinlogCorrupt
-
-Bytes = npt.NDArray[np.uint8]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 NULL = -1
 """The length of a cell that is NULL. A length of ``-2 - n`` marks n bytes of changes to a JSON value."""
@@ -68,27 +61,6 @@ _PROBLEMS = {
 }
 
 
-class Layouts(NamedTuple):
-    """The columns of the row images of each layout, as arrays.
-
-    The columns of all layouts lie in one list. Layout k has its before-image at ``first[k] : second[k]``, and its
-    after-image at ``second[k] : first[k + 1]``.
-    """
-
-    first: Int64
-    second: Int64
-    size: Int32
-    """The size of the values of each column, bytes. The entry ``-n`` says: a value begins with n bytes of length."""
-    document: Int32
-    """The index in the before-image of the JSON document that a partial update of each column changes; -1 for none."""
-    json: Int32
-    """The bit of each JSON column of a partial update in ``partial_bits``; -1 for other columns."""
-    images: Bytes
-    """The images that a row of each layout has: the sum of BEFORE and AFTER."""
-    partial_bytes: Int32
-    """The size of ``partial_bits`` in a partial update of JSON values, bytes; -1 for other changes."""
-
-
 class FoundRows(NamedTuple):
     """The rows of many rows events, and their cells. Row r has the cells ``cell[r] : cell[r + 1]``."""
 
@@ -111,33 +83,6 @@ class RowsError(Exception):
         super().__init__(str(error))
 
 
-def as_arrays(layouts: Sequence[tuple[ColumnPlan, ImageLayout]], *, fill_unchanged: bool = True) -> Layouts:
-    """Return the arrays of some layouts.
-
-    With ``fill_unchanged``, a JSON value that a partial update leaves unchanged is that of the before-image. Otherwise
-    the value is an empty list of changes.
-    """
-    columns: list[tuple[int, int, int]] = []
-    first, second = [0], []
-    for plan, layout in layouts:
-        place = {column: k for k, column in enumerate(layout.before)} if fill_unchanged else {}
-        bit = {column: k for k, column in enumerate(plan.json)} if layout.partial_bytes >= 0 else {}
-        columns += [(plan.sizes[column], -1, -1) for column in layout.before]
-        second.append(len(columns))
-        columns += [(plan.sizes[one], place.get(one, -1), bit.get(one, -1)) for one in layout.after]
-        first.append(len(columns))
-    size, document, json = np.array(columns, np.int32).reshape(-1, 3).T.copy()
-    return Layouts(
-        np.array(first, np.int64),
-        np.array(second, np.int64),
-        size,
-        document,
-        json,
-        np.array([layout.images for _, layout in layouts], np.uint8),
-        np.array([layout.partial_bytes for _, layout in layouts], np.int32),
-    )
-
-
 def find_rows(
     data: Bytes, start: Int64, end: Int64, layout_of: Int64, layouts: Layouts, *, cells: bool = True
 ) -> FoundRows:
@@ -145,7 +90,7 @@ def find_rows(
 
     ``layout_of`` has the number of each event's layout. Raises RowsError when the data do not consist of whole rows.
     """
-    mode = _Mode.CELLS if cells else _Mode.ENDS
+    mode = int(_Mode.CELLS if cells else _Mode.ENDS)
     room = _FEWEST_ROWS + int((end - start).sum()) // _LIKELY_ROW
     found = _new_rows(room, 4 * room if cells else 0)
     event = rows = 0
@@ -176,7 +121,9 @@ def count_rows(data: Bytes, start: Int64, end: Int64, layout_of: Int64, layouts:
     """Return the number of rows of each event, or UNKNOWN. The parameters are those of :func:`find_rows`."""
     counts = np.empty(start.size, np.int32)
     at = int(start[0]) if start.size else 0
-    _walk(_Mode.COUNT, _read_only(data), start, end, layout_of, layouts, _new_rows(0, 0), counts, 0, at, 0)
+    _walk(
+        int(_Mode.COUNT), _read_only(data), start, end, layout_of, layouts, _new_rows(0, 0), counts, 0, at, 0
+    )
     return counts
 
 
@@ -209,7 +156,7 @@ def row_images(plan: ColumnPlan, rows: RowsHeader, data: bytes | bytearray | mem
     if rows.is_dummy:
         nothing = np.empty(0, np.int64)
         return RowImages(nothing, nothing, nothing)
-    layouts = _arrays_of(plan, plan.layout(rows))
+    layouts = plan.layout(rows).arrays
     begin, end = np.zeros(1, np.int64), np.array([len(data)], np.int64)
     try:
         found = find_rows(np.frombuffer(data, np.uint8), begin, end, begin, layouts, cells=False)
@@ -217,11 +164,6 @@ def row_images(plan: ColumnPlan, rows: RowsHeader, data: bytes | bytearray | mem
         where = f"(row {error.row}, byte {error.at} of the rows)"
         raise BinlogCorrupt(f"{error.error.what} {where}") from None
     return RowImages(np.concatenate((begin, found.end))[:-1], found.middle, found.end)
-
-
-@functools.lru_cache(1024)
-def _arrays_of(plan: ColumnPlan, layout: ImageLayout) -> Layouts:
-    return as_arrays([(plan, layout)])
 
 
 _NO_COUNTS: Int32 = np.empty(0, np.int32)

@@ -12,13 +12,12 @@ from tempfile import SpooledTemporaryFile
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.row_image import ColumnPlan, ImageLayout
-from dumpfilter.binlog.row_walk import NULL, Layouts, RowsError, as_arrays, find_rows
+from dumpfilter.binlog.row_image import AFTER, BEFORE, ColumnPlan, ImageLayout, Layouts, as_arrays
+from dumpfilter.binlog.row_walk import NULL, RowsError, find_rows
 from dumpfilter.binlog.rows import RowsHeader, TableMap, encode_table_map, is_pre_ga
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.printing.literals import quoted_name
@@ -115,16 +114,13 @@ class StatementRows:
 
 
 class _Lines(NamedTuple):
-    """The lines of the rows of one layout.
-
-    Each image begins with a cell that is NULL, whose text is the image's first lines.
-    """
+    """The lines of the rows of one layout."""
 
     layouts: Layouts
     """The arrays of the layout alone."""
-    before: int
-    """The number of columns of the image before the change."""
     styled: StyledColumns
+    empty: list[int]
+    """The places before which a cell that is NULL stands for an image without columns. Its text is the first lines."""
 
 
 class _Printed:
@@ -166,14 +162,22 @@ class RowText:
             cells = find_rows(raw, begin, end, begin, found.layouts)
         except RowsError as error:
             raise error.error from None
-        shape = (cells.event.size, len(found.styled.styles) - 2)
-        start, length = (
-            np.insert(one.reshape(shape), [0, found.before], NULL, axis=1)
-            for one in (cells.start, cells.length)
-        )
-        step = max(1, shape[0] * _PIECE // max(1, raw.size))
-        for first in range(0, shape[0], step):
-            yield _piece(raw, start[first : first + step], length[first : first + step], found.styled)
+        start, length = cells.start, cells.length
+        width, count = len(found.styled.styles), cells.event.size
+        if found.empty:
+            shape = (count, width - len(found.empty))
+            start, length = (
+                np.insert(one.reshape(shape), found.empty, NULL, axis=1).ravel() for one in (start, length)
+            )
+        step = max(1, count * _PIECE // max(1, raw.size))
+        for first in range(0, count, step):
+            some = slice(first * width, (first + step) * width)
+            column = np.tile(np.arange(width), min(step, count - first))
+            try:
+                text, _ = cell_texts(raw, start[some], length[some], column, found.styled)
+            except CellError as error:
+                raise error.error from None
+            yield text.tobytes()
 
     def _lines(self, table: TableMap, rows: RowsHeader, head: bytes, family: Family) -> _Lines:
         key = (family, encode_table_map(table)[_TABLE_ID_LENGTH:])
@@ -186,16 +190,27 @@ class RowText:
         layout = known.plan.layout(rows)
         lines = known.lines.get((layout, head))
         if lines is None:
-            columns, split = (*layout.before, *layout.after), len(layout.before)
-            self._column_count += len(columns)
-            styles = [self._style(number + 1, known.table.columns[number], family) for number in columns]
-            second = _head(b"### SET\n" if rows.kind == "update" else b"")
-            lines = known.lines[layout, head] = _Lines(
-                as_arrays([(known.plan, layout)], fill_unchanged=False),
-                split,
-                StyledColumns.of([_head(head), *styles[:split], second, *styles[split:]]),
-            )
+            lines = known.lines[layout, head] = self._new_lines(known, layout, head, family)
+            self._column_count += len(lines.styled.styles)
         return lines
+
+    def _new_lines(self, known: _Printed, layout: ImageLayout, head: bytes, family: Family) -> _Lines:
+        heads = (head, b"### SET\n") if layout.images & BEFORE else (b"", head)
+        styles: list[Style] = []
+        empty: list[int] = []
+        for bit, first, columns in zip((BEFORE, AFTER), heads, (layout.before, layout.after), strict=True):
+            if not layout.images & bit:
+                continue
+            made = [self._style(number + 1, known.table.columns[number], family) for number in columns]
+            if made:
+                before, behind, null = made[0].around
+                made[0] = made[0]._replace(around=(first + before, behind, first + null))
+            else:
+                empty.append(len(styles) - len(empty))
+                made = [Style(Form.PENDING, around=(b"", b"", first))]
+            styles += made
+        layouts = as_arrays([layout], fill_unchanged=False)
+        return _Lines(layouts, StyledColumns.of(styles), empty)
 
     def _style(self, number: int, column: Column, family: Family) -> Style:
         types = not_null = null = b""
@@ -213,25 +228,6 @@ class RowText:
             changes=lambda data, _: changes_expression(f"@{number}", list(json_changes(data)), _CHANGES_LINE),
             around=(name + quote, quote + types + not_null + b"\n", name + b"NULL" + types + null + b"\n"),
         )
-
-
-def _head(text: bytes) -> Style:
-    return Style(Form.PENDING, around=(b"", b"", text))
-
-
-def _piece(
-    data: npt.NDArray[np.uint8],
-    start: npt.NDArray[np.int64],
-    length: npt.NDArray[np.int64],
-    styled: StyledColumns,
-) -> bytes:
-    """Return the lines of some rows, given their cells in an array of rows and columns."""
-    column = np.tile(np.arange(start.shape[1]), start.shape[0])
-    try:
-        text, _ = cell_texts(data, start.ravel(), length.ravel(), column, styled)
-    except CellError as error:
-        raise error.error from None
-    return text.tobytes()
 
 
 _ONE_LINE = bytes.maketrans(b"\n\r\0", b"   ")

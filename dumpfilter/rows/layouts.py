@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.row_image import ColumnPlan, ImageLayout
-from dumpfilter.binlog.row_walk import Layouts, as_arrays
+from dumpfilter.binlog.row_image import ColumnPlan, ImageLayout, Layouts, as_arrays
 from dumpfilter.binlog.rows import RowsHeader, TableMap
 from dumpfilter.rows.table import Column, Table, describe_table
 from dumpfilter.rows.texts import StyledColumns
@@ -50,7 +49,7 @@ class LayoutTable:
         self.described: list[tuple[Column, Family]] = []
         """All columns, by number, and the family of the server of each."""
         self.tables: dict[TableKey, KnownTable] = {}
-        self._layouts: list[tuple[ColumnPlan, ImageLayout]] = []
+        self._layouts: list[ImageLayout] = []
         self._columns: list[int] = []
         self._arrays: tuple[Layouts, npt.NDArray[np.int64]] | None = None
         self._styled: StyledColumns | None = None
@@ -77,7 +76,7 @@ class LayoutTable:
         number = known.numbers.get(layout)
         if number is None:
             number = known.numbers[layout] = len(self._layouts)
-            self._layouts.append((known.plan, layout))
+            self._layouts.append(layout)
             self._columns += [known.first_column + column for column in (*layout.before, *layout.after)]
             self._arrays = None
         return number

@@ -132,7 +132,9 @@ def cell_texts(
     found = np.flatnonzero(pending)
     if styled.is_plain and not found.size:
         return text[:size], text_at
-    more, more_at = _joined(_pending_texts(data, start, length, column, styled, documents, found))
+    more, more_at = _NO_TEXTS
+    if found.size:
+        more, more_at = _joined(_pending_texts(data, start, length, column, styled, documents, found))
     around = styled.around_size[(length == NULL).view(np.int8), column]
     out = np.empty(size + more.size + int(around.sum()), np.uint8)
     out_at = np.empty_like(text_at)
@@ -155,6 +157,8 @@ def _pending_texts(
     for kind in (np.float32, np.float64):
         width = np.dtype(kind).itemsize
         chosen = real & (styled.columns.parameter[of_cell] == width)
+        if not chosen.any():
+            continue
         raw = data[start[pending[chosen]][:, None] + np.arange(width)]
         texts[chosen] = [text.encode() for text in number_texts(raw.view(kind).ravel())]
     for k in np.flatnonzero(~real).tolist():
@@ -179,3 +183,6 @@ def _joined(texts: list[bytes]) -> tuple[Bytes, Int64]:
     joined = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
     at = np.cumsum([0, *map(len, texts)], dtype=np.int64)
     return joined[: at[-1]], at
+
+
+_NO_TEXTS = _joined([])
