@@ -34,6 +34,8 @@ _V2: npt.NDArray[np.bool_] = np.array([number in ROWS_V2 for number in range(256
 _TABLE_ID_AND_FLAGS = 8
 _DATABASE_LENGTH_AT = 8
 _STATUS_LENGTH_AT = 11
+_ONE_BYTE = 250
+"""The largest packed integer of one byte."""
 
 
 def uncompressed_sizes(
@@ -89,10 +91,17 @@ def _read_sizes(
                 if at + 2 > end:
                     continue
                 at += np.int64(data[at]) | np.int64(data[at + 1]) << 8
-            columns, at = _packed(data, at, end)
+            if at + 3 > end:
+                continue
+            # The number of columns is a packed integer of 1 or 3 bytes.
+            columns = np.int64(data[at])
+            at += 1
+            if columns > _ONE_BYTE:
+                columns = np.int64(data[at]) | np.int64(data[at + 1]) << 8
+                at += 2
             images = 2 if layout == _ROWS_TWO_IMAGES else 1
             at += images * ((columns + 7) >> 3)
-        if at < 0 or at + 1 > end:
+        if at + 1 > end:
             continue
         width = np.int64(data[at]) & 7
         if not data[at] & 0x80 or width < 1 or width > 4 or at + 1 + width > end:
@@ -101,19 +110,3 @@ def _read_sizes(
         for k in range(width):
             length = length << 8 | np.int64(data[at + 1 + k])
         out[i] = size[i] - (end - at) + length
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _packed(data, at, end):
-    if at >= end:
-        return np.int64(0), np.int64(-1)
-    first = np.int64(data[at])
-    if first < 251:
-        return first, at + 1
-    width = 2 if first == 252 else 3 if first == 253 else 0
-    if width == 0 or at + 1 + width > end:
-        return np.int64(0), np.int64(-1)
-    value = np.int64(0)
-    for k in range(width):
-        value |= np.int64(data[at + 1 + k]) << (8 * k)
-    return value, at + 1 + width

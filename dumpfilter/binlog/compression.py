@@ -121,7 +121,7 @@ class TransactionPayload:
         BinlogCorrupt when the payload does not have the size that the event announces, or cannot be uncompressed.
         """
         # numba takes 0.15 s to import, and most commands open no payload.
-        from dumpfilter.binlog._payload_kernels import IMPOSSIBLE, whole_events
+        from dumpfilter.binlog.whole_events import IMPOSSIBLE, whole_events
 
         out = io.BytesIO()
         checked = 0
@@ -129,9 +129,9 @@ class TransactionPayload:
             out.write(piece)
             if check_events:
                 with out.getbuffer() as data:
-                    checked = whole_events(
-                        np.frombuffer(data, np.uint8), checked, self.uncompressed_size - checked
-                    )
+                    events = np.frombuffer(data, np.uint8)
+                    checked = whole_events(events, checked, HEADER_LENGTH, self.uncompressed_size)
+                    del events  # the buffer cannot grow while an array views it
                 if checked == IMPOSSIBLE:
                     raise BinlogCorrupt("a compressed transaction has an event with an impossible length")
         # The buffer's bytes become the result without a copy.

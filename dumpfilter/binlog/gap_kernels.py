@@ -8,22 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dumpfilter.binlog.crc32 import crc32
-from dumpfilter.binlog.native import copy_bytes
+from dumpfilter.binlog.native import copy_bytes, store_u8, store_u16, store_u32, store_u64
 from dumpfilter.compiler.kernels import njit
 
 _HEADER = 19
 _IGNORABLE = 28
 _IGNORABLE_FLAG = 0x80
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _put(out, at, value, size):
-    """Write the ``size`` low bytes of ``value``, little-endian, at offset ``at``. Return the offset after them."""
-    rest = np.uint64(value)
-    for k in range(size):
-        out[at + k] = np.uint8(rest & np.uint64(0xFF))
-        rest >>= np.uint64(8)
-    return at + size
+_U = np.uintp
 
 
 class Sources(NamedTuple):
@@ -55,67 +46,45 @@ def with_gaps(events, sources, gaps, prefix, server_id, checksum, out):
 
     ``sources`` has the GTID sources, and ``gaps`` the columns of the gaps. ``prefix`` is the first part of the body.
     """
-    source = np.uintp(events.ctypes.data)
-    target = np.uintp(out.ctypes.data)
-    at = np.int64(0)
-    done = np.int64(0)
-    run = np.int64(0)
-    hit = np.int64(0)
+    source, at = _U(events.ctypes.data), _U(out.ctypes.data)
+    begin_of_out = at
+    names = _U(sources.data.ctypes.data)
+    done = run = hit = np.int64(0)
     for g in range(gaps.offset.size):
         size = gaps.offset[g] - done
-        copy_bytes(target + np.uintp(at), source + np.uintp(done), np.uintp(size))
-        at += size
+        copy_bytes(at, source + _U(done), _U(size))
         done = gaps.offset[g]
-        begin = at
-        at = begin + _HEADER
-        for k in range(prefix.size):
-            out[at + k] = prefix[k]
-        at += prefix.size
-        at = _put(out, at, gaps.end[g], 8)
-        at = _put(out, at, gaps.hits_until[g] - hit, 2)
-        at = _put(out, at, gaps.runs_until[g] - run, 4)
+        event = at + _U(size)
+        at = event + _U(_HEADER)
+        copy_bytes(at, _U(prefix.ctypes.data), _U(prefix.size))
+        at += _U(prefix.size)
+        store_u64(at, np.uint64(gaps.end[g]))
+        store_u16(at + _U(8), np.uint16(gaps.hits_until[g] - hit))
+        store_u32(at + _U(10), np.uint32(gaps.runs_until[g] - run))
+        at += _U(14)
         while hit < gaps.hits_until[g]:
-            at = _put(out, at, gaps.hit_kind[hit], 1)
-            at = _put(out, at, gaps.hit_count[hit], 8)
+            store_u8(at, np.uint8(gaps.hit_kind[hit]))
+            store_u64(at + _U(1), np.uint64(gaps.hit_count[hit]))
+            at += _U(9)
             hit += 1
         while run < gaps.runs_until[g]:
             s = gaps.run_source[run]
-            length = sources.offset[s + 1] - sources.offset[s]
-            at = _put(out, at, length, 1)
-            for k in range(length):
-                out[at + k] = sources.data[sources.offset[s] + k]
-            at += length
-            at = _put(out, at, gaps.run_first[run], 8)
-            at = _put(out, at, gaps.run_last[run], 8)
+            length = _U(sources.offset[s + 1] - sources.offset[s])
+            store_u8(at, np.uint8(length))
+            copy_bytes(at + _U(1), names + _U(sources.offset[s]), length)
+            at += _U(1) + length
+            store_u64(at, np.uint64(gaps.run_first[run]))
+            store_u64(at + _U(8), np.uint64(gaps.run_last[run]))
+            at += _U(16)
             run += 1
-        total = at - begin + (4 if checksum else 0)
-        _put(out, begin, 0, 4)
-        _put(out, begin + 4, _IGNORABLE, 1)
-        _put(out, begin + 5, server_id, 4)
-        _put(out, begin + 9, total, 4)
-        _put(out, begin + 13, gaps.end[g], 4)
-        _put(out, begin + 17, _IGNORABLE_FLAG, 2)
+        store_u32(event, np.uint32(0))
+        store_u8(event + _U(4), np.uint8(_IGNORABLE))
+        store_u32(event + _U(5), np.uint32(server_id))
+        store_u32(event + _U(9), np.uint32(at - event + _U(4 if checksum else 0)))
+        store_u32(event + _U(13), np.uint32(np.uint64(gaps.end[g]) & np.uint64(0xFFFFFFFF)))
+        store_u16(event + _U(17), np.uint16(_IGNORABLE_FLAG))
         if checksum:
-            at = _put(out, at, crc32(target + np.uintp(begin), np.uintp(at - begin)), 4)
-    size = events.size - done
-    copy_bytes(target + np.uintp(at), source + np.uintp(done), np.uintp(size))
-    return at + size
-
-
-@njit(cache=True, nogil=True)
-def whole_events(events, begin, smallest):
-    """Return the offset after the last whole event, in events that begin at offset ``begin``.
-
-    ``smallest`` is the length of the smallest event. Return -1 - offset of the first event with an impossible length.
-    """
-    at = np.int64(begin)
-    while at + _HEADER <= events.size:
-        length = np.int64(0)
-        for k in range(4):
-            length |= np.int64(events[at + 9 + k]) << np.int64(8 * k)
-        if length < smallest or length > 0x7FFFFFFF:
-            return np.int64(-1) - at
-        if at + length > events.size:
-            break
-        at += length
-    return at
+            store_u32(at, crc32(event, at - event))
+            at += _U(4)
+    copy_bytes(at, source + _U(done), _U(events.size - done))
+    return np.int64(at - begin_of_out) + events.size - done

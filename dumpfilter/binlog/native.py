@@ -48,7 +48,9 @@ def _store(bits: int, value_type):
 
 
 store_u8 = _store(8, types.uint8)
+store_u16 = _store(16, types.uint16)
 store_u32 = _store(32, types.uint32)
+store_u64 = _store(64, types.uint64)
 
 
 @intrinsic

@@ -8,7 +8,7 @@ import numpy as np
 
 from dumpfilter.binlog.crc32 import all_sound
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH
-from dumpfilter.binlog.gap_kernels import whole_events
+from dumpfilter.binlog.whole_events import UNLIMITED, whole_events
 from dumpfilter.errors import StreamDamaged
 
 _LARGEST_EVENT = 0x7FFFFFFF
@@ -44,7 +44,7 @@ class EventProof:
         if at >= len(events):
             return
         data = np.frombuffer(events, np.uint8)
-        end = int(whole_events(data, at, self._smallest))
+        end = int(whole_events(data, at, self._smallest, UNLIMITED))
         if end < 0:
             raise _impossible_length()
         if self._checksum and not all_sound(data, at, end):

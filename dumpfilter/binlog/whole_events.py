@@ -1,31 +1,33 @@
-"""The compiled walk over the events of an uncompressed transaction."""
+"""The compiled walk over the lengths of consecutive events."""
 
 from __future__ import annotations
 
 from dumpfilter.compiler.kernels import njit
 
-HEADER_LENGTH = 19
+_HEADER_LENGTH = 19
 _SIZE_AT = 9
 """The offset of the event's length in its header."""
+_LARGEST = 0x7FFFFFFF
 
 IMPOSSIBLE = -1
 """The result for an event whose length is impossible."""
+UNLIMITED = 1 << 62
+"""The end of events whose end is not known."""
 
 
 @njit(cache=True, nogil=True)
-def whole_events(data, at, left):
+def whole_events(data, at, smallest, end):
     """Return the offset behind the last whole event in ``data``, from the event at offset ``at`` on.
 
-    ``left`` is how many bytes the transaction has from ``at`` on, some of which may not be in ``data`` yet. The result
-    is IMPOSSIBLE when an event is shorter than its header or longer than what is left.
+    ``end`` is the offset at which the events end, some of which may not be in ``data`` yet. The result is IMPOSSIBLE
+    when an event is shorter than ``smallest`` or goes beyond ``end``.
     """
-    while data.size - at >= HEADER_LENGTH:
+    while data.size - at >= _HEADER_LENGTH:
         place = at + _SIZE_AT
         size = data[place] | data[place + 1] << 8 | data[place + 2] << 16 | data[place + 3] << 24
-        if size < HEADER_LENGTH or size > left:
+        if size < smallest or size > min(end - at, _LARGEST):
             return IMPOSSIBLE
         if size > data.size - at:
             break
         at += size
-        left -= size
     return at
