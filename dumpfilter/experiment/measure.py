@@ -26,7 +26,7 @@ from dumpfilter.simulation.flow import (
 from dumpfilter.simulation.lag import Window
 from dumpfilter.simulation.plan import Channel, Plan, PlannedNode
 from dumpfilter.simulation.results import Method, NodeFigures, Run, Setting
-from dumpfilter.simulation.route import Route, Router
+from dumpfilter.simulation.route import Form, Route, Router
 from dumpfilter.simulation.traffic import Ints, SetTraffic
 
 
@@ -126,7 +126,8 @@ def _flow(measured: Measured, node: PlannedNode, channel: Channel, route: Route)
     sizes = np.zeros(len(traffic), np.int64)
     sizes[crossed.transaction] = crossed.bytes
     nbytes, events = _crossed(measured, node, channel)
-    nbytes += 0 if leg.is_grpc else PACKET_BYTES * events
+    # A real replica in place of a slave reads MySQL's protocol, too.
+    nbytes += PACKET_BYTES * events if last.form in (Form.PACKETS, Form.STAND_INS) else 0
     outages = [
         (_microseconds(start), None if end is None else _microseconds(end)) for start, end in crossing.outages
     ]
