@@ -8,7 +8,7 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import QueryEvent, TableName
 from dumpfilter.statement.definitions import Definition, Thing, Verb
 from dumpfilter.statement.mentions import NO_MENTIONS, Change, Mentions, mentions, remembered_mentions
-from dumpfilter.statement.parse import parse_statement
+from dumpfilter.statement.parse import parse_definition
 from dumpfilter.statement.reader import MOST_TOKENS, TokenReader
 from dumpfilter.statement.references import DERIVED, read_references
 from dumpfilter.statement.shape import LONGEST_REMEMBERED, read_text, statement_shape, without_brackets
@@ -88,8 +88,7 @@ def read_definition(text: str, family: Family = "mysql") -> Definition | None:
     >>> read_definition("DROP TRIGGER shop.t").names
     (TableName(database='shop', table='t'),)
     """
-    parsed = parse_statement(text, family)
-    found = parsed.definition
+    parsed, found = parse_definition(text, family)
     if (
         found is None
         or found.verb is Verb.DROP

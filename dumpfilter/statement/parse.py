@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
@@ -66,8 +67,6 @@ class StatementText:
     """The pairs of old and new name in a RENAME TABLE or ALTER TABLE … RENAME, in the order of the text."""
     temporary: bool = False
     """Whether the statement has the word TEMPORARY, as in CREATE TEMPORARY TABLE."""
-    definition: Definition | None = None
-    """The objects that the statement makes, changes or removes; None for other statements."""
 
 
 UNKNOWN = StatementText(K.UNKNOWN)
@@ -86,10 +85,32 @@ def parse_statement(text: str, family: Family = "mysql") -> StatementText:
     >>> parse_statement("RENAME TABLE a TO d2.b").renames
     ((TableName(database=None, table='a'), TableName(database='d2', table='b')),)
     """
-    reader = TokenReader(text, dialect=BINLOG[family], most=MOST_TOKENS)
-    parsed = _statement(reader, family)
-    # The parser stops after a number of tokens, and the rest of the statement may name more tables.
-    return replace(UNKNOWN, kind=parsed.kind) if reader.cut else parsed
+    return _Reader(text, family).parsed()
+
+
+def parse_definition(text: str, family: Family) -> tuple[StatementText, Definition | None]:
+    """Return the facts of :func:`parse_statement`, and the objects that a statement makes, changes or removes."""
+    reader = _Reader(text, family, defines=True)
+    return reader.parsed(), None if reader.cut else reader.definition
+
+
+class _Reader(TokenReader):
+    """The cursor over a statement, and the objects that the statement defines, if the caller wants to know them.
+
+    A scan of a binlog reads each new shape of a statement. It needs no definitions, which take half of the time.
+    """
+
+    def __init__(self, text: str, family: Family, *, defines: bool = False) -> None:
+        super().__init__(text, dialect=BINLOG[family], most=MOST_TOKENS)
+        self.family: Family = family
+        self.defines = defines
+        self.definition: Definition | None = None
+
+    def parsed(self) -> StatementText:
+        """Return the facts that the head of the statement tells."""
+        parsed = _statement(self, self.family)
+        # The parser stops after a number of tokens, and the rest of the statement may name more tables.
+        return replace(UNKNOWN, kind=parsed.kind) if self.cut else parsed
 
 
 def make_statement(
@@ -150,7 +171,7 @@ def _databases(parsed: StatementText, current: str | None) -> tuple[str, ...] | 
 # Each of the following functions parses the statements that begin with a certain word, such as INSERT.
 
 
-def _statement(reader: TokenReader, family: Family) -> StatementText:
+def _statement(reader: _Reader, family: Family) -> StatementText:
     while reader.accept("(", ";"):
         pass
     verb = reader.advance()
@@ -251,7 +272,7 @@ def _targets(reader: TokenReader) -> tuple[TableName, ...] | None:
             return tuple(found)
 
 
-def _with(reader: TokenReader, begin: Token, family: Family) -> StatementText:
+def _with(reader: _Reader, begin: Token, family: Family) -> StatementText:
     reader.accept("RECURSIVE")
     ctes = set()
     while True:
@@ -269,47 +290,54 @@ def _with(reader: TokenReader, begin: Token, family: Family) -> StatementText:
     return (_update if verb == "UPDATE" else _delete)(reader, frozenset(ctes))
 
 
-def _load(reader: TokenReader, begin: Token, family: Family) -> StatementText:
+def _load(reader: _Reader, begin: Token, family: Family) -> StatementText:
     if not reader.accept("DATA", "XML") or not reader.skip_to("INTO") or not reader.accept("TABLE"):
         return UNKNOWN
     return _on(K.LOAD_DATA, reader.names(1))
 
 
-def _definition(reader: TokenReader, begin: Token, family: Family) -> StatementText:
-    verb = Verb(begin.word)
+class _Head(NamedTuple):
+    """The words of a CREATE, ALTER or DROP before the names of the objects."""
+
+    verb: Verb
+    thing: Thing
+    temporary: bool
+    conditional: bool
+
+
+def _definition(reader: _Reader, begin: Token, family: Family) -> StatementText:
     replaces, temporary = skip_modifiers(reader)
     token = reader.advance()
     what = token.word
     is_body = what == "PACKAGE" and bool(reader.accept("BODY"))
-    head = Definition(
-        verb,
-        THINGS.get(what, Thing.OTHER),
-        temporary=temporary,
-        is_plain_table=what in ("TABLE", "TABLES"),
-        conditional=reader.exists(),
-        replaces=replaces,
-        after_verb=begin.end,
-        after_thing=token.end,
-    )
-    if head.thing is Thing.TRIGGER:
-        return _trigger(reader, head)
-    if head.thing is Thing.ACCOUNT:
-        opened = () if verb is Verb.ALTER else ("*",)
-        return _account(family, *opened, definition=replace(head, names=read_accounts(reader)))
+    head = _Head(Verb[begin.word], THINGS.get(what, Thing.OTHER), temporary, reader.exists())
+    if reader.defines and not is_body:
+        reader.definition = Definition(
+            head.verb,
+            head.thing,
+            temporary=temporary,
+            is_plain_table=what in ("TABLE", "TABLES"),
+            conditional=head.conditional,
+            replaces=replaces,
+            after_verb=begin.end,
+            after_thing=token.end,
+        )
     parsed = _defined(reader, what, head)
-    return parsed if is_body or parsed is UNKNOWN else _with_definition(parsed, what, head)
+    if reader.definition is not None and head.thing not in (Thing.TRIGGER, Thing.ACCOUNT):
+        reader.definition = _completed(reader.definition, what, parsed)
+    return parsed
 
 
-def _with_definition(parsed: StatementText, what: str, head: Definition) -> StatementText:
+def _completed(head: Definition, what: str, parsed: StatementText) -> Definition | None:
+    """Return a definition with the objects that the statement names; None where the statement defines none."""
     updated = tuple(name for listed in parsed.updated or () for name in listed)
     names, renames = parsed.objects or (), parsed.renames
     also: tuple[TableName, ...] = ()
     if what == "INDEX":
-        head = Definition(Verb.ALTER, Thing.TABLE)
-        names = updated
-    elif head.thing is Thing.OTHER:
-        return parsed
-    elif head.thing is Thing.DATABASE:
+        return Definition(Verb.ALTER, Thing.TABLE, updated)
+    if head.thing is Thing.OTHER:
+        return None
+    if head.thing is Thing.DATABASE:
         names = (TableName(None, parsed.database),) if parsed.database else ()
     elif head.thing is Thing.EVENT and len(names) > 1:
         renames, names = ((names[0], names[1]),), names[:1]
@@ -318,12 +346,18 @@ def _with_definition(parsed: StatementText, what: str, head: Definition) -> Stat
         new = {name for _, name in renames}
         also = tuple(name for name in names if name not in updated and name not in new)
         names = updated
-    return replace(parsed, definition=replace(head, names=names, also_makes=also, renames=renames))
+    return replace(head, names=names, also_makes=also, renames=renames)
 
 
-def _defined(reader: TokenReader, what: str, head: Definition) -> StatementText:
+def _defined(reader: _Reader, what: str, head: _Head) -> StatementText:
     """Read the rest of the head of a CREATE, ALTER or DROP, behind the word for the object and IF EXISTS."""
     verb, temporary = head.verb, head.temporary
+    if head.thing is Thing.TRIGGER:
+        return _trigger(reader, verb)
+    if head.thing is Thing.ACCOUNT:
+        if reader.definition is not None:
+            reader.definition = replace(reader.definition, names=read_accounts(reader))
+        return _account(reader.family, *(() if verb is Verb.ALTER else ("*",)))
     if what in ("TABLE", "TABLES"):
         return _table(reader, head)
     if what in ("VIEW", "SEQUENCE"):
@@ -363,30 +397,35 @@ def _database(reader: TokenReader, verb: Verb) -> StatementText:
     return StatementText(kind, reader.advance().value, updated=_NOTHING)
 
 
-def _trigger(reader: TokenReader, head: Definition) -> StatementText:
+def _trigger(reader: _Reader, verb: Verb) -> StatementText:
+    found, reader.definition = reader.definition, None
     trigger = reader.name()
     if trigger is None:
         return UNKNOWN
-    head = replace(head, names=(trigger,))
-    if head.verb is Verb.DROP:
+    if verb is Verb.DROP:
+        if found is not None:
+            reader.definition = replace(found, names=(trigger,))
         # For DROP TRIGGER, the replica applies its table rules to the trigger's table, which the text does not name.
-        return StatementText(K.DROP_TRIGGER, updated=None, objects=(trigger,), definition=head)
+        return StatementText(K.DROP_TRIGGER, updated=None, objects=(trigger,))
     reader.skip_to("BEFORE", "AFTER")
     changes = []
-    while verb := reader.accept("INSERT", "UPDATE", "DELETE"):
-        changes.append(Change(verb))
-        if verb == "UPDATE" and reader.accept("OF"):
+    while change := reader.accept("INSERT", "UPDATE", "DELETE"):
+        changes.append(Change(change))
+        if change == "UPDATE" and reader.accept("OF"):
             reader.names()
         reader.accept("OR")
     table = reader.name() if reader.skip_to("ON") else None
     if table is None:
         return replace(UNKNOWN, kind=K.CREATE_TRIGGER)
-    reader.skip_to("ROW")
-    head = replace(head, tables=(table,), changes=tuple(changes), body_at=reader.token.start)
-    return StatementText(K.CREATE_TRIGGER, updated=((table,),), objects=(trigger,), definition=head)
+    if found is not None:
+        reader.skip_to("ROW")
+        reader.definition = replace(
+            found, names=(trigger,), tables=(table,), changes=tuple(changes), body_at=reader.token.start
+        )
+    return StatementText(K.CREATE_TRIGGER, updated=((table,),), objects=(trigger,))
 
 
-def _table(reader: TokenReader, head: Definition) -> StatementText:
+def _table(reader: TokenReader, head: _Head) -> StatementText:
     temporary = head.temporary
     if head.verb is Verb.DROP:
         names = reader.names()
@@ -465,9 +504,10 @@ def _alter_table(reader: TokenReader, names: tuple[TableName, ...]) -> Statement
     return replace(made, objects=(*made.objects, *others))
 
 
-def _rename(reader: TokenReader, begin: Token, family: Family) -> StatementText:
+def _rename(reader: _Reader, begin: Token, family: Family) -> StatementText:
     if reader.accept("USER"):
-        return _account(family, "*", definition=read_rename_user(reader))
+        reader.definition = read_rename_user(reader) if reader.defines else None
+        return _account(family, "*")
     unknown = replace(UNKNOWN, kind=K.RENAME_TABLE)
     after_thing = reader.token.end
     if not reader.accept("TABLE", "TABLES"):
@@ -486,75 +526,71 @@ def _rename(reader: TokenReader, begin: Token, family: Family) -> StatementText:
         if not reader.accept(","):
             break
     names = tuple(name for pair in pairs for name in pair)
-    found = Definition(
-        Verb.RENAME,
-        Thing.TABLE,
-        names,
-        renames=tuple(pairs),
-        is_plain_table=True,
-        conditional=conditional,
-        after_verb=begin.end,
-        after_thing=after_thing,
-    )
-    return StatementText(
-        K.RENAME_TABLE, updated=(names,), objects=names, renames=tuple(pairs), definition=found
-    )
+    if reader.defines:
+        reader.definition = Definition(
+            Verb.RENAME,
+            Thing.TABLE,
+            names,
+            renames=tuple(pairs),
+            is_plain_table=True,
+            conditional=conditional,
+            after_verb=begin.end,
+            after_thing=after_thing,
+        )
+    return StatementText(K.RENAME_TABLE, updated=(names,), objects=names, renames=tuple(pairs))
 
 
-def _account(family: Family, *opened: str, definition: Definition | None) -> StatementText:
-    return StatementText(
-        K.ACCOUNT, updated=(grant_tables(family, *opened),), objects=(), definition=definition
-    )
+def _account(family: Family, *opened: str) -> StatementText:
+    return StatementText(K.ACCOUNT, updated=(grant_tables(family, *opened),), objects=())
 
 
-def _maintenance(reader: TokenReader, begin: Token, family: Family) -> StatementText:
+def _maintenance(reader: _Reader, begin: Token, family: Family) -> StatementText:
     reader.accept("NO_WRITE_TO_BINLOG", "LOCAL")
     if not reader.accept("TABLE", "TABLES", "VIEW"):
         return UNKNOWN
     return _on(K.MAINTENANCE, reader.names())
 
 
-def _flush(reader: TokenReader, begin: Token, family: Family) -> StatementText:
+def _flush(reader: _Reader, begin: Token, family: Family) -> StatementText:
     reader.accept("NO_WRITE_TO_BINLOG", "LOCAL")
     if reader.accept("TABLE", "TABLES") and reader.token.is_name and not reader.sees("WITH", "FOR"):
         return _on(K.FLUSH, reader.names())
     return _without_tables(K.FLUSH)
 
 
-def _truncate(reader: TokenReader, begin: Token, family: Family) -> StatementText:
+def _truncate(reader: _Reader, begin: Token, family: Family) -> StatementText:
     reader.accept("TABLE")
     return _on(K.TRUNCATE_TABLE, reader.names(1))
 
 
-def _grant(reader: TokenReader, begin: Token, family: Family) -> StatementText:
-    updated, found = read_grant(reader, Verb(begin.word), family)
-    return StatementText(
-        K.ACCOUNT, updated=updated, objects=None if updated is None else (), definition=found
-    )
+def _grant(reader: _Reader, begin: Token, family: Family) -> StatementText:
+    updated, reader.definition = read_grant(reader, Verb[begin.word], family)
+    return StatementText(K.ACCOUNT, updated=updated, objects=None if updated is None else ())
 
 
-def _set(reader: TokenReader, begin: Token, family: Family) -> StatementText:
+def _set(reader: _Reader, begin: Token, family: Family) -> StatementText:
     is_password = bool(reader.accept("PASSWORD"))
     if is_password or reader.accept("DEFAULT"):
         if not is_password and not reader.accept("ROLE"):
             return UNKNOWN
         named = reader.accept("FOR") if is_password else reader.skip_to("FOR", "TO")
-        found = Definition(Verb.ALTER, Thing.ACCOUNT, read_accounts(reader)) if named else None
-        return _account(family, definition=found)
+        if named and reader.defines:
+            reader.definition = Definition(Verb.ALTER, Thing.ACCOUNT, read_accounts(reader))
+        return _account(family)
     # MariaDB's SET STATEMENT … FOR makes settings for one statement, which follows FOR.
     if reader.accept("STATEMENT"):
         return _statement(reader, family) if reader.skip_to("FOR") and reader.nest() else UNKNOWN
     return _without_tables(K.SET)
 
 
-def _call(reader: TokenReader, begin: Token, family: Family) -> StatementText:
+def _call(reader: _Reader, begin: Token, family: Family) -> StatementText:
     while not reader.at_end:
         if reader.advance().word == "FROM":
             return replace(UNKNOWN, kind=K.SELECT)
     return StatementText(K.SELECT, updated=_NOTHING)
 
 
-_READERS: dict[str, Callable[[TokenReader, Token, Family], StatementText]] = {
+_READERS: dict[str, Callable[[_Reader, Token, Family], StatementText]] = {
     "INSERT": lambda reader, *_: _insert(reader, K.INSERT),
     "REPLACE": lambda reader, *_: _insert(reader, K.REPLACE),
     "UPDATE": lambda reader, *_: _update(reader, frozenset()),
