@@ -19,6 +19,7 @@ from dumpfilter.binlog.gtid import (
     decode_tag,
     decode_varlen,
 )
+from dumpfilter.binlog.rows import Cursor
 from dumpfilter.errors import BinlogCorrupt
 
 FLAG_MAY_HAVE_SBR = 1
@@ -61,9 +62,8 @@ _HEAD = struct.Struct("<B16sqB")
 _HEAD_56 = struct.Struct("<B16sq")
 _LOGICAL_TIMESTAMP_TYPECODE = 2
 _TIMES = struct.Struct("<qq")
-_U32 = struct.Struct("<I")
-_U64 = struct.Struct("<Q")
 _MARIADB_HEAD = struct.Struct("<QIB")
+_XID_HEAD = struct.Struct("<iBB")
 _ORIGINAL_TIMESTAMP_FOLLOWS = 1 << 55
 _ORIGINAL_VERSION_FOLLOWS = 1 << 31
 
@@ -127,30 +127,22 @@ def decode_mysql_gtid(body: bytes | memoryview, *, anonymous: bool = False) -> M
         # have no known layout.
         return MysqlGtidEvent(gtid, flags)
     last_committed, sequence_number = _TIMES.unpack_from(data, _HEAD.size)
-    offset = _HEAD.size + _TIMES.size
+    reader = Cursor(data[_HEAD.size + _TIMES.size :], "GTID")
     immediate_timestamp = original_timestamp = length = immediate_version = original_version = ticket = None
-    if size - offset >= 7:
-        immediate_timestamp = original_timestamp = int.from_bytes(data[offset : offset + 7], "little")
-        offset += 7
+    if reader.left >= 7:
+        immediate_timestamp = original_timestamp = reader.integer(7, "its commit timestamp")
         if immediate_timestamp & _ORIGINAL_TIMESTAMP_FOLLOWS:
             immediate_timestamp &= ~_ORIGINAL_TIMESTAMP_FOLLOWS
-            if size - offset < 7:
-                raise BinlogCorrupt("GTID event: it ends before its original commit timestamp")
-            original_timestamp = int.from_bytes(data[offset : offset + 7], "little")
-            offset += 7
-    if size > offset:
-        length, offset = _length_encoded(data, offset)
-    if size - offset >= 4:
-        immediate_version = original_version = _U32.unpack_from(data, offset)[0]
-        offset += 4
+            original_timestamp = reader.integer(7, "its original commit timestamp")
+    if reader.left:
+        length = reader.packed("its transaction length")
+    if reader.left >= 4:
+        immediate_version = original_version = reader.integer(4, "its server version")
         if immediate_version & _ORIGINAL_VERSION_FOLLOWS:
             immediate_version &= ~_ORIGINAL_VERSION_FOLLOWS
-            if size - offset < 4:
-                raise BinlogCorrupt("GTID event: it ends before its original server version")
-            original_version = _U32.unpack_from(data, offset)[0]
-            offset += 4
-    if size - offset >= 8:
-        ticket = _U64.unpack_from(data, offset)[0]
+            original_version = reader.integer(4, "its original server version")
+    if reader.left >= 8:
+        ticket = reader.integer(8, "its commit group ticket")
     return MysqlGtidEvent(
         gtid,
         flags,
@@ -257,16 +249,6 @@ def _mysql_gtid(uuid: bytes, gno: int, tag: str) -> MysqlGtid:
     return MysqlGtid(uuid, gno, tag)
 
 
-def _length_encoded(data: memoryview, offset: int) -> tuple[int, int]:
-    first = data[offset]
-    if first < 251:
-        return first, offset + 1
-    width = {252: 2, 253: 3, 254: 8}.get(first)
-    if width is None or len(data) - offset <= width:
-        raise BinlogCorrupt("GTID event: its transaction length is malformed")
-    return int.from_bytes(data[offset + 1 : offset + 1 + width], "little"), offset + 1 + width
-
-
 @dataclass(frozen=True)
 class Xid:
     """The identifier of an XA transaction (the servers' ``XID``)."""
@@ -333,34 +315,22 @@ def decode_mariadb_gtid(body: bytes | memoryview, server_id: int) -> MariadbGtid
 
     The server pads the body with zeros to 19 bytes. The padding reads as "no extra flags". Raises BinlogCorrupt.
     """
-    data = memoryview(body)
-    if len(data) < _MARIADB_HEAD.size:
-        raise BinlogCorrupt(f"GTID event: only {len(data)} bytes")
-    seq_no, domain_id, flags = _MARIADB_HEAD.unpack_from(data)
+    reader = Cursor(body, "GTID")
+    seq_no, domain_id, flags = _MARIADB_HEAD.unpack(reader.take(_MARIADB_HEAD.size, "its header"))
     if not seq_no:
         raise BinlogCorrupt("GTID event: its seq_no is 0")
-    offset = _MARIADB_HEAD.size
-
-    def take(width: int) -> memoryview:
-        nonlocal offset
-        if len(data) - offset < width:
-            raise BinlogCorrupt(
-                f"GTID event: its {len(data)} bytes end inside a field that its flags announce"
-            )
-        offset += width
-        return data[offset - width : offset]
 
     def number(width: int) -> int:
-        return int.from_bytes(take(width), "little")
+        return reader.integer(width, "a field that its flags announce")
 
     commit_id = number(8) if flags & FL_GROUP_COMMIT_ID else None
     xid = None
     if flags & (FL_PREPARED_XA | FL_COMPLETED_XA):
-        format_id = int.from_bytes(take(4), "little", signed=True)
-        gtrid_length, bqual_length = take(2)
-        xid = checked_xid(format_id, bytes(take(gtrid_length)), bytes(take(bqual_length)))
+        format_id, gtrid_length, bqual_length = _XID_HEAD.unpack(reader.take(_XID_HEAD.size, "its XID"))
+        gtrid, bqual = (reader.take(length, "its XID") for length in (gtrid_length, bqual_length))
+        xid = checked_xid(format_id, gtrid, bqual)
     flags_extra, engines, start_alter, thread_id = 0, None, None, None
-    if offset < len(data):
+    if reader.left:
         flags_extra = number(1)
         if flags_extra & FL_EXTRA_MULTI_ENGINE_E1:
             engines = number(1)

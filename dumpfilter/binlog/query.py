@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from dumpfilter.binlog.collations import CODECS, charset_name
 from dumpfilter.binlog.compression import uncompress
 from dumpfilter.binlog.gtid_events import FL_COMMIT_ALTER_E1, FL_ROLLBACK_ALTER_E1, FL_START_ALTER_E1
+from dumpfilter.binlog.rows import Cursor
 from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
 
 QUERY_HEADER_LENGTH = 13
@@ -126,54 +127,43 @@ class StatusVariables:
     """
 
 
-class _Reader:
-    """A reader of the fields in a byte string, from the first to the last.
-
-    Every read raises BinlogCorrupt when the bytes end too early.
-    """
-
-    def __init__(self, data: memoryview, what: str) -> None:
-        self.data, self.at, self.what = data, 0, what
-
-    def take(self, width: int) -> memoryview:
-        end = self.at + width
-        if end > len(self.data):
-            raise BinlogCorrupt(f"{self.what}: the {len(self.data)} bytes end inside a field")
-        taken = self.data[self.at : end]
-        self.at = end
-        return taken
+class _Fields(Cursor):
+    """A reader of the fields of a statement's event."""
 
     def number(self, width: int) -> int:
-        return int.from_bytes(self.take(width), "little")
+        return self.integer(width, "a field")
 
     def name(self) -> str:
-        return decode_name(self.take(self.number(1)))
+        return decode_name(self.take(self.number(1), "a name"))
 
     def terminated_name(self) -> str:
-        rest = bytes(self.data[self.at :])
+        rest = self.take(self.left, "a name")
         length = rest.find(0)
         if length < 0:
-            raise BinlogCorrupt(f"{self.what}: a name does not end with a zero byte")
-        self.at += length + 1
+            raise BinlogCorrupt(f"{self.what} event: a name does not end with a zero byte")
+        self.at += length + 1 - len(rest)
         return decode_name(rest[:length])
 
 
-_ONE_NUMBER = {
-    0: ("flags2", 4),
-    1: ("sql_mode", 8),
-    7: ("lc_time_names", 2),
-    8: ("charset_database", 2),
-    9: ("table_map_for_update", 8),
-    10: ("master_data_written", 4),
-    13: ("microseconds", 3),
-    16: ("explicit_defaults_for_timestamp", 1),
-    17: ("ddl_xid", 8),
-    18: ("default_collation_for_utf8mb4", 2),
-    19: ("sql_require_primary_key", 1),
-    20: ("default_table_encryption", 1),
-    128: ("microseconds", 3),
-    129: ("ddl_xid", 8),
+_NUMBERS = {
+    0: (("flags2", 4),),
+    1: (("sql_mode", 8),),
+    3: (("auto_increment_increment", 2), ("auto_increment_offset", 2)),
+    4: (("charset_client", 2), ("collation_connection", 2), ("collation_server", 2)),
+    7: (("lc_time_names", 2),),
+    8: (("charset_database", 2),),
+    9: (("table_map_for_update", 8),),
+    10: (("master_data_written", 4),),
+    13: (("microseconds", 3),),
+    16: (("explicit_defaults_for_timestamp", 1),),
+    17: (("ddl_xid", 8),),
+    18: (("default_collation_for_utf8mb4", 2),),
+    19: (("sql_require_primary_key", 1),),
+    20: (("default_table_encryption", 1),),
+    128: (("microseconds", 3),),
+    129: (("ddl_xid", 8),),
 }
+"""The fields of the status variables that are numbers, and their widths, bytes, by code."""
 
 
 def decode_status_variables(data: bytes | memoryview) -> StatusVariables:
@@ -191,24 +181,16 @@ def decode_status_variables(data: bytes | memoryview) -> StatusVariables:
 # The results are cached, because most statements of a session have the same status variables.
 @functools.lru_cache(1024)
 def _status_variables(data: bytes) -> StatusVariables:
-    reader = _Reader(memoryview(data), "status variables")
+    reader = _Fields(data, "Query")
     found: dict[str, Any] = {}
-    while reader.at < len(reader.data):
+    while reader.left:
         start = reader.at
         code = reader.number(1)
-        if code in _ONE_NUMBER:
-            field, width = _ONE_NUMBER[code]
-            found[field] = reader.number(width)
+        if code in _NUMBERS:
+            found.update((field, reader.number(width)) for field, width in _NUMBERS[code])
         elif code == 2:  # The status variable with code 2 is the server's Q_CATALOG_CODE.
             found["catalog"] = reader.name()
-            reader.take(1)
-        elif code == 3:  # The status variable with code 3 is the server's Q_AUTO_INCREMENT.
-            found["auto_increment_increment"] = reader.number(2)
-            found["auto_increment_offset"] = reader.number(2)
-        elif code == 4:  # The status variable with code 4 is the server's Q_CHARSET_CODE.
-            found["charset_client"] = reader.number(2)
-            found["collation_connection"] = reader.number(2)
-            found["collation_server"] = reader.number(2)
+            reader.number(1)
         elif code == 5:  # The status variable with code 5 is the server's Q_TIME_ZONE_CODE.
             found["time_zone"] = reader.name()
         elif code == 6:  # The status variable with code 6 is the server's Q_CATALOG_NZ_CODE.
@@ -231,7 +213,7 @@ def _status_variables(data: bytes) -> StatusVariables:
                 (reader.number(2), reader.number(2)) for _ in range(count)
             )
         else:
-            found["unknown"] = bytes(reader.data[start:])
+            found["unknown"] = data[start:]
             break
     return StatusVariables(**found)
 
@@ -372,9 +354,9 @@ def decode_tables_info(data: bytes | memoryview) -> tuple[TableName, ...]:
     >>> decode_tables_info(b"\0\2t1\4shop\2t2")
     (TableName(database=None, table='t1'), TableName(database='shop', table='t2'))
     """
-    reader = _Reader(memoryview(data), "tables info")
+    reader = _Fields(data, "Query")
     found = []
-    while reader.at < len(reader.data):
+    while reader.left:
         database = reader.name()
         found.append(TableName(database or None, reader.name()))
     return tuple(found)
@@ -397,9 +379,9 @@ def encode_tables_info(tables: Iterable[TableName]) -> bytes | None:
 
 
 class _Parts(NamedTuple):
-    header: memoryview
-    status: memoryview
-    db: memoryview
+    header: bytes
+    status: bytes
+    db: bytes
     statement: memoryview
     tables_info: memoryview | None
 
@@ -410,18 +392,19 @@ def _split(what: str, body: bytes | memoryview, post_header_length: int, extra_l
         raise BinlogUnsupported(
             f"{what} event: a post-header of {post_header_length + extra_length} bytes is not known"
         )
-    reader = _Reader(memoryview(body), f"{what} event")
-    header = reader.take(QUERY_HEADER_LENGTH)
+    view = memoryview(body)
+    reader = _Fields(view, what)
+    header = reader.take(QUERY_HEADER_LENGTH, "its header")
     _, _, db_length, _, status_length = _HEADER.unpack(header)
-    extension = reader.take(_EXTENSION.size if extended else extra_length)
-    status = reader.take(status_length)
-    db = reader.take(db_length)
+    extension = reader.take(_EXTENSION.size if extended else extra_length, "its header")
+    status = reader.take(status_length, "its status variables")
+    db = reader.take(db_length, "its default database")
     if not extended:
         if reader.number(1):
             raise BinlogCorrupt(f"{what} event: its default database does not end with a zero byte")
-        return _Parts(header, status, db, reader.data[reader.at :], None)
+        return _Parts(header, status, db, view[reader.at :], None)
     query_length, info_length = _EXTENSION.unpack(extension)
-    rest = reader.data[reader.at :]
+    rest = view[reader.at :]
     length = len(rest) - info_length
     if length < 0 or query_length != min(length, _U16_MAX):
         raise BinlogCorrupt(

@@ -178,9 +178,7 @@ class FileScanner:
         with self._subjects.lock:
             continues = self.in_transaction
             found = self._scan(data, offset, at_end)
-            if found is None or isinstance(found, Segment):
-                return found
-            return self._segment(data, offset, *found, continues)
+            return found and self._segment(data, offset, *found, continues)
 
     def scan_events(
         self, data: npt.NDArray[np.uint8], offset: int, *, at_end: bool = False
@@ -194,8 +192,6 @@ class FileScanner:
             found = self._scan(data, offset, at_end)
         if found is None:
             return None
-        if isinstance(found, Segment):
-            return ScannedEvents.of(found)
         end, count = found
         events = self._columns.events
         return ScannedEvents(
@@ -208,12 +204,10 @@ class FileScanner:
             events.role[:count],
         )
 
-    def _scan(
-        self, data: npt.NDArray[np.uint8], offset: int, at_end: bool
-    ) -> Segment | tuple[int, int] | None:
+    def _scan(self, data: npt.NDArray[np.uint8], offset: int, at_end: bool) -> tuple[int, int] | None:
         """Scan the next bytes, and return the place in ``data`` where the scanned events end and their number.
 
-        Return a segment for a second format description event, and None for the cases of :meth:`scan`.
+        A second format description event is scanned alone. Return None for the cases of :meth:`scan`.
         """
         place_before = int(self._state["place"][0])
         columns = self._columns
@@ -255,12 +249,12 @@ class FileScanner:
                 if boundary_count:
                     # The segment ends before this second format description event, which begins the next segment.
                     break
-                self._use(
-                    FormatDescription.parse(
-                        data[at : at + length].tobytes(), file=self.file, position=offset + at
-                    )
-                )
-                return self._format_description_segment(data, offset, offset + at, length)
+                event = data[at : at + length].tobytes()
+                self._use(FormatDescription.parse(event, file=self.file, position=offset + at))
+                values = (offset + at, length, 0, event[4], R.FILE | R.ENDS, R.NOTHING)
+                for name, value in zip(K.EventColumns._fields, values, strict=True):
+                    getattr(columns.events, name)[0] = value
+                return at + length, 1
             elif boundary_count:
                 # This call returns the whole transactions before the bad event. The next call meets the bad event
                 # again and raises the error.
@@ -305,12 +299,7 @@ class FileScanner:
             file=self.file,
             start=offset,
             end=offset + end,
-            offset=events.offset.copy(),
-            size=events.size.copy(),
-            time=events.time.copy(),
-            type=events.type.copy(),
-            role=events.role.copy(),
-            subject=events.subject.copy(),
+            **{name: column.copy() for name, column in events._asdict().items()},
             txn_event=found.event.copy(),
             txn_subject=found.subject.copy(),
             txn_source=found.source.copy(),
@@ -449,42 +438,6 @@ class FileScanner:
         for txn in np.flatnonzero(transactions.source[:n] == K.UNREAD_GTID):
             self._read_tagged_gtid(data, offset, int(txn))
         return int(n)
-
-    def _format_description_segment(
-        self, data: npt.NDArray[np.uint8], offset: int, start: int, length: int
-    ) -> Segment:
-        def one(value: int, dtype: type) -> npt.NDArray[np.generic]:
-            return np.array([value], dtype)
-
-        events = K.EventColumns(
-            one(start, np.int64),  # type: ignore[arg-type]
-            one(length, np.int64),  # type: ignore[arg-type]
-            one(0, np.uint32),  # type: ignore[arg-type]
-            one(EventType.FORMAT_DESCRIPTION, np.uint8),  # type: ignore[arg-type]
-            one(R.FILE | R.ENDS, np.uint8),  # type: ignore[arg-type]
-            one(R.NOTHING, np.int32),  # type: ignore[arg-type]
-        )
-        return Segment(
-            self.file,
-            start,
-            start + length,
-            *events,
-            np.array([0, 1], np.int64),
-            one(R.KEPT, np.int32),  # type: ignore[arg-type]
-            one(K.NO_TRANSACTION, np.int32),  # type: ignore[arg-type]
-            one(0, np.int64),  # type: ignore[arg-type]
-            one(self.format_description.header.server_id, np.uint32),  # type: ignore[arg-type]
-            np.zeros(2, np.int64),
-            np.empty(0, np.int32),
-            False,
-            False,
-            self.format_description,
-            {},
-            self.prepared,
-            {},
-            {},
-            writer=self._follow_writer(events, np.empty(0, np.int64), data, offset),
-        )
 
     def _scan_inside(self, events: bytes, prepared: Prepared) -> Segment | None:
         """Return the segment of a compressed transaction's events; None unless these are exactly one transaction."""

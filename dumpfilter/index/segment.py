@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,6 +69,12 @@ class WriterColumns(NamedTuple):
     """The ``sequence_number`` before each Gap event of :attr:`Segment.dropped`."""
     time: npt.NDArray[np.int64]
     """The time of the newest event of a server before each Gap event of :attr:`Segment.dropped`, Unix seconds."""
+
+
+_OF_EVENTS = EventColumns._fields
+_OF_TRANSACTIONS = ("txn_subject", "txn_source", "txn_number", "txn_server")
+_OF_BOTH = ("txn_event", "txn_set", "set_subject")
+"""The names of the arrays of a segment: with one entry for each event, for each transaction, and the others."""
 
 
 @dataclass(frozen=True)
@@ -167,23 +173,9 @@ class Segment:
     def nbytes(self) -> int:
         """The memory of the segment's arrays, including the segments of compressed transactions, bytes."""
         columns: list[npt.NDArray[Any]] = [
-            self.offset,
-            self.size,
-            self.time,
-            self.type,
-            self.role,
-            self.subject,
-            self.txn_event,
-            self.txn_subject,
-            self.txn_source,
-            self.txn_number,
-            self.txn_server,
-            self.txn_set,
-            self.set_subject,
-            *self.dropped,
+            getattr(self, name) for name in (*_OF_EVENTS, *_OF_TRANSACTIONS, *_OF_BOTH)
         ]
-        if self.writer is not None:
-            columns += self.writer
+        columns += (*self.dropped, *(self.writer or ()))
         inner = sum(_SEGMENT_OVERHEAD + payload.nbytes for payload in self.payloads.values())
         return sum(column.nbytes for column in columns) + inner
 
@@ -233,19 +225,11 @@ class Segment:
         return replace(
             self,
             end=int(self.offset[events]),
-            offset=self.offset[:events],
-            size=self.size[:events],
-            time=self.time[:events],
-            type=self.type[:events],
-            role=self.role[:events],
-            subject=self.subject[:events],
             txn_event=self.txn_event[: txn + 1],
-            txn_subject=self.txn_subject[:txn],
-            txn_source=self.txn_source[:txn],
-            txn_number=self.txn_number[:txn],
-            txn_server=self.txn_server[:txn],
             txn_set=self.txn_set[: txn + 1],
             set_subject=self.set_subject[:sets],
+            **{name: getattr(self, name)[:events] for name in _OF_EVENTS},
+            **{name: getattr(self, name)[:txn] for name in _OF_TRANSACTIONS},
             open=False,
             payloads={event: inner for event, inner in self.payloads.items() if event < events},
             earlier_ends={event: xid for event, xid in self.earlier_ends.items() if event < events},
@@ -301,15 +285,7 @@ class ScannedEvents:
     @classmethod
     def of(cls, segment: Segment) -> ScannedEvents:
         """Return the events of a segment."""
-        return cls(
-            segment.start,
-            segment.end,
-            segment.offset,
-            segment.size,
-            segment.time,
-            segment.type,
-            segment.role,
-        )
+        return cls(**{one.name: getattr(segment, one.name) for one in fields(cls)})
 
 
 class Columns:

@@ -194,7 +194,7 @@ def test_status_variables_of_mariadb() -> None:
 
 def test_every_status_variable_is_a_field() -> None:
     fields = {field.name for field in dataclasses.fields(StatusVariables)}
-    assert {name for name, _ in query._ONE_NUMBER.values()} <= fields
+    assert {name for numbers in query._NUMBERS.values() for name, _ in numbers} <= fields
     every = bytes.fromhex(
         "0001000000 010200000000000000 0203737464 00 0303000400 04050006000700 0501 5a 0603737464 070800"
         "080900 090a00000000000000 0a0b000000 0b01750168 0c0261006200 0d0c0000 1001 110d00000000000000"

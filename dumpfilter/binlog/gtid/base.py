@@ -44,16 +44,18 @@ class GtidSet(ABC):
     @abstractmethod
     def __str__(self) -> str: ...
 
-    @abstractmethod
     def add(self, gtid: Gtid) -> None:
         """Add one GTID to the set. Raises GtidError for a GTID of the other family or a number out of range."""
+        key, number = self._place(gtid)
+        self.add_range(key, number, number)
 
-    @abstractmethod
     def advance(self, gtid: Gtid) -> None:
         """Add ``gtid`` and all smaller numbers of its UUID and tag, or of its domain.
 
         A position of MariaDB has this meaning: it names the last GTID and includes all GTIDs before.
         """
+        key, number = self._place(gtid)
+        self.add_range(key, 1, number)
 
     @abstractmethod
     def _place(self, gtid: Gtid) -> tuple[Key, int]:

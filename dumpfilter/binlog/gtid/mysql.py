@@ -97,11 +97,6 @@ class MysqlGtidSet(GtidSet):
             raise GtidError(f"gno {gno} is out of range (1 to {GNO_MAX})")
         self._intervals(key).add_range(gno, gno)
 
-    def advance(self, gtid: Gtid) -> None:
-        """Add ``gtid`` and all GTIDs of its UUID and tag with smaller gnos."""
-        key, gno = self._place(gtid)
-        self.add_range(key, 1, gno)
-
     def has_tags(self) -> bool:
         """Tell whether any GTID of the set has a tag. Servers before MySQL 8.3 cannot read a set with tags."""
         return any(tag for _, tag in self._sets)
