@@ -18,7 +18,8 @@ WIDTH = 80
 
 
 def commands(group: Any, path: str = "dumpfilter") -> Iterator[tuple[str, Any]]:
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         if hasattr(command, "commands"):
             yield from commands(command, f"{path} {name}")
         else:

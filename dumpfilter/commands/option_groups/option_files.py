@@ -51,7 +51,7 @@ class OptionFiles(Settings, panel=_PANEL):
 class OptionFileCommand(SubCommand):
     """A sub-command that also takes its options from a ``my.cnf``, and accepts the spellings of MySQL and MariaDB.
 
-    The command must have :class:`OptionFiles` among its option groups.
+    The command must have :class:`OptionFiles` among its settings.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
