@@ -153,11 +153,11 @@ class Edge:
                 slave.server_id,
                 slave.host,
                 slave.port,
-                served.store.format_description.header.server_id,
+                reader.store.format_description.header.server_id,
                 slave.uuid,
             )
             for served in self._channels.values()
-            if served.is_open
+            if (reader := served.opened) is not None
             for slave in served.register.all()
         ]
 

@@ -54,7 +54,8 @@ class ServedChannel(DumpFilterService):
         self._lock = threading.RLock()
         self._end: PublishedEnd | None = None
         self._grown: Callable[[], None] = lambda: None
-        self._open: SharedReader | None = None
+        self.opened: SharedReader | None = None
+        """The reader of the present relay log, or None if nobody has asked for something since it began."""
         self._slave: Slave | None = None
         self.on_open: Callable[[MasterConfig], None] = lambda config: None
         """The function that is called with the configuration whenever a relay log has been opened."""
@@ -62,11 +63,6 @@ class ServedChannel(DumpFilterService):
     def serve(self, slave: Slave) -> None:
         """Serve what a slave has received on the channel."""
         self._slave, self.master_uuid = slave, slave.uuid
-
-    @property
-    def is_open(self) -> bool:
-        """Whether somebody has asked for something since the present relay log began."""
-        return self._open is not None
 
     def note(self, position: RelayPosition | None) -> None:
         """Note the position up to which the relay log is complete. A position further back ends all dumps.
@@ -90,9 +86,9 @@ class ServedChannel(DumpFilterService):
         with self._lock:
             if self.stopping:
                 raise BinlogUnreadable("the slave is shutting down; connect again", momentary=True)
-            if self._open is None:
-                self._open = self._open_relay_log()
-            return self._open
+            if self.opened is None:
+                self.opened = self._open_relay_log()
+            return self.opened
 
     def _open_relay_log(self) -> SharedReader:
         # A client may have added the channel on the console.
@@ -123,10 +119,10 @@ class ServedChannel(DumpFilterService):
 
     def _forget(self) -> SharedReader | None:
         """Close the present relay log to new readers, and return its reader."""
-        found = self._open
+        found = self.opened
         if self._end is not None:
             self._end.is_closed = True
-        self._end = self._open = None
+        self._end = self.opened = None
         self._grown = lambda: None
         return found
 
