@@ -10,12 +10,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import pickle
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import numba
 from numba.core import caching
 
 _PACKAGE = Path(__file__).parents[1]
@@ -26,20 +24,37 @@ _INDEX, _DATA = ".nbi", ".nbc"
 
 @functools.cache
 def _copy_kernels(shipped: Path, cache: Path) -> None:
-    """Copy cache files that are newer than the cache's own. An index comes after the code that it names."""
+    """Copy cache files that the cache lacks. An index comes after the code that it names."""
     for end in (_DATA, _INDEX):
         for file in shipped.glob(f"*{end}"):
             target = cache / file.name
-            if not target.exists() or target.stat().st_mtime < file.stat().st_mtime:
+            if not target.exists():
                 beside = target.with_name(f"{target.name}.{os.getpid()}")
                 shutil.copy2(file, beside)
                 beside.replace(target)
 
 
-class _WithShipped:
-    """A part of a locator: a cache directory that begins with the kernels that were installed with the module."""
+@functools.cache
+def _digest(module: Path) -> str:
+    """Return a short digest of a module's text."""
+    return hashlib.sha256(module.read_bytes()).hexdigest()[:12]
+
+
+class _ByText:
+    """A part of a locator: the names of cache files have a digest of the module's text.
+
+    An upgrade therefore meets no cache file of another text, whose types may be gone.
+    """
 
     _py_file: str
+    _lineno: int
+
+    def get_disambiguator(self) -> str:
+        return f"{self._lineno}-{_digest(Path(self._py_file))}"
+
+
+class _WithShipped(_ByText):
+    """A part of a locator: a cache directory that begins with the kernels that were installed with the module."""
 
     def ensure_cache_path(self) -> None:
         super().ensure_cache_path()  # type: ignore[misc]  # of numba's locators
@@ -52,28 +67,30 @@ class Provided(_WithShipped, caching.UserProvidedCacheLocator):
     """The directory ``NUMBA_CACHE_DIR``."""
 
 
+class Beside(_ByText, caching.InTreeCacheLocator):
+    """The directory ``__pycache__`` beside the module, if the user may write to it."""
+
+
 class OfUser(_WithShipped, caching.UserWideCacheLocator):
     """The user's cache directory, for modules in a directory that the user must not write to."""
 
 
-LOCATORS = f"{__name__}.Provided,InTreeCacheLocator,{__name__}.OfUser,IPythonCacheLocator,ZipCacheLocator"
-"""A value of numba's setting ``CACHE_LOCATOR_CLASSES``: numba's order, with the two locators of this module."""
+LOCATORS = ",".join(
+    (
+        *(f"{__name__}.{one.__name__}" for one in (Provided, Beside, OfUser)),
+        "IPythonCacheLocator",
+        "ZipCacheLocator",
+    )
+)
+"""A value of numba's setting ``CACHE_LOCATOR_CLASSES``: numba's order, with the locators of this module."""
 
 
 def stale_kernels(package: Path = _PACKAGE) -> Iterator[Path]:
-    """Yield the cache files below a package that this version of numba would not load."""
-    for directory in package.rglob("__pycache__"):
-        current: set[str] = set()
-        for index in directory.glob(f"*{_INDEX}"):
-            module = directory.parent / f"{index.name.split('.')[0]}.py"
-            with index.open("rb") as file:
-                if pickle.load(file) == numba.__version__ and module.exists():
-                    stamp, overloads = pickle.load(file)
-                    if stamp == hashlib.sha256(module.read_bytes()).digest():
-                        current.update((index.name, *overloads.values()))
-        for file_ in directory.glob("*.nb[ic]"):
-            if file_.name not in current:
-                yield file_
+    """Yield the cache files below a package that belong to another text of their module."""
+    for file in package.rglob("__pycache__/*.nb[ic]"):
+        module = file.parents[1] / f"{file.name.partition('.')[0]}.py"
+        if not module.exists() or f"-{_digest(module)}." not in file.name:
+            yield file
 
 
 if __name__ == "__main__":

@@ -7,10 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import dumpfilter
-from dumpfilter.compiler.shipped import stale_kernels
+from dumpfilter.compiler.shipped import _digest, stale_kernels
 
 ROOT = Path(dumpfilter.__file__).parents[1]
 
@@ -21,7 +19,18 @@ data = np.frombuffer(b"123456789", np.uint8)
 print(hex(crc32(np.uintp(data.ctypes.data), np.uintp(9))), sum(crc32.stats.cache_misses.values()))
 """
 
-KERNEL = "from numba import njit\n\n@njit(cache=True)\ndef f(a):\n    return a + {}\n\nf(1)\n"
+KERNEL = """
+import dumpfilter.compiler.kernels
+from collections import namedtuple
+from numba import njit
+Pair = namedtuple("{0}", "a b")
+import sys
+sys.modules["one"] = sys.modules["__main__"]
+@njit(cache=True)
+def f(pair):
+    return pair.a + {1}
+print(f(Pair(1, 2)))
+"""
 
 
 def python(code: str, **environment: str) -> str:
@@ -56,28 +65,21 @@ def test_kernels_of_another_text_are_stale(tmp_path: Path) -> None:
 
     def compiled(text: str) -> set[Path]:
         module.write_text(text)
-        subprocess.run([sys.executable, "-B", module], check=True)
+        subprocess.run(
+            [sys.executable, "-B", module],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            check=True,
+            capture_output=True,
+        )
         return set(package.rglob("*.nb[ic]"))
 
-    first = compiled(KERNEL.format(1))
+    first = compiled(KERNEL.format("Pair", 1))
     assert len(first) == 2
     assert not list(stale_kernels(package))
-    second = compiled("\n" + KERNEL.format(2))  # another line, so that the files have other names
-    assert set(stale_kernels(package)) == first
+    # The function has the same name and line as before, and the type of its argument is gone.
+    second = compiled(KERNEL.format("Couple", 2))
     assert second > first
+    _digest.cache_clear()
+    assert set(stale_kernels(package)) == first
     module.unlink()
     assert set(stale_kernels(package)) == second
-
-
-@pytest.mark.parametrize("kind", ["index", "data"])
-def test_a_newer_kernel_replaces_a_copy(tmp_path: Path, kind: str) -> None:
-    python(CHECKSUM)
-    environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    python(CHECKSUM, **environment)
-    ending = {"index": "nbi", "data": "nbc"}[kind]
-    (copy,) = (tmp_path / "cache").rglob(f"crc32.crc32-*.{ending}")
-    shipped = next((ROOT / "dumpfilter/binlog/__pycache__").glob(copy.name))
-    copy.write_bytes(b"old")
-    os.utime(copy, (0, 0))
-    assert python(CHECKSUM, **environment) == "0xcbf43926 0\n"
-    assert copy.read_bytes() == shipped.read_bytes()
