@@ -60,8 +60,10 @@ class OptionFileCommand(SubCommand):
         The method reads the files, translates spellings of MySQL and MariaDB into Typer's, and lets Typer parse the
         result. Raises OptionError.
         """
-        group = ctx.parent.command
-        commands = {name: group.get_command(ctx, name).options for name in WITH_OPTION_FILES}
+        commands = {str(self.name): self.options}
+        if ctx.parent is not None:
+            group = ctx.parent.command
+            commands |= {name: group.get_command(ctx, name).options for name in WITH_OPTION_FILES}
         arguments = arguments_of(args, str(self.name), commands, SERVER_OPTIONS)
         try:
             return super().parse_args(ctx, [token for argument in arguments for token in argument.tokens])
