@@ -34,9 +34,10 @@ HEAD = """\
 # Recorded cases: SQL in, events kept
 
 Each block is a transaction of a real server's binlog, and each line an event. A filter's letter before the event means
-*sent to a slave with this filter*, and a dot means *dropped*. A transaction that has dots alone is left out, and the
-slave hears of its GTID only. `tests/oracle` compares the same streams with what real replicas with these filters
-applied. The command `python -m tests.docs.cases` writes this page.
+*sent to a slave with this filter*, and a dot means *dropped*. A capital letter means *sent with STMT_END_F*, because
+the last event of the statement is dropped. A transaction that has dots alone is left out, and the slave hears of its
+GTID only. `tests/oracle` compares the same streams with what real replicas with these filters applied. The command
+`python -m tests.docs.cases` writes this page.
 """
 
 
@@ -51,7 +52,7 @@ def _recording(recording: Recording) -> str:
     sent = []
     for case in cases:
         stream = dump(recording.files, filter_of(recording, case))
-        sent.append({(name, end) for name, data in stream.files.items() for end in _ends(data, name)})
+        sent.append({key: raw for name, data in stream.files.items() for key, raw in _events(data, name)})
     version = recording.oracle["server"].split("-")[0]
     name = {"mariadb": "MariaDB", "mysql": "MySQL"}[recording.family]
     lines = [f"\n## {name} {version}, `binlog_format={recording.oracle['binlog_format']}`\n\n"]
@@ -73,16 +74,17 @@ def _recording(recording: Recording) -> str:
                     continue
                 key = (path.name, event.header.end_log_pos)
                 marks = "".join(
-                    letter if key in each else "." for letter, each in zip(letters, sent, strict=True)
+                    "." if key not in each else letter if each[key] == event.raw else letter.upper()
+                    for letter, each in zip(letters, sent, strict=True)
                 )
                 lines.append(f"{marks}  {_text(event, WIDTH - len(letters) - 2)}\n")
     return "".join([*lines, "```\n"])
 
 
-def _ends(data: bytes, name: str) -> Iterator[int]:
-    """Yield the end position of each event of a binlog."""
+def _events(data: bytes, name: str) -> Iterator[tuple[tuple[str, int], bytes]]:
+    """Yield the place (file and end position) and the bytes of each event of a binlog."""
     for event in iter_events(io.BytesIO(data), file=name):
-        yield event.header.end_log_pos
+        yield (name, event.header.end_log_pos), event.raw
 
 
 def _text(event: Event, width: int) -> str:
