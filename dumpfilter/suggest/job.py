@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -81,14 +81,13 @@ def suggest(
     plans = [(one, found_for.get(one, Found((), ()))) for one in slaves]
     together = found[-1] if len(served) > 1 else Found((), ())
     schemas = [] if definitions else _heaviest_schemas(traffic)
-    exact = _Exact(traffic, search, indexed, run, options)
-    for one, plan in (*plans, *((one, together) for one in served)):
-        for n in range(len(plan.steps) + 1):
-            exact.want(_with(one, plan.steps[:n]))
     alone = [_only_schema(schema, check, indexed) for schema in schemas]
-    for one, _ in alone:
-        exact.want(one)
-    exact.compute()
+    planned = [
+        _with(one, plan.steps[:n])
+        for one, plan in (*plans, *((one, together) for one in served))
+        for n in range(len(plan.steps) + 1)
+    ]
+    exact = _exact([*planned, *(one for one, _ in alone)], traffic, search, indexed, run, options)
     tables = _tables(traffic, slaves, search)
     return Suggestions(
         files=len(indexed.files),
@@ -103,7 +102,7 @@ def suggest(
             OnlySchema(
                 schema_name=replace_invalid_utf8(schema),
                 option_lines=tuple(map(option_line, one.added)),
-                bytes=exact.bytes(one),
+                bytes=exact[one],
                 fault=fault,
             )
             for schema, (one, fault) in zip(schemas, alone, strict=True)
@@ -183,53 +182,38 @@ def _with(slave: Slave, steps: Sequence[Step]) -> Slave:
     return slave
 
 
-class _Exact:
-    """The exact bytes of all slaves in question, from a second pass if compressed transactions must be cut."""
-
-    def __init__(
-        self, traffic: Traffic, search: Search, indexed: IndexedSet, run: Runner, options: ReadOptions
-    ) -> None:
-        self._traffic, self._search = traffic, search
-        self._indexed, self._run, self._options = indexed, run, options
-        self._wanted: dict[Slave, int | None] = {}
-
-    def want(self, slave: Slave) -> None:
-        """Register a slave whose bytes are needed."""
-        self._wanted.setdefault(slave, None)
-
-    def compute(self) -> None:
-        """Compute the bytes of all registered slaves."""
-        if not self._traffic.needs_exact_pass:
-            for slave in list(self._wanted):
-                flags = self._search.flags(slave)
-                self._wanted[slave] = self._traffic.bytes(flags, slave.definition.origin)
-            return
-        filters: list[GivenFilter] = [
-            (one.filter(self._indexed.names), one.definition.origin) for one in self._wanted
-        ]
-        tallied = measure(self._indexed, filters, self._run, self._options, "cutting transactions").tallied
-        for number, (slave, (one, origin)) in enumerate(zip(list(self._wanted), filters, strict=True)):
-            flags = flags_of(TableFlags(one, Subjects()), tallied.subjects)
-            self._wanted[slave] = int(tallied.bytes[tallied.sent(flags, origin, number)].sum())
-
-    def bytes(self, slave: Slave) -> int:
-        """Return the bytes that one of the slaves in a group is sent."""
-        found = self._wanted[slave]
-        assert found is not None
-        return found
+def _exact(
+    slaves: Sequence[Slave],
+    traffic: Traffic,
+    search: Search,
+    indexed: IndexedSet,
+    run: Runner,
+    options: ReadOptions,
+) -> dict[Slave, int]:
+    """Return the bytes that one of the slaves in a group is sent, from a second pass if transactions must be cut."""
+    slaves = list(dict.fromkeys(slaves))
+    if not traffic.needs_exact_pass:
+        return {one: traffic.bytes(search.flags(one), one.definition.origin) for one in slaves}
+    filters: list[GivenFilter] = [(one.filter(indexed.names), one.definition.origin) for one in slaves]
+    tallied = measure(indexed, filters, run, options, "cutting transactions").tallied
+    found = {}
+    for number, (slave, (one, origin)) in enumerate(zip(slaves, filters, strict=True)):
+        flags = flags_of(TableFlags(one, Subjects()), tallied.subjects)
+        found[slave] = int(tallied.bytes[tallied.sent(flags, origin, number)].sum())
+    return found
 
 
 def _plan(
     slaves: Sequence[Slave],
     found: Found,
-    exact: _Exact,
+    exact: Mapping[Slave, int],
     traffic: Traffic,
     search: Search,
 ) -> Plan:
     steps = found.steps
 
     def total(n: int) -> int:
-        return sum(len(one.names) * exact.bytes(_with(one, steps[:n])) for one in slaves)
+        return sum(len(one.names) * exact[_with(one, steps[:n])] for one in slaves)
 
     # Slaves with one filter lose the same tables.
     shown_as = len(slaves[0].names) if len(slaves) == 1 else 1

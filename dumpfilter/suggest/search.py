@@ -309,21 +309,7 @@ class Search:
         saved = left = 0
         helped = set()
         for state in states:
-            semantics = state.slave.definition.semantics
-            rule = candidate.rule(semantics)
-            classic_only = candidate.by_current_database or candidate.keeps_database
-            useless = state.slave.has(rule) or (classic_only and semantics is FilterSemantics.EFFECTIVE)
-            if useless:
-                left += state.tables * state.count
-                continue
-            changed = [number for number in self._changed_by(candidate) if state.is_sent(number)]
-            if not changed:
-                left += state.tables * state.count
-                continue
-            one = state.slave.filter(self._written_by, [rule])
-            flags = self._traffic.ask_about(one, state.flags, changed)
-            saving = state.nbytes - self._traffic.bytes(flags, state.slave.definition.origin)
-            tables_left = self._traffic.count_tables(flags)
+            saving, tables_left = self._tried(state, candidate)
             # A slave that is sent nothing more is no slave.
             if saving > 0 and tables_left:
                 saved += state.count * saving
@@ -333,6 +319,20 @@ class Search:
                 left += state.tables * state.count
         score = saved * left / max(tables, 1) * (_BY_CURRENT_DATABASE if candidate.by_current_database else 1)
         return _Trial(candidate, saved, frozenset(helped), score)
+
+    def _tried(self, state: _State, candidate: Candidate) -> tuple[int, int]:
+        """Return the bytes that a rule saves for a slave, and the tables that the slave is then sent."""
+        semantics = state.slave.definition.semantics
+        rule = candidate.rule(semantics)
+        classic_only = candidate.by_current_database or candidate.keeps_database
+        if state.slave.has(rule) or (classic_only and semantics is FilterSemantics.EFFECTIVE):
+            return 0, 0
+        changed = [number for number in self._changed_by(candidate) if state.is_sent(number)]
+        if not changed:
+            return 0, 0
+        flags = self._traffic.ask_about(state.slave.filter(self._written_by, [rule]), state.flags, changed)
+        nbytes = self._traffic.bytes(flags, state.slave.definition.origin)
+        return state.nbytes - nbytes, self._traffic.count_tables(flags)
 
 
 def with_rule(slave: Slave, candidate: Candidate) -> Slave:

@@ -25,7 +25,7 @@ from dumpfilter.spark_jobs.bandwidth.evaluate import nothing_passes
 from dumpfilter.spark_jobs.engines.runner import Runner
 from dumpfilter.spark_jobs.ranges.range_index import IndexedSet, ReadOptions, ReadRanges, state_of_thread
 from dumpfilter.spark_jobs.ranges.ranges import Range, amount_of, grouped
-from dumpfilter.traffic.facts import Facts, SubjectFlags, merge
+from dumpfilter.traffic.facts import Facts, SubjectFlags, flags_of, merge, wants
 from dumpfilter.traffic.tally import Tally
 
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
@@ -187,17 +187,11 @@ class Traffic:
 
     def wanted_origins(self, origin: OriginFilter | None) -> tuple[bool, ...]:
         """Tell for each server and domain of the set whether a slave with an origin filter wants its transactions."""
-        return tuple(
-            origin is None or each is None or origin.wants(each.server_id, each.domain_id, writer=each.writer)
-            for each in self._tallied.origins
-        )
+        return tuple(wants(origin, each) for each in self._tallied.origins)
 
     def ask(self, one: ReplicationFilter) -> SubjectFlags | None:
         """Ask a filter about all tables and statements. Return None for a filter without rules."""
-        flags = TableFlags(one, Subjects())
-        if not flags.is_on:
-            return None
-        return np.fromiter((flags.bits(subject) for subject in self.subjects), np.uint32, len(self.subjects))
+        return flags_of(TableFlags(one, Subjects()), self.subjects)
 
     def ask_about(
         self, one: ReplicationFilter, before: SubjectFlags | None, changed: Sequence[int]

@@ -40,6 +40,9 @@ from dumpfilter.statement import StatementKind
 
 Int64 = npt.NDArray[np.int64]
 
+Chosen = Int64 | slice
+"""The numbers of some events of a segment, or a slice for all events in order."""
+
 ROW_TYPES: dict[str, pa.DataType] = {"row": pa.int32()}
 """The column with the number of a changed row in its event, if each changed row is a row of the data source."""
 
@@ -434,7 +437,8 @@ class EventsOfSegment:
         self._maker, self._segment, self._parts = maker, segment, parts
         self._transactions, self._counts, self._decided = transactions, counts, decided
         self._outer = self._joined(lambda part: part.outer)
-        self._order = np.argsort(self._outer, kind="stable")
+        # Most segments have one part, whose events are in order. A slice copies nothing.
+        self._order: Chosen = np.argsort(self._outer, kind="stable") if len(parts) > 1 else slice(None)
 
     def __len__(self) -> int:
         return len(self._outer)
@@ -445,11 +449,16 @@ class EventsOfSegment:
         ``keep`` has the numbers of the events, from 0, in the order of the result; None: all events. Texts that repeat
         in many events are a dictionary array.
         """
-        events = self._order if keep is None else self._order[keep]
+        events = self._chosen(keep)
         if name in self._decided:
             return pa.array(self._decided[name][events])
         made: pa.Array = getattr(self, f"_{name}")(events)
         return made
+
+    def _chosen(self, keep: Int64 | None) -> Chosen:
+        if keep is None:
+            return self._order
+        return keep if isinstance(self._order, slice) else self._order[keep]
 
     def changed_rows(self, keep: Int64 | None) -> ChangedRows:
         """Return the row images of the events with the numbers ``keep`` (ascending; None: all events).
@@ -457,7 +466,7 @@ class EventsOfSegment:
         ``event`` of the result is an index into ``keep``. The method must be called once for each segment, even for no
         events, since the readers of row images remember table maps. Raises BinlogError for rows that cannot be decoded.
         """
-        kept = self._order if keep is None else self._order[keep]
+        kept = np.arange(len(self))[self._chosen(keep)]
         wanted = np.zeros(len(self), np.bool_)
         wanted[kept] = True
         place = np.empty(len(self), np.int64)
@@ -481,83 +490,85 @@ class EventsOfSegment:
         found = [of(part) for part in self._parts]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
-    def _numbers(self, field: int, events: Int64) -> npt.NDArray[np.uint32]:
+    def _numbers(self, field: int, events: Chosen) -> npt.NDArray[np.uint32]:
         found: npt.NDArray[np.uint32] = self._joined(lambda part: part.header(field))[events]
         return found
 
-    def _transaction_number(self, events: Int64) -> Int64:
+    def _transaction_number(self, events: Chosen) -> Int64:
         of_event = np.repeat(np.arange(self._transactions.size), np.diff(self._segment.txn_event))
         return np.take(of_event, self._outer[events])
 
-    def _subject(self, events: Int64) -> npt.NDArray[np.int32]:
+    def _subject(self, events: Chosen) -> npt.NDArray[np.int32]:
         found: npt.NDArray[np.int32] = np.maximum(self._joined(lambda part: part.subject)[events], -1)
         return found
 
-    def _file(self, events: Int64) -> pa.Array:
-        return _words(np.zeros(events.size, np.int8), self._maker.file)
+    def _file(self, events: Chosen) -> pa.Array:
+        return _words(np.zeros(len(self._outer[events]), np.int8), self._maker.file)
 
-    def _position(self, events: Int64) -> pa.Array:
+    def _position(self, events: Chosen) -> pa.Array:
         return pa.array(self._segment.offset[self._outer[events]])
 
-    def _end_log_pos(self, events: Int64) -> pa.Array:
+    def _end_log_pos(self, events: Chosen) -> pa.Array:
         return pa.array(self._numbers(13, events))
 
-    def _size(self, events: Int64) -> pa.Array:
+    def _size(self, events: Chosen) -> pa.Array:
         return pa.array(self._joined(lambda part: part.size)[events])
 
-    def _type(self, events: Int64) -> pa.Array:
+    def _type(self, events: Chosen) -> pa.Array:
         return _words(self._joined(lambda part: part.type)[events].astype(np.int16), _TYPE_WORDS)
 
-    def _timestamp(self, events: Int64) -> pa.Array:
+    def _timestamp(self, events: Chosen) -> pa.Array:
         return pa.array(self._numbers(0, events).astype(np.int64) * 1_000_000).cast(TYPES["timestamp"])
 
-    def _server_id(self, events: Int64) -> pa.Array:
+    def _server_id(self, events: Chosen) -> pa.Array:
         return pa.array(self._numbers(5, events))
 
-    def _gtid(self, events: Int64) -> pa.Array:
+    def _gtid(self, events: Chosen) -> pa.Array:
         return _words(self._transaction_number(events), self._maker.gtids(self._segment))
 
-    def _transaction(self, events: Int64) -> pa.Array:
+    def _transaction(self, events: Chosen) -> pa.Array:
         found = self._transactions[self._transaction_number(events)]
         return pa.array(found, mask=found < 0)
 
-    def _database(self, events: Int64) -> pa.Array:
+    def _database(self, events: Chosen) -> pa.Array:
         return _words(self._subject(events), self._maker.of_subject[0])
 
-    def _table(self, events: Int64) -> pa.Array:
+    def _table(self, events: Chosen) -> pa.Array:
         return _words(self._subject(events), self._maker.of_subject[1])
 
-    def _statement_kind(self, events: Int64) -> pa.Array:
+    def _statement_kind(self, events: Chosen) -> pa.Array:
         of_type = _KIND_OF_TYPE[self._joined(lambda part: part.type)[events]]
         # An event without a subject (table or statement) has the index -1, which selects the last number in the array.
         # Therefore a -1, which stands for null, is appended as the last number.
         of_subject = np.append(self._maker.of_subject[2], np.int8(-1))[self._subject(events)]
         return _words(np.where(of_type >= 0, of_type, of_subject), _KINDS)
 
-    def _rows(self, events: Int64) -> pa.Array:
+    def _rows(self, events: Chosen) -> pa.Array:
         counts = self._counts[events]
         return pa.array(counts, mask=counts == UNKNOWN)
 
-    def _sql(self, events: Int64) -> pa.Array:
+    def _sql(self, events: Chosen) -> pa.Array:
         starts = np.cumsum([0, *(part.size.size for part in self._parts)])
-        texts: list[str | None] = [None] * len(events)
         has_text = HAS_TEXT[self._joined(lambda part: part.type)[events]]
+        texts: list[str | None] = [None] * len(has_text)
+        numbers = np.arange(len(self))[events]
         for place in np.flatnonzero(has_text).tolist():
-            k = int(np.searchsorted(starts, events[place], "right")) - 1
-            part, number = self._parts[k], int(events[place] - starts[k])
+            k = int(np.searchsorted(starts, numbers[place], "right")) - 1
+            part, number = self._parts[k], int(numbers[place] - starts[k])
             start, size = int(part.start[number]), int(part.size[number])
             body = bytes(part.fd.body(part.data[start : start + size].tobytes()))
             texts[place] = text_of(int(part.type[number]), body, part.fd)
         return pa.array(texts, pa.string())
 
-    def _compressed(self, events: Int64) -> pa.Array:
-        is_inside = events >= self._parts[0].size.size
+    def _compressed(self, events: Chosen) -> pa.Array:
+        is_inside = np.arange(len(self))[events] >= self._parts[0].size.size
         return pa.array(is_inside | _COMPRESSED[self._joined(lambda part: part.type)[events]])
 
-    def _inner(self, events: Int64) -> pa.Array:
+    def _inner(self, events: Chosen) -> pa.Array:
         first = self._parts[0].size.size
+        numbers = np.arange(len(self))[events]
         begins = np.searchsorted(self._outer[first:], self._outer[events])
-        return pa.array((events - first - begins).astype(np.int32), mask=events < first)
+        return pa.array((numbers - first - begins).astype(np.int32), mask=numbers < first)
 
 
 def _words(numbers: npt.NDArray[np.integer[Any]], words: pa.Array) -> pa.DictionaryArray:
