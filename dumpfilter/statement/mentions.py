@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
 from dumpfilter.statement.reader import MOST_TOKENS
+from dumpfilter.statement.references import AFTER_NAME
 from dumpfilter.statement.tokens import BINLOG, Lexer, Token, TokenKind
 
 
@@ -54,24 +55,6 @@ _END_OF_LIST = frozenset(
 _NOT_A_VERB_AFTER = frozenset({"ON", "KEY", "BEFORE", "AFTER", "OR", "CREATE", "GRANT", "REVOKE"})
 _MODIFIERS = frozenset({"LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "QUICK", "HISTORY"})
 _BEFORE_NAME = frozenset({"LATERAL", "ONLY", "IF", "NOT", "EXISTS"})
-_NO_ALIAS = frozenset(
-    {
-        "JOIN",
-        "INNER",
-        "CROSS",
-        "LEFT",
-        "RIGHT",
-        "FULL",
-        "NATURAL",
-        "STRAIGHT_JOIN",
-        "ON",
-        "USING",
-        "SET",
-        "FOR",
-    }
-    | {"USE", "FORCE", "IGNORE", "PARTITION"}
-)
-"""The words behind a table's name in an UPDATE that are no alias."""
 _END_OF_ASSIGNMENTS = frozenset({"WHERE", "ORDER", "LIMIT", "RETURNING"})
 _SEQUENCE_FUNCTIONS = frozenset({"NEXTVAL", "LASTVAL", "SETVAL"})
 _SYMBOL, _END, _BAD = TokenKind.SYMBOL, TokenKind.END, TokenKind.BAD
@@ -216,7 +199,7 @@ class _Scanner:
     def _alias(self, name: TableName) -> str:
         if self._token.word == "AS":
             self._advance()
-        elif self._token.word in _NO_ALIAS:
+        elif self._token.word in AFTER_NAME:
             return name.table
         return self._advance().value if self._token.is_name else name.table
 

@@ -18,25 +18,14 @@ DERIVED = TableName("", "*")
 The server uses this name, too, and not the derived table's alias.
 """
 
-_JOINS = frozenset(["JOIN", "INNER", "CROSS", "STRAIGHT_JOIN", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL"])
-_AFTER_NAME = _JOINS | frozenset(
-    [
-        *["ON", "USING", "USE", "FORCE", "IGNORE", "SET", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT"],
-        *[
-            "UNION",
-            "EXCEPT",
-            "INTERSECT",
-            "FOR",
-            "LOCK",
-            "PARTITION",
-            "WINDOW",
-            "PROCEDURE",
-            "INTO",
-            "RETURNING",
-        ],
-        *["TABLESAMPLE", "QUALIFY"],
-    ]
+_JOINS = frozenset({"JOIN", "INNER", "CROSS", "STRAIGHT_JOIN", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL"})
+AFTER_NAME = (
+    _JOINS
+    | {"ON", "USING", "USE", "FORCE", "IGNORE", "SET", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION"}
+    | {"EXCEPT", "INTERSECT", "FOR", "LOCK", "PARTITION", "WINDOW", "PROCEDURE", "INTO", "RETURNING"}
+    | {"TABLESAMPLE", "QUALIFY"}
 )
+"""The words behind a table's name in a FROM or UPDATE clause that are no alias."""
 _QUERY = ("SELECT", "WITH", "VALUES", "TABLE")
 
 
@@ -137,7 +126,7 @@ def _factor(reader: TokenReader, found: References, ctes: frozenset[str]) -> boo
 
 def _add(reader: TokenReader, found: References, name: TableName, ctes: frozenset[str]) -> bool:
     alias = name.table
-    if reader.accept("AS", "=") or (reader.token.is_name and reader.token.word not in _AFTER_NAME):
+    if reader.accept("AS", "=") or (reader.token.is_name and reader.token.word not in AFTER_NAME):
         alias = reader.advance().value
     # The alias of a derived table may be followed by the names of its columns.
     if name is DERIVED and reader.accept("("):
