@@ -92,7 +92,7 @@ class Monitor:
                 if not channels:
                     continue
                 behind = max(channels, key=lambda channel: channel.lag)
-                samples.append(Sample(time.time(), behind.lag.seconds, behind.lag.bytes, behind.applied))
+                samples.append(Sample(time.time(), *behind.lag, behind.applied))
                 if len(samples) > MOST_SAMPLES:
                     samples[: MOST_SAMPLES // 2] = samples[: MOST_SAMPLES // 2 : 2]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import total_ordering
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from dumpfilter.topology.model import Kind
@@ -14,9 +14,7 @@ State = Literal["starting", "running", "stopped", "failed"]
 """The state of a node. ``failed`` says that its process ended by itself, ``stopped`` that a user ended it."""
 
 
-@total_ordering
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A file of an origin's binlog set, and a position in it. Places of one origin compare in the binlog's order.
 
     >>> Place("bin.999999", 900) < Place("bin.1000000", 4)
@@ -37,16 +35,24 @@ class Place:
         number = self.file.rpartition(".")[2]
         return (int(number) if number.isdigit() else 0, self.position)
 
-    def __lt__(self, other: Place) -> bool:
-        return self.key < other.key
+    def __lt__(self, other: tuple[Any, ...]) -> bool:
+        return self.key < Place(*other).key
+
+    def __le__(self, other: tuple[Any, ...]) -> bool:
+        return self.key <= Place(*other).key
+
+    def __gt__(self, other: tuple[Any, ...]) -> bool:
+        return self.key > Place(*other).key
+
+    def __ge__(self, other: tuple[Any, ...]) -> bool:
+        return self.key >= Place(*other).key
 
 
 NOWHERE = Place("", 0)
 """The place of a node that has received nothing."""
 
 
-@dataclass(frozen=True, order=True)
-class Lag:
+class Lag(NamedTuple):
     """How far a node is behind the origins of its data."""
 
     seconds: float
@@ -123,7 +129,8 @@ class NodeStatus:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status as values that JSON can represent."""
-        return asdict(self)
+        found: dict[str, Any] = _plain(asdict(self))
+        return found
 
 
 @dataclass(frozen=True)
@@ -191,3 +198,18 @@ def sum_known(numbers: Iterable[int | None]) -> int | None:
     """
     known = [number for number in numbers if number is not None]
     return sum(known) if known else None
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with lists for tuples, and None for numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, Place):
+        return {"file": value.file, "position": value.position}
+    if isinstance(value, Lag):
+        return {"seconds": value.seconds, "bytes": value.bytes}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
