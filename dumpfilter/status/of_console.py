@@ -98,7 +98,7 @@ _COLUMNS = {
 }
 """The facts about a channel, with the columns of SHOW REPLICA STATUS and of ``dumpfilter.channels``."""
 
-_NO_COUNTERS = ("FILTER_VERSION", "LAG_BYTES")
+_NO_COUNTERS = ("LAG_BYTES",)
 """The numbers of ``dumpfilter.channels`` that are no counts since the channel's first start."""
 
 
