@@ -198,6 +198,12 @@ class IoThread:
         self._registration: _Registration | None = None
         self._is_cancelled = False
         """Whether a call was cancelled for a change of filter, so that its end is no loss of the connection."""
+        self.connected = False
+        """Whether the slave is registered with the master and a dump (stream of events) is running.
+
+        If so, ``Replica_IO_Running`` is ``Yes``. A running thread without a dump shows ``Connecting``. As on a server,
+        a change of the filter leaves this state as it is, although the slave registers again.
+        """
         self.state = ""
         """The thread's activity in a server's words, such as "Waiting for source to send event" (``Replica_IO_State``).
 
@@ -209,14 +215,6 @@ class IoThread:
         """The Unix time of the newest failed attempt to connect to the master, seconds."""
         self.ended = False
         """Whether the thread ended at the end of the newest binlog of the master, as the option ``once`` demands."""
-
-    @property
-    def connected(self) -> bool:
-        """Whether the slave is registered with the master and a dump (stream of events) is running.
-
-        If so, ``Replica_IO_Running`` is ``Yes``. A running thread without a dump shows ``Connecting``.
-        """
-        return self._registration is not None
 
     def change_filter(self, definition: pb.FilterDefinition, to: MasterInfo) -> None:
         """Replace the filter for everything after the position ``to``, up to which the applier has applied.
@@ -271,6 +269,7 @@ class IoThread:
                 self._lost(reason)
         finally:
             self.state = ""
+            self.connected = False
             done.set()
             ticker.join()
             self._receiver.close()
@@ -288,6 +287,7 @@ class IoThread:
                 self.last_error = ""
                 call = self._begin_dump(stub, answer)
                 self._is_cancelled = False
+                self.connected = True
             self._on_connect(stub, answer)
             self.counters.count_connection()
             self.state = _RECEIVING
@@ -495,6 +495,7 @@ class IoThread:
         is_cancelled, self._is_cancelled = self._is_cancelled, False
         if self._stop.is_set() or is_cancelled:
             return
+        self.connected = False
         source = self._source
         self.last_error, self.last_error_at = reason, time.time()
         self.counters.count_error("io", reason)
