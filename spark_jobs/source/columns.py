@@ -272,6 +272,7 @@ class EventColumns:
         self.file = pa.array([_text(file)], pa.string())
         self._subjects, self._sources = subjects, sources
         self._of_subject: list[tuple[str | None, str | None, int]] = []
+        self._subject_arrays: tuple[pa.Array, pa.Array, npt.NDArray[np.int8]] | None = None
         self._wanted = frozenset(wanted)
         self._opened = opened
         self._transaction = -1
@@ -324,8 +325,17 @@ class EventColumns:
                 if not isinstance(subject, TableSubject):
                     kind = _KIND_WORDS.index(subject.kind.value)
             self._of_subject.append((_text(database), _text(table), kind))
-        databases, tables, kinds = zip(*self._of_subject, strict=True) if self._of_subject else ((), (), ())
-        return pa.array(databases, pa.string()), pa.array(tables, pa.string()), np.array(kinds, np.int8)
+            self._subject_arrays = None
+        if self._subject_arrays is None:
+            databases, tables, kinds = (
+                zip(*self._of_subject, strict=True) if self._of_subject else ([], [], [])
+            )
+            self._subject_arrays = (
+                pa.array(databases, pa.string()),
+                pa.array(tables, pa.string()),
+                np.array(kinds, np.int8),
+            )
+        return self._subject_arrays
 
     def _decided(self, segment: Segment, opened: bool) -> dict[str, npt.NDArray[np.bool_]]:
         """Return for each filter's column whether the filter sends the events, inner events after those of the file."""
