@@ -238,8 +238,7 @@ def events() -> Iterator[tuple[str, ast.expr]]:
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
                 and node.func.attr in ("debug", "info", "warning", "error", "exception", "critical")
-                and isinstance(node.func.value, ast.Name)
-                and node.func.value.id == "log"
+                and ast.unparse(node.func.value) in ("log", "self.log")
             ):
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", node.args[0]
 

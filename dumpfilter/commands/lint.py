@@ -54,8 +54,9 @@ def lint_command(
     if bool(definitions) == bool(rules.rules):
         raise OptionError("give either rules, such as --replicate-do-db=shop, or --slaves FILE, or --slave")
     source = BinlogSet.open(binlogs.source())
-    filters = {one.name: one.filter(source.written_by) for one in definitions} or {
-        "": rules.filter_options().slave_filter(source.written_by)
+    written_by = source.written_by
+    filters = {one.name: one.filter(written_by) for one in definitions} or {
+        "": rules.filter_options().slave_filter(written_by)
     }
     knowledge = gather_with_bar(source, Console(stderr=True), verify=read.verify_checksum)
     alike: dict[tuple[object, ...], list[FilterWarning]] = {}
