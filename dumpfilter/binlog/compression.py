@@ -64,18 +64,27 @@ def uncompress(data: bytes | memoryview) -> bytes:
         raise BinlogCorrupt(f"compressed data start with byte 0x{first:02x}, which no server writes")
     if algorithm != 0:
         raise BinlogCorrupt(f"compressed data have the unknown algorithm {algorithm}")
-    length = int.from_bytes(data[1 : 1 + width], "big")
+    return inflated(data[1:], width, "compressed data")
+
+
+def inflated(data: bytes | memoryview, width: int, what: str, *, wrapped: bool = True) -> bytes:
+    """Return the bytes of a zlib stream behind its uncompressed length of ``width`` bytes, big-endian.
+
+    Without ``wrapped`` the stream lacks zlib's header. ``what`` names the data, in the plural, for errors. Raises
+    BinlogCorrupt when the data do not have the announced length, or cannot be uncompressed.
+    """
+    length = int.from_bytes(data[:width], "big")
     if length > MAX_UNCOMPRESSED_EVENT:
-        raise BinlogCorrupt(f"compressed data announce {length} bytes, more than {MAX_UNCOMPRESSED_EVENT}")
-    opener = zlib.decompressobj()
+        raise BinlogCorrupt(f"{what} announce {length} bytes, more than {MAX_UNCOMPRESSED_EVENT}")
+    opener = zlib.decompressobj(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
     try:
         # Ask zlib for one byte more than the event announces. A stream that delivers this byte is longer than
         # announced.
-        out = opener.decompress(data[1 + width :], length + 1)
+        out = opener.decompress(data[width:], length + 1)
     except zlib.error as error:
-        raise BinlogCorrupt(f"compressed data cannot be opened: {error}") from error
+        raise BinlogCorrupt(f"{what} cannot be opened: {error}") from error
     if len(out) != length or not opener.eof:
-        raise BinlogCorrupt(f"compressed data announce {length} bytes and hold {_amount(len(out), length)}")
+        raise BinlogCorrupt(f"{what} announce {length} bytes and hold {_amount(len(out), length)}")
     return out
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 
 import numpy as np
 
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.collations import CODECS
-from dumpfilter.binlog.compression import MAX_UNCOMPRESSED_EVENT
+from dumpfilter.binlog.compression import inflated
 from dumpfilter.binlog.format import Family
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.rows.charsets import BINARY, LATIN1, charset_of, decode
@@ -110,16 +109,4 @@ def uncompressed_value(data: bytes) -> bytes:
         raise BinlogCorrupt(
             f"a compressed column's value starts with byte 0x{first:02x}, which no server writes"
         )
-    length = int.from_bytes(data[1 : 1 + width], "big")
-    if length > MAX_UNCOMPRESSED_EVENT:
-        raise BinlogCorrupt(
-            f"a compressed column's value announces {length} bytes, more than {MAX_UNCOMPRESSED_EVENT}"
-        )
-    opener = zlib.decompressobj(-zlib.MAX_WBITS if first & _UNWRAPPED else zlib.MAX_WBITS)
-    try:
-        value = opener.decompress(data[1 + width :], length + 1)
-    except zlib.error as error:
-        raise BinlogCorrupt(f"a compressed column's value cannot be opened: {error}") from error
-    if len(value) != length:
-        raise BinlogCorrupt(f"a compressed column's value does not have the {length} bytes that it announces")
-    return value
+    return inflated(data[1:], width, "the data of a compressed column's value", wrapped=not first & _UNWRAPPED)

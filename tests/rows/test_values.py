@@ -26,7 +26,7 @@ def test_a_compressed_value_is_opened() -> None:
 
 @pytest.mark.parametrize("length", [0, len(TEXT) - 1, len(TEXT) + 1])
 def test_a_value_of_another_length_is_damaged(length: int) -> None:
-    with pytest.raises(BinlogCorrupt, match=f"does not have the {length} bytes"):
+    with pytest.raises(BinlogCorrupt, match=f"announce {length} bytes and hold"):
         uncompressed_value(stored(length))
 
 
