@@ -109,4 +109,6 @@ def uncompressed_value(data: bytes) -> bytes:
         raise BinlogCorrupt(
             f"a compressed column's value starts with byte 0x{first:02x}, which no server writes"
         )
-    return inflated(data[1:], width, "the data of a compressed column's value", wrapped=not first & _UNWRAPPED)
+    return inflated(
+        data[1:], width, "the data of a compressed column's value", wrapped=not first & _UNWRAPPED
+    )
