@@ -18,7 +18,6 @@ import structlog
 from rich.console import Console
 
 from dumpfilter import __version__, logs
-from dumpfilter.compiler.memory import CompilerMemory
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
@@ -186,7 +185,6 @@ def _run_master(
                 write_port(run.port_file, server.port)
             manager.tell(READY)
             expiry = StoreExpiry(server.service, bounds)
-            compiler = CompilerMemory()
             while not signals.stop:
                 if signals.take_hangup():
                     manager.reloading()
@@ -196,7 +194,6 @@ def _run_master(
                 server.check()
                 manager.alive(server.answers)
                 expiry.run()
-                compiler.release()
                 # A certificate that changed and cannot be used shall be in the log before a slave connects.
                 if run.listen is not None and run.listen.tls is not None:
                     run.listen.tls.current()
