@@ -11,7 +11,7 @@ import pytest
 from dumpfilter.index.fileset import BinlogSet
 from tests.commands.in_process import run
 from tests.receiver.fake_source import FakeSource, small_set
-from tests.receiver.test_reception import stored
+from tests.receiver.test_reception_slow import stored
 from tests.support import DATA
 
 

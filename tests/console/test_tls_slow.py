@@ -35,7 +35,7 @@ from tests.certificates import Authority, client_context
 from tests.console.programs import dumpfilter_sql
 from tests.console.scrambles import native_scramble
 from tests.console.small_executor import SmallExecutor
-from tests.console.test_console import Raw, answer
+from tests.console.test_console_slow import Raw, answer
 from tests.slave.driven import wait_until
 
 USERS = {"root": "secret", "empty": ""}

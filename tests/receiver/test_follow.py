@@ -13,7 +13,7 @@ from dumpfilter.receiver.follow import Follower, FollowOptions
 from dumpfilter.receiver.store import BinlogDirectory
 from dumpfilter.receiver.url import parse_source_url
 from tests.receiver.fake_source import FakeSource, error_packet, framed, small_set
-from tests.receiver.test_reception import stored
+from tests.receiver.test_reception_slow import stored
 
 SOON = 0.02
 

@@ -1,4 +1,4 @@
-"""The gRPC connection from a slave to its master. tests/slave/test_tls_trial.py has those with TLS."""
+"""The gRPC connection from a slave to its master. tests/slave/test_tls_trial_slow.py has those with TLS."""
 
 from __future__ import annotations
 

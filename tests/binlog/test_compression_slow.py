@@ -112,7 +112,7 @@ def peak_memory(run: str) -> int:
     """
     script = f"""
 import tracemalloc
-from tests.binlog import test_compression as module
+from tests.binlog import test_compression_slow as module
 module.{run}()
 tracemalloc.start()
 module.{run}()

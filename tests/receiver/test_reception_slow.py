@@ -389,7 +389,7 @@ def test_large_events_take_no_more_memory_than_small_ones(
 ) -> None:
     """The memory is measured in a process of its own, at the second of two receptions. The first one loads kernels."""
     once = f"module.receive_a_large_event({size}, {checksum})"
-    script = f"from tests.receiver import test_reception as module; {once}; {once}"
+    script = f"from tests.receiver import test_reception_slow as module; {once}; {once}"
     done = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,

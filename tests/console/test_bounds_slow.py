@@ -24,7 +24,7 @@ from dumpfilter.console.session import MOST_SELECTS, _slots
 from dumpfilter.sql.result import Column, Result
 from dumpfilter.sql.server_errors import SqlError
 from tests.console.small_executor import SmallExecutor
-from tests.console.test_console import Raw
+from tests.console.test_console_slow import Raw
 
 LONG = "REPEAT('x', 60000)"
 USERS = {"root": "secret", "reader": "r"}
