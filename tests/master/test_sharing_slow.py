@@ -133,6 +133,7 @@ def boundaries() -> list[int]:
 GTIDS = parse_gtid_set("5a8b8d0a-e543-11f1-9c8d-02fc00000001:1-20:25-30", family="mysql")
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(
     st.lists(
         st.builds(
@@ -277,7 +278,7 @@ def is_plain(data: bytes, offset: int) -> bool:
     return False
 
 
-@settings(max_examples=25)
+@settings(max_examples=settings().max_examples // 2)
 @given(
     st.lists(
         st.builds(

@@ -12,7 +12,7 @@ from tests.slave.schedules import DATA, FACTOR, KINDS, RECORDED, drawn, expect_l
 BATCH = 12
 """The schedules of one test."""
 
-DRAWN = 10 * FACTOR
+DRAWN = 5 * FACTOR
 """The number of batches of drawn schedules."""
 
 

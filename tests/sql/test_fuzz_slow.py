@@ -8,8 +8,11 @@ from dumpfilter.sql.commands import Command
 from dumpfilter.sql.parser import parse_statement, split_statements
 from tests.sql.test_fuzz import NUMBERS, answer
 
-MANY = 300_000
-"""The characters of a long statement. In quadratic time one would take minutes."""
+MANY = 70_000
+"""The characters of a long statement. In quadratic time one would take more than TIMEOUT."""
+
+TIMEOUT = 10
+"""The seconds in which a test must end. In linear time a test takes a hundredth of a second."""
 
 HEADS = [
     "",
@@ -23,6 +26,7 @@ HEADS = [
 ]
 
 
+@pytest.mark.timeout(TIMEOUT)
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize(
     "piece",
