@@ -901,24 +901,24 @@ def subject_sets(events, transactions, continues, still_open, set_start, set_sub
         for i in range(transactions.event[t], transactions.event[t + 1]):
             size += events.size[i]
             role = events.role[i] & R.ROLE_MASK
-            subject = events.subject[i]
-            if role == R.CONTEXT:
+            if role >= R.TABLE_MAP and role <= R.STATEMENT:
+                subject = events.subject[i]
+                if subject < 0:
+                    decided_apart = True
+                    break
+                waiting = role == R.TABLE_MAP or role == R.ROWS
+                if used == begin or subject != set_subject[used - 1]:
+                    known = False
+                    for k in range(max(begin, used - _SET_LOOK_BACK), used):
+                        known |= set_subject[k] == subject
+                    if not known:
+                        set_subject[used] = subject
+                        used += 1
+            elif role == R.CONTEXT:
                 waiting = True
-            elif (
-                role > R.STATEMENT
-                or (role < R.TABLE_MAP and waiting)
-                or (role >= R.TABLE_MAP and subject < 0)
-            ):
+            elif role > R.STATEMENT or waiting:
                 decided_apart = True
                 break
-            elif role >= R.TABLE_MAP:
-                waiting = role == R.TABLE_MAP or role == R.ROWS
-                known = False
-                for k in range(max(begin, used - _SET_LOOK_BACK), used):
-                    known |= set_subject[k] == subject
-                if not known:
-                    set_subject[used] = subject
-                    used += 1
         if decided_apart or waiting or size > LARGE:
             used = begin
     set_start[n] = used
