@@ -1,6 +1,6 @@
-"""A real standalone Spark cluster on loopback: a master and workers with a core and a gigabyte each.
+"""A real standalone Spark cluster on loopback: a master, and a worker with two cores and two gigabytes.
 
-They are started from PySpark's own jars and know nothing of this checkout or its virtual environment: no PYTHONPATH,
+Both are started from PySpark's own jars and know nothing of this checkout or its virtual environment: no PYTHONPATH,
 and a PATH with the system's programs only.
 """
 
@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-QUICK = "-XX:TieredStopAtLevel=1"
-"""An option for Java programs that run only for seconds."""
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options for Java programs that run only for seconds."""
 
 
 def spark_home() -> Path:
@@ -34,11 +34,11 @@ class _Daemon:
 
 
 class Cluster:
-    """A cluster with its master at the address ``master``. Workers are added on request."""
+    """A cluster with its master at the address ``master``. The worker is added on request."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._workers: list[_Daemon] = []
+        self._worker: _Daemon | None = None
         self._master = self._start("master", "master.Master", ["--port", "0"])
         try:
             self.master = _said(self._master, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
@@ -47,14 +47,9 @@ class Cluster:
             raise
 
     def add_worker(self) -> None:
-        """Start a worker. :meth:`wait_for_workers` waits until it is registered."""
-        name = f"worker{len(self._workers)}"
-        options = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / name), self.master]
-        self._workers.append(self._start(name, "worker.Worker", options))
-
-    def wait_for_workers(self) -> None:
-        for worker in self._workers:
-            _said(worker, "(Successfully registered) with master")
+        """Start the worker. The master registers the worker some seconds later."""
+        options = ["--cores", "2", "--memory", "2g", "--work-dir", str(self.folder / "worker"), self.master]
+        self._worker = self._start("worker", "worker.Worker", options)
 
     def submit(
         self, script: Path, *arguments: str, environment: Path, settings: Mapping[str, str] | None = None
@@ -84,11 +79,11 @@ class Cluster:
         )
 
     def executors(self) -> list[Path]:
-        """Return the working directories of executors, worker by worker."""
-        return sorted(path.parent for path in self.folder.glob("worker*/app-*/*/stderr"))
+        """Return the working directories of executors."""
+        return sorted(path.parent for path in self.folder.glob("worker/app-*/*/stderr"))
 
     def close(self) -> None:
-        daemons = [*self._workers, self._master]
+        daemons = [self._master] if self._worker is None else [self._worker, self._master]
         for daemon in daemons:
             daemon.process.terminate()
         for daemon in daemons:

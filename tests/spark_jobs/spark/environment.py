@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
+from collections.abc import Iterable
+from importlib.metadata import PackagePath, distribution
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 import dumpfilter
 
-_NOT_PACKED = ("pyspark", "py4j", "__editable__*")
-
+_WORKERS_OWN = {"pyspark", "py4j"}
+"""Packages that are part of the workers' Spark."""
 
 def pack(folder: Path) -> Path:
-    """Return an archive with this environment's packages, and with dumpfilter as pip installs it from a checkout."""
+    """Return an archive with dumpfilter as pip installs it from a checkout, and with the packages that it requires."""
     environment = folder / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
     (packages,) = environment.glob("lib/python*/site-packages")
@@ -30,8 +37,30 @@ def pack(folder: Path) -> Path:
         check=True,
     )
     archive = folder / "environment.tar.gz"
-    excluded = [f"--exclude={name}" for name in _NOT_PACKED]
-    tar = ["tar", "-c", *excluded, "-C", environment, ".", "-C", sys.prefix, others]
-    with archive.open("wb") as file, subprocess.Popen(tar, stdout=subprocess.PIPE) as packed:
-        subprocess.run(["gzip", "-1"], stdin=packed.stdout, stdout=file, check=True)
+    # The archive is read on this machine only, and each level of compression takes seconds.
+    with gzip.open(archive, "wb", compresslevel=0) as file, tarfile.open(fileobj=file, mode="w|") as tar:
+        tar.add(environment, ".")
+        for path in _required_files(checkout):
+            tar.add(str(path.locate()), str(others / path))
     return archive
+
+
+def _required_files(checkout: Path) -> list[PackagePath]:
+    """Return the files of the packages that ``pip install '.[spark]'`` installs beside dumpfilter."""
+    project = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]
+    missing = _names([*project["dependencies"], *project["optional-dependencies"]["spark"]])
+    found: list[PackagePath] = []
+    known: set[str] = set()
+    while missing := missing - known - _WORKERS_OWN:
+        known |= missing
+        packages = [distribution(name) for name in missing]
+        found += [path for package in packages for path in package.files or []]
+        missing = _names(requirement for package in packages for requirement in package.requires or [])
+    # Scripts lie outside the directory of packages.
+    return [path for path in found if path.parts[0] != ".."]
+
+
+def _names(requirements: Iterable[str]) -> set[str]:
+    """Return the names of the packages that the requirements ask for on this machine without an extra."""
+    parsed = map(Requirement, requirements)
+    return {one.name for one in parsed if one.marker is None or one.marker.evaluate({"extra": ""})}
