@@ -20,6 +20,7 @@ import dumpfilter
 _WORKERS_OWN = {"pyspark", "py4j"}
 """Packages that are part of the workers' Spark."""
 
+
 def pack(folder: Path) -> Path:
     """Return an archive with dumpfilter as pip installs it from a checkout, and with the packages that it requires."""
     environment = folder / "environment"
