@@ -35,10 +35,17 @@ def folder() -> Iterator[Path]:
         yield Path(found)
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cache for runs that shall not make the data of a new server. The first of them makes the data."""
+    return tmp_path_factory.mktemp("cache")
+
+
+def start(folder: Path, cache: Path | None = None) -> subprocess.Popen[str]:
+    """Start the program. Without a cache of other runs the program makes the data of a new server."""
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(folder)],
-        env={**os.environ, "TMPDIR": str(folder / "tmp"), CACHE_VARIABLE: str(folder / "cache")},
+        env={**os.environ, "TMPDIR": str(folder / "tmp"), CACHE_VARIABLE: str(cache or folder / "cache")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -59,8 +66,8 @@ def left_behind(folder: Path) -> list[str]:
     return found
 
 
-def test_two_replicas_are_equal_and_nothing_is_left(folder: Path) -> None:
-    with start(folder) as process:
+def test_two_replicas_are_equal_and_nothing_is_left(folder: Path, cache: Path) -> None:
+    with start(folder, cache) as process:
         said, _ = process.communicate(timeout=300)
     assert process.returncode == 0, said
     assert "law: tables, checksums and GTID position are equal" in said
@@ -85,8 +92,10 @@ def test_two_replicas_are_equal_and_nothing_is_left(folder: Path) -> None:
     ],
     ids=["data is made", "servers start", "dumpfilter receives", "replicas attach"],
 )
-def test_a_signal_at_any_moment_leaves_nothing(folder: Path, number: signal.Signals, moment: str) -> None:
-    with start(folder) as process:
+def test_a_signal_at_any_moment_leaves_nothing(
+    folder: Path, cache: Path, number: signal.Signals, moment: str
+) -> None:
+    with start(folder, None if moment.startswith("cache/") else cache) as process:
         deadline = time.monotonic() + 200
         while not list(folder.glob(moment)):
             assert process.poll() is None, process.communicate()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.commands.forked import forked_commands
 from tests.docs.tutorial import ROOT
 from tests.slave.driven import wait_until
 from tests.support import DATA
@@ -22,15 +24,22 @@ def six_lines() -> list[str]:
     for there, here in (
         ("db1.example", "localhost"),
         ("/var/lib/mysql/binlog.index", str(DATA / "oracle" / "mysql-row" / "bin.index")),
-        ("\ndumpfilter", f"\nexec {sys.executable} -m dumpfilter"),
+        ("\ndumpfilter", "\nexec dumpfilter"),
     ):
         assert there in text
         text = text.replace(there, here)
     return text.splitlines()
 
 
+@pytest.fixture
+def environment() -> Iterator[dict[str, str]]:
+    """Return the variables of a shell that has the command ``dumpfilter``."""
+    with forked_commands(os.environ) as found:
+        yield found
+
+
 @pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
-def test_six_lines(tmp_path: Path) -> None:
+def test_six_lines(tmp_path: Path, environment: dict[str, str]) -> None:
     *preparations, master_line, slave_line = six_lines()
     assert len(preparations) == 4
     for line in preparations:
@@ -38,7 +47,10 @@ def test_six_lines(tmp_path: Path) -> None:
     port = tmp_path / "port"
     with (tmp_path / "log").open("wb") as log:
         master = subprocess.Popen(
-            ["bash", "-c", f"{master_line} --port 0 --port-file port"], cwd=tmp_path, stderr=log
+            ["bash", "-c", f"{master_line} --port 0 --port-file port"],
+            cwd=tmp_path,
+            env=environment,
+            stderr=log,
         )
     try:
         wait_until(port.exists, (tmp_path / "log").read_text)
@@ -48,6 +60,7 @@ def test_six_lines(tmp_path: Path) -> None:
             return subprocess.run(
                 ["bash", "-c", f"{line} --once --summary json"],
                 cwd=tmp_path,
+                env=environment,
                 timeout=_TIMEOUT,
                 capture_output=True,
                 text=True,

@@ -9,11 +9,11 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from dumpfilter.servers import free_port
+from tests.commands.forked import forked_commands
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"
@@ -40,17 +40,18 @@ def run_page(text: str, directory: Path) -> str:
         **os.environ,
         "COLUMNS": "100",
         "LC_ALL": "C.UTF-8",
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
     }
-    with subprocess.Popen(
-        ["bash", "-c", "\n".join(lines)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment,
-        start_new_session=True,
-    ) as shell:
+    with (
+        forked_commands(environment) as forked,
+        subprocess.Popen(
+            ["bash", "-c", "\n".join(lines)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=forked,
+            start_new_session=True,
+        ) as shell,
+    ):
         try:
             output, _ = shell.communicate()
         finally:
