@@ -1,8 +1,8 @@
 """A ``dumpfilter`` for shells whose processes are forks of one process that has imported everything.
 
 A start of Python with dumpfilter takes a second of processor time, and a fork takes milliseconds. The script
-``dumpfilter`` on the shell's PATH hands its working directory, arguments and standard streams over to the process,
-passes signals on to the fork, and ends with the fork's exit code.
+``dumpfilter`` on the shell's PATH hands its working directory, arguments and standard streams over to the process.
+The script passes signals on to the fork, and ends with the fork's exit code.
 """
 
 from __future__ import annotations

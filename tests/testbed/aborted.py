@@ -21,8 +21,9 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
-from dumpfilter.testbed.leftovers import clean
+from dumpfilter.testbed.leftovers import clean, clean_temporary
 
 MARK = "DUMPFILTER_ABORTED_RUN"
 LIMIT = 60.0
@@ -103,7 +104,7 @@ def abort(run: Run) -> list[str]:
             # After kill -9 the next up or down cleans.
             clean(directory)
             left += [f"{path} remains" for path in directory.iterdir() if path.name not in ("lock", "logs")]
-        return [*left, *_left_files(temporary, mark)]
+        return [*left, *_left_files(temporary)]
 
 
 def _command(run: Run, directory: Path) -> list[str]:
@@ -166,13 +167,10 @@ def _left(mark: str) -> list[tuple[int, str]]:
     return left
 
 
-def _left_files(temporary: Path, mark: str) -> list[str]:
+def _left_files(temporary: Path) -> list[str]:
     """Return the files that remain in a temporary directory after the next topology has cleaned it."""
-    subprocess.run(
-        [sys.executable, "-c", "from dumpfilter.testbed.leftovers import clean_temporary; clean_temporary()"],
-        env={**os.environ, MARK: mark, "TMPDIR": str(temporary)},
-        check=True,
-    )
+    with mock.patch.object(tempfile, "tempdir", str(temporary)):
+        clean_temporary()
     return [f"{path} remains" for path in temporary.iterdir()]
 
 
