@@ -372,8 +372,8 @@ class Tally:
                 lengths[number] = len(of_set)
             new = [numbers.setdefault(one, len(numbers)) for _, of_set in members for one in of_set]
             subjects = tuple([self._subjects[number] for number in numbers])
-        if lengths.max(initial=0) <= 1:
-            # No set is among them, as in most binlogs.
+        if all(len(of_set) == 1 for _, of_set in members):
+            # No set is among them, as in most binlogs. The set of an XA transaction without changes is empty.
             places = np.zeros(len(lengths), np.int32)
             places[[number for number, _ in members]] = new
             return subjects, conditions.with_subjects(places)

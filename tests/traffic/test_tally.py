@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import pickle
+import struct
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -243,6 +244,22 @@ def test_what_each_is_about(segment_size: int) -> None:
     (statement,) = set(about) - {shop, logs, None}
     assert about == {shop: 1, logs: 3, statement: 1, None: 3}
     assert found.transactions.sum() == 1
+
+
+@SMALL_AND_LARGE
+def test_an_xa_transaction_that_changes_nothing(segment_size: int) -> None:
+    """The subject of its XA COMMIT is the empty set. No set of several tables is in the binlog."""
+    builder = _Builder(DIALECTS[0])
+    gtid = b"\1" + bytes(24) + b"\2" + bytes(16)
+    builder.add(T.ANONYMOUS_GTID, gtid)
+    builder.add(T.QUERY, query_body(b"XA START X'61',X'',1"))
+    builder.add(T.QUERY, query_body(b"XA END X'61',X'',1"))
+    builder.add(T.XA_PREPARE, struct.pack("<BIII", 0, 1, 1, 0) + b"a")
+    builder.boundary()
+    builder.add(T.ANONYMOUS_GTID, gtid)
+    builder.add(T.QUERY, query_body(b"XA COMMIT X'61',X'',1"))
+    builder.boundary()
+    check(bytes(builder.data), [(each, None) for each in (SHOP, LOGS, Filter([]))], segment_size=segment_size)
 
 
 def _odd_payload(compression: int, *before: str, statement: bytes = b"FROBNICATE t") -> bytes:
