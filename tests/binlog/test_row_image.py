@@ -252,7 +252,7 @@ def test_the_images_are_where_they_were_put(case):
     assert plain_row_images(table, header, data) == where
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(rows_cases(), st.data())
 def test_damaged_rows_are_corrupt_to_both_in_the_same_words(case, choice):
     table, header, data, _ = case
@@ -417,7 +417,7 @@ def test_the_recordings_hold_what_they_are_for(name, types, events):
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_damaged_server_rows_are_corrupt_or_parse(data):
     paths = [p for p in BINLOGS if p.parent.name.endswith("-types") and p.name == "bin.000001"]
     path = data.draw(st.sampled_from(paths))

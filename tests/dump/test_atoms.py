@@ -126,7 +126,7 @@ def _found(segments: list[Segment], ranges: list[list[int]]) -> Sent:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(
     made=binlogs(odd=True),
     given_rules=rules(),

@@ -121,7 +121,7 @@ def _xa_transactions_are_of_one_server(made: MadeBinlog, takes: list[bool]) -> b
     return True
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     made=from_servers(),
     origin=origins(),

@@ -69,7 +69,7 @@ def test_every_recording_there_and_back(folder: Path, tmp_path: Path) -> None:
     assert counts.untold <= statements // 10
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(made=binlogs())
 def test_any_binlog_there_and_back(made: MadeBinlog, tmp_path_factory: pytest.TempPathFactory) -> None:
     directory = tmp_path_factory.mktemp("set")
@@ -100,10 +100,15 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule[0].value)
-@pytest.mark.parametrize("folder", RECORDED_SETS, ids=recording_id)
-def test_filtered_alike(rule: tuple[RuleKind, str], folder: Path, tmp_path: Path) -> None:
-    """The master sends the same events, whether the binlog has tables info or not."""
+@pytest.mark.parametrize(
+    ("number", "folder"), list(enumerate(RECORDED_SETS)), ids=map(recording_id, RECORDED_SETS)
+)
+def test_filtered_alike(number: int, folder: Path, tmp_path: Path) -> None:
+    """The master sends the same events, whether the binlog has tables info or not.
+
+    Each recording has one of the rules, in turn. The recordings of other versions have the same transactions.
+    """
+    rule = RULES[number % len(RULES)]
     source = BinlogSet.open(binlogs_in(folder))
     with source.file(source.names[0]) as file:
         family = file.format_description.family

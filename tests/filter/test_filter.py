@@ -71,7 +71,7 @@ lower = st.sampled_from([0, 1, 2])
 collations = st.sampled_from(NameCollation)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(
     given_rules=rule_lists(),
     family=families,
@@ -111,7 +111,7 @@ def test_against_the_manual(
     assert wanted.passes == (wanted is not Verdict.IGNORE)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     given_rules=rule_lists(),
     family=families,

@@ -48,7 +48,7 @@ def write_filter(
     )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(
     do_db=databases,
     ignore_db=databases,
@@ -83,7 +83,7 @@ def test_against_the_manual(
         assert (decision.step is Step.NO_RULES) == (not rules.is_on)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     do_db=databases,
     ignore_db=databases,

@@ -351,7 +351,7 @@ class TestGrowing:
 
 
 class TestDamage:
-    @settings(deadline=None, max_examples=120)
+    @settings(deadline=None, max_examples=60)
     @given(made=binlogs(), data=st.data(), segment_size=st.sampled_from([1, 200, 1 << 16]))
     def test_cut_anywhere(self, made: MadeBinlog, data: st.DataObject, segment_size: int) -> None:
         cut = data.draw(st.integers(made.first_event, len(made.data)))
@@ -365,7 +365,7 @@ class TestDamage:
         assert raised.value.position is not None
         assert [b for b in made.boundaries if b <= cut][-1] <= raised.value.position <= cut
 
-    @settings(deadline=None, max_examples=200)
+    @settings(deadline=None, max_examples=100)
     @given(made=binlogs(CHECKSUMMED), data=st.data(), segment_size=st.sampled_from([1, 200, 1 << 16]))
     def test_flipped_bit(self, made: MadeBinlog, data: st.DataObject, segment_size: int) -> None:
         position = data.draw(st.integers(0, len(made.data) - 1))

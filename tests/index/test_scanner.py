@@ -158,7 +158,7 @@ def test_recordings(path: Path) -> None:
         _check(data, segment_size)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(made=binlogs(unreadable=True), segment_size=st.integers(1, 900))
 def test_generated(made: MadeBinlog, segment_size: int) -> None:
     _check(made.data, segment_size)
@@ -166,7 +166,7 @@ def test_generated(made: MadeBinlog, segment_size: int) -> None:
     _check(made.data, 1 << 16)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(made=binlogs(unreadable=True), segment_size=st.integers(1, 900), data=st.data())
 def test_gap_events(made: MadeBinlog, segment_size: int, data: st.DataObject) -> None:
     """Gap events of a relay log are dropped transactions, and change nothing else."""

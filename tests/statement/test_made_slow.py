@@ -28,7 +28,7 @@ def made_subject(made: MadeStatement, family: str, current: str | None) -> State
     return Statement(made.kind, current, None, None, updated)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(made=made_statements(), family=st.sampled_from(["mysql", "mariadb"]))
 def test_a_text_is_read_as_what_it_was_made_of(made: MadeStatement, family: str) -> None:
     parsed = read_text(made.text, family=family)  # type: ignore[arg-type]
@@ -37,7 +37,7 @@ def test_a_text_is_read_as_what_it_was_made_of(made: MadeStatement, family: str)
     assert (read.kind, read.updated) == (wanted.kind, wanted.updated), made.text
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(
     made=made_statements(),
     given_rules=rules(),

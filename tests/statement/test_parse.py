@@ -397,7 +397,7 @@ _word_lists = st.lists(st.sampled_from(_WORDS))
 _texts = st.one_of(st.text(), _word_lists.map(" ".join), _word_lists.map("".join))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(text=_texts, sql_mode=st.sampled_from([0, MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES]))
 @example("\udcff\udcfe", 0)
 def test_anything(text: str, sql_mode: int) -> None:

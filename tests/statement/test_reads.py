@@ -58,7 +58,7 @@ def test_what_is_not_understood_is_not_told(caplog: pytest.LogCaptureFixture) ->
     assert not caplog.records
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(made_statements())
 def test_any_statement(made: MadeStatement) -> None:
     read = tables_read(made.text)

@@ -89,14 +89,14 @@ class Sent:
 
 @pytest.mark.parametrize(("number", "name"), list(enumerate(RECORDINGS)), ids=RECORDINGS)
 def test_the_figures_are_what_the_master_then_sends(number: int, name: str) -> None:
-    """Each recording is sent to every other slave, in turn. test_tally_slow.py compares all recordings with dumps."""
+    """Each recording is sent to every fourth slave, in turn. test_tally_slow.py compares all recordings with dumps."""
     found = measured(name)
     server = MasterServer(BinlogStore(RECORDINGS[name]))
     server.start()
     client = Client(server)
     unfiltered: dict[tuple[object, ...], int] = {}
     try:
-        for definition, figures in list(zip(SLAVES, found.slaves, strict=True))[number % 2 :: 2]:
+        for definition, figures in list(zip(SLAVES, found.slaves, strict=True))[number % 4 :: 4]:
             sent = Sent(client, definition, found.source.family)
             assert figures.name == definition.name
             assert figures.master_side.bytes == sent.bytes
@@ -260,7 +260,7 @@ def test_the_split_figure_is_what_a_split_writes(name: str, tmp_path: Path) -> N
     assert len(by_name["nothing"].split_sets) < len(sizes)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(made=binlogs(), given_rules=st.lists(rules(), min_size=1, max_size=3), range_size=st.integers(1, 5000))
 def test_made(made: MadeBinlog, given_rules: list[list[object]], range_size: int) -> None:
     slaves = [

@@ -15,9 +15,14 @@ from tests.spark_jobs.here import split_here
 from tests.spark_jobs.walking import ORACLE, RECORDINGS, check_parts, walk
 from tests.strategies import MadeBinlog, binlogs
 
+SMALL, LARGE = (2000, 1500), (32 << 20, 8 << 20)
+"""The sizes of ranges and blocks. A large range holds a whole recorded file."""
 
-@pytest.mark.parametrize(("range_size", "block_size"), [(32 << 20, 8 << 20), (2000, 1500)])
-@pytest.mark.parametrize("name", RECORDINGS)
+
+@pytest.mark.parametrize(
+    ("name", "range_size", "block_size"),
+    [*((name, *SMALL) for name in RECORDINGS), *((name, *LARGE) for name in list(RECORDINGS)[::4])],
+)
 @pytest.mark.every_recording
 def test_recordings(name: str, range_size: int, block_size: int, tmp_path: Path) -> None:
     result = split_here(
@@ -26,7 +31,7 @@ def test_recordings(name: str, range_size: int, block_size: int, tmp_path: Path)
     check_parts(RECORDINGS[name], result)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(made=binlogs(), range_size=st.integers(1, 5000), block_size=st.integers(64, 5000))
 def test_made(made: MadeBinlog, range_size: int, block_size: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -107,9 +107,11 @@ def surroundings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**os.environ, "TMPDIR": str(tmp_path_factory.mktemp("killed"))}
 
 
-def _command(source: Path, output: Path, surroundings: dict[str, str]) -> subprocess.Popen[bytes]:
+def _command(
+    source: Path, output: Path, surroundings: dict[str, str], *engine: str
+) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "dumpfilter", "split", str(source), "--output", str(output)]
-    command += ["--spark-master", "local[2]", "--range-size", "1", "--max-binlog-size", "50000"]
+    command += [*engine, "--range-size", "1", "--max-binlog-size", "50000"]
     return subprocess.Popen(
         command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=surroundings
     )
@@ -126,7 +128,7 @@ def _until(process: subprocess.Popen[bytes], folder: Path, pattern: str) -> None
 
 def test_the_command_is_killed(source: Path, tmp_path: Path, surroundings: dict[str, str]) -> None:
     output = tmp_path / "out"
-    process = _command(source, output, surroundings)
+    process = _command(source, output, surroundings, "--engine", "local")
     with process:
         _until(process, tmp_path, ".out.split-*/out/*-bin.0*")
         os.killpg(process.pid, signal.SIGKILL)
@@ -140,7 +142,7 @@ def test_the_command_is_killed(source: Path, tmp_path: Path, surroundings: dict[
 
 
 def test_ctrl_c(source: Path, tmp_path: Path, surroundings: dict[str, str]) -> None:
-    with _command(source, tmp_path / "out", surroundings) as process:
+    with _command(source, tmp_path / "out", surroundings, "--spark-master", "local[2]") as process:
         _until(process, tmp_path, ".out.split-*/plan/*.npz")
         os.killpg(process.pid, signal.SIGINT)
         said = process.communicate()[1]

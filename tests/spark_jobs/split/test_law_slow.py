@@ -244,7 +244,7 @@ def expected(
     return found
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     source=sources(),
     specification=specifications(),
