@@ -8,9 +8,9 @@ from bench import soak
 
 
 def test_slaves_receive_exactly_their_events_through_disturbances(tmp_path: Path) -> None:
-    found = soak.live(tmp_path, 40, 10.0)
+    found = soak.live(tmp_path, 20, 6.0)
 
-    # The slaves of two of the 20 numbers vanish, and those of one change their filter: both have happened.
+    # The slaves of two of the 20 numbers vanish, and that of one changes its filter: both have happened.
     assert found.checked["vanished"] > 0
     assert found.checked["changes"] > 0
     assert len(found.growing.files) > 5

@@ -9,6 +9,8 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,12 @@ def is_running(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state not in "ZX"
+
+
+def wait_for_end(processes: list[int]) -> None:
+    """Wait until the keeper of a killed topology has ended the topology's processes."""
+    while any(map(is_running, processes)):
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -87,27 +95,21 @@ def test_a_topology_in_the_background(directory: Path) -> None:
     assert second.returncode == 1
     assert "a topology is up in this directory" in second.stderr
 
-    processes = processes_of(status_of(directory))
+    # Down removes what the killed process of the topology leaves. The test of the live table has an orderly end.
+    processes = killed(directory)
     assert ask(directory, "down").returncode == 0
-    assert [pid for pid in processes if is_running(pid)] == []
+    wait_for_end(processes)
     assert not directory.exists()
 
 
-def test_a_topology_in_the_foreground_ends_with_ctrl_c(directory: Path) -> None:
-    with subprocess.Popen(command(directory, FAN_OUT), stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        line = next(line for line in process.stdout if "is up in" in line)
-        assert str(directory) in line
-        processes = processes_of(status_of(directory))
-        process.send_signal(signal.SIGINT)
-        report = process.stdout.read()
-    assert process.returncode == 0
-    assert "m:web" in report
-    assert [pid for pid in processes if is_running(pid)] == []
-    assert not directory.exists()
+def read_to_the_end(terminal: int) -> None:
+    """Read until the terminal has no other end, since its process has ended."""
+    with contextlib.suppress(OSError):
+        while True:
+            os.read(terminal, 1 << 16)
 
 
-def test_the_live_table_on_a_terminal_ends_with_sigterm(directory: Path) -> None:
+def test_the_live_table_on_a_terminal_ends_with_down(directory: Path) -> None:
     ours, theirs = pty.openpty()
     environment = {**os.environ, "COLUMNS": "80", "LINES": "40", "TERM": "xterm"}
     with subprocess.Popen(
@@ -118,28 +120,43 @@ def test_the_live_table_on_a_terminal_ends_with_sigterm(directory: Path) -> None
         while b"m:hr" not in shown:
             shown += os.read(ours, 1 << 16)
         assert b"position" in shown
-        process.terminate()
-        # The terminal has no other end any more when the process has ended.
-        with contextlib.suppress(OSError):
-            while True:
-                os.read(ours, 1 << 16)
+        processes = processes_of(status_of(directory))
+        reader = threading.Thread(target=read_to_the_end, args=(ours,))
+        reader.start()
+        assert ask(directory, "down").returncode == 0
+        reader.join()
     os.close(ours)
     assert process.returncode == 0
+    assert [pid for pid in processes if is_running(pid)] == []
     assert not directory.exists()
 
 
-def test_what_a_killed_topology_leaves_is_removed_by_the_next_up_and_down(directory: Path) -> None:
-    processes = []
-    for _ in range(2):
-        assert ask(directory, "up", FAN_OUT, "--detach", "--timeout", LIMIT).returncode == 0
-        started = processes_of(status_of(directory))
-        os.kill(started[0], signal.SIGKILL)
-        while is_running(started[0]):
-            pass
-        assert ask(directory, "status").returncode == 3
-        processes += started
-    assert ask(directory, "down").returncode == 0
+def killed(directory: Path) -> list[int]:
+    """Kill the process of a topology in the background. Return the processes that the topology had."""
+    processes = processes_of(status_of(directory))
+    os.kill(processes[0], signal.SIGKILL)
+    while is_running(processes[0]):
+        pass
+    assert ask(directory, "status").returncode == 3
+    return processes
+
+
+def test_a_topology_in_the_foreground_removes_what_a_killed_one_has_left_and_ends_with_ctrl_c(
+    directory: Path,
+) -> None:
+    assert ask(directory, "up", FAN_OUT, "--detach", "--timeout", LIMIT).returncode == 0
+    left = killed(directory)
+    with subprocess.Popen(command(directory, FAN_OUT), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = next(line for line in process.stdout if "is up in" in line)
+        assert str(directory) in line
+        processes = processes_of(status_of(directory))
+        process.send_signal(signal.SIGINT)
+        report = process.stdout.read()
+    assert process.returncode == 0
+    assert "m:web" in report
     assert [pid for pid in processes if is_running(pid)] == []
+    wait_for_end(left)
     assert not directory.exists()
 
 
