@@ -19,6 +19,10 @@ from tests.oracle.recordings import Recording, covering_cases
 CASES = [pytest.param(recording, case, id=f"{recording.name}-{case}") for recording, case in covering_cases()]
 
 
+SUMMED = {(param.values[0], param.values[1]) for param in CASES[::3]}
+"""The cases whose sums are compared. Cases of one recording have most of their sums in common."""
+
+
 @pytest.mark.parametrize(("recording", "case"), CASES)
 def test_a_recorded_case(recording: Recording, case: str) -> None:
     """Compare the explanation of a case with its dump. One dump and one pass over the events serve both comparisons."""
@@ -29,7 +33,8 @@ def test_a_recorded_case(recording: Recording, case: str) -> None:
     stream = dump(recording.files, filters.slave)
     events = list(explain_events(binlogs, filters))
     _check_sent(recording, filters, stream, events)
-    _check_sums(binlogs, filters, stream, events)
+    if (recording, case) in SUMMED:
+        _check_sums(binlogs, filters, stream, events)
 
 
 def _check_sent(

@@ -39,9 +39,10 @@ def test_the_law(recording: Recording, case: str, tmp_path: Path) -> None:
     filtered = dump(recording.files, rules)
     full = everything(recording)
     states = []
-    for stream, where in ((filtered, "filtered"), (full, "full")):
+    # The full stream holds the same events as the recording's own files.
+    for files in (filtered.write(tmp_path), recording.files):
         target = SummaryTarget()
-        apply_files(stream.write(tmp_path / where), rules, target)
+        apply_files(files, rules, target)
         states.append(target.state())
     assert states[0] == states[1]
     assert filtered.position == full.position
@@ -100,7 +101,7 @@ def changed_tables(recording: Recording) -> dict[str, set[str]]:
     observer = Observer()
     with tempfile.TemporaryDirectory() as directory:
         no_rules = Filter(names=NameRules(recording.family))
-        apply_files(dump(recording.files, no_rules).write(Path(directory)), no_rules, observer)
+        apply_files(everything(recording).write(Path(directory)), no_rules, observer)
     if not recording.gtids[0]:
         observer.tables[""] = set().union(*observer.tables.values())
     return observer.tables
