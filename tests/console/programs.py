@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import pty
 import select
 import subprocess
 import sys
+from unittest import mock
 
 from dumpfilter.console.server import ConsoleServer
+from tests.commands.in_process import Finished, run
 
 
 def mariadb_arguments(console: ConsoleServer, *arguments: str, password: str = "secret") -> list[str]:
@@ -58,13 +62,19 @@ class Terminal:
 
 def dumpfilter_sql(
     console: ConsoleServer | int, *arguments: str, script: str = "", password: str = "secret"
-) -> subprocess.CompletedProcess[str]:
+) -> Finished:
+    """Run ``dumpfilter sql`` in this process, with ``script`` as its standard input.
+
+    A console of this process would log into the command's output.
+    """
     port = console if isinstance(console, int) else console.port
-    return subprocess.run(
-        [sys.executable, "-m", "dumpfilter", "sql", "--slave", f"127.0.0.1:{port}", *arguments],
-        input=script,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env=os.environ | {"DUMPFILTER_PASSWORD": password},
-    )
+    given = io.TextIOWrapper(io.BytesIO(script.encode()), "utf-8")
+    logging.disable()
+    try:
+        with (
+            mock.patch.object(sys, "stdin", given),
+            mock.patch.dict(os.environ, DUMPFILTER_PASSWORD=password),
+        ):
+            return run("sql", "--slave", f"127.0.0.1:{port}", *arguments)
+    finally:
+        logging.disable(logging.NOTSET)

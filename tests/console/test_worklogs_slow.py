@@ -6,10 +6,7 @@ worklog's text and the real server disagree, the console follows the server, and
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import time
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -18,8 +15,12 @@ from typing import Any
 
 import pytest
 
+from dumpfilter.slave.channel import Channel
 from tests.console.replay import Console, our_slave
 from tests.mariadb import MariaDb
+from tests.slave.driven import Master as Served
+from tests.slave.driven import wait_until
+from tests.slave.processes import Launcher
 
 SOURCE = "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=1 FOR CHANNEL"
 # "PERFORMANCE_SCHEMA" in the worklog, which real servers know only with lower_case_table_names=1
@@ -426,55 +427,31 @@ def test_changes_are_not_kept(tmp_path: Path) -> None:
 
 
 @contextmanager
-def slave_process(directory: Path, *options: str) -> Iterator[tuple[Console, Path]]:
+def slave_process(launcher: Launcher, *options: str) -> Iterator[tuple[Console, Path]]:
     """Run ``dumpfilter slave``. Give its console and its file of standard error. SIGTERM ends the process."""
-    note, log = directory / "port", directory / "log"
+    note, log = launcher.directory / "port", launcher.directory / "slave.log"
     note.unlink(missing_ok=True)
-    command = [
-        sys.executable,
-        "-m",
-        "dumpfilter",
-        "slave",
-        "--relay-dir",
-        directory / "relay",
-        "--server-id",
-        "51",
-    ]
-    command += [
-        "--console-port",
-        "0",
-        "--console-port-file",
-        note,
-        "--skip-replica-start",
-        "--summary",
-        "none",
-    ]
-    own = {**os.environ, "DUMPFILTER_CONSOLE_PASSWORD": "secret"}
-    with log.open("wb") as errors:
-        process = subprocess.Popen([*command, "--console-user", "root", *options], stderr=errors, env=own)
+    launcher.start(
+        *("slave", "slave", "--relay-dir", launcher.directory / "relay", "--server-id", 51),
+        *("--console-port", 0, "--console-port-file", note, "--console-user", "root"),
+        *("--skip-replica-start", "--summary", "none", *options),
+        DUMPFILTER_CONSOLE_PASSWORD="secret",
+    )
+    wait_until(note.exists, lambda: launcher.log("slave"))
     try:
-        wait_for_port(process, note)
         yield Console(int(note.read_text()), []), log
     finally:
-        process.terminate()
-        process.wait(timeout=240)
+        launcher.kill("slave", signal.SIGTERM)
+        assert launcher.wait("slave") == 0
 
 
-def wait_for_port(process: subprocess.Popen[bytes], note: Path) -> None:
-    end = time.monotonic() + 240
-    while not (note.exists() and note.read_text().strip()):
-        assert process.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def test_a_slave_is_restarted_with_options(tmp_path: Path) -> None:
-    with slave_process(tmp_path) as (console, _):
+def test_a_slave_is_restarted_with_options(launcher: Launcher) -> None:
+    with slave_process(launcher) as (console, _):
         console.do(f"{SOURCE} ''")
         console.do(f"{SOURCE} 'ch_1'")
         console.do("CHANGE REPLICATION FILTER REPLICATE_DO_DB = (forgotten) FOR CHANNEL 'ch_1'")
     options = ["--replicate-do-db=db1", "--replicate-do-db=ch_1:db4", "--replicate_do_db=ch_1:db5"]
-    with slave_process(tmp_path, *options, "--replicate-do-db=ch_3:db6") as (console, log):
+    with slave_process(launcher, *options, "--replicate-do-db=ch_3:db6") as (console, log):
         assert filters(console) == [
             ("", "REPLICATE_DO_DB", "db1", STARTUP, 0),
             ("ch_1", "REPLICATE_DO_DB", "db4,db5", STARTUP_FOR_CHANNEL, 0),
@@ -489,7 +466,7 @@ def test_a_slave_is_restarted_with_options(tmp_path: Path) -> None:
 
 
 class Master:
-    """A MariaDB server, and ``dumpfilter master`` beside it, which serves its binlog as it grows."""
+    """A MariaDB server, and a master beside it, which serves its binlog as it grows."""
 
     def __init__(self, root: Path, number: int) -> None:
         root.mkdir()
@@ -500,21 +477,16 @@ class Master:
             f"--server-id={number}",
             f"--gtid-domain-id={number}",
         )
-        note = root / "port"
-        command = [sys.executable, "-m", "dumpfilter", "master", root / "d" / "bin.index"]
-        self._process = subprocess.Popen(
-            [*command, "--port", "0", "--port-file", note], stderr=subprocess.DEVNULL
-        )
-        wait_for_port(self._process, note)
-        self.port = int(note.read_text())
+        self._served = Served(root / "d" / "bin.index")
+        self._served.start()
+        self.port = self._served.port
 
     def last_gtid(self) -> str:
         ((gtid,),) = self.database.sql("SELECT @@gtid_binlog_pos")
         return gtid
 
     def close(self) -> None:
-        self._process.terminate()
-        self._process.wait(timeout=240)
+        self._served.stop()
         self.database.close()
 
 
@@ -540,9 +512,15 @@ def configure(console: Console, masters: tuple[Master, Master]) -> None:
 
 
 def wait(console: Console, masters: tuple[Master, Master]) -> None:
-    """Until everything there is has been applied, or been told as done."""
+    """Wait until each channel has applied, or was told as dropped, all transactions of its master."""
+    assert console.slave is not None
     for number, master in enumerate(masters, 1):
-        console.ask(f"SHOW REPLICA STATUS FOR CHANNEL 'master{number}'", until=master.last_gtid())
+        channel, last = console.slave.get(f"master{number}"), master.last_gtid()
+
+        def is_done(channel: Channel = channel, last: str = last) -> bool:
+            return last in channel.relay_log_info.executed.split(",")
+
+        wait_until(is_done, lambda: str(console.ask("SHOW REPLICA STATUS")))
 
 
 def tables(console: Console, channel: str) -> dict[str, Any]:

@@ -6,10 +6,7 @@ import json
 import os
 import signal
 import stat
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +21,8 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from tests.certificates import Authority, client_context
 from tests.mariadb import MariaDb
 from tests.master.test_console import MYSQL, UUID, serving
+from tests.slave.driven import wait_until
+from tests.slave.processes import Launcher
 
 
 def test_beside_a_live_server(tmp_path: Path) -> None:
@@ -61,43 +60,33 @@ def test_beside_a_live_server(tmp_path: Path) -> None:
 # as a process
 
 
-def start(tmp_path: Path, *options: object, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "dumpfilter", "master", MYSQL, "--port", "0"),
-            *("--port-file", tmp_path / "port", *options),
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"COLUMNS": "200"} | environment,
-    )
-
-
 @contextmanager
-def process(tmp_path: Path, *options: object, **environment: str) -> Iterator[int]:
+def process(launcher: Launcher, *options: object, **environment: str) -> Iterator[int]:
     """Run a master with a console, and yield the console's port."""
-    more = ("--console-port", "0", "--console-port-file", tmp_path / "console", *options)
-    master = start(tmp_path, *more, **environment)
+    directory = launcher.directory
+    note = directory / "console"
+    note.unlink(missing_ok=True)
+    more = ("--port", 0, "--port-file", directory / "port", "--console-port", 0, "--console-port-file", note)
+    launcher.start("master", "master", MYSQL, *more, *options, **environment)
+    wait_until(lambda: note.exists() and (directory / "port").exists(), lambda: launcher.log("master"))
     try:
-        while not (tmp_path / "port").exists():
-            assert master.poll() is None, master.communicate()[1]
-            time.sleep(0.02)
-        yield int((tmp_path / "console").read_text())
+        yield int(note.read_text())
     finally:
-        master.send_signal(signal.SIGTERM)
-        _, said = master.communicate(timeout=240)
+        launcher.kill("master", signal.SIGTERM)
+        assert launcher.wait("master") == 0
+    said = (directory / "master.log").read_text()
     assert "Traceback" not in said
     assert "hush" not in said
 
 
-def test_a_real_client(tmp_path: Path) -> None:
+def test_a_real_client(launcher: Launcher, tmp_path: Path) -> None:
     hashes = [native_hash("hush"), str(Sha2Crypt.of("hush"))]
     (tmp_path / "master.toml").write_text(
         f'[[console_user]]\nname = "admin"\npassword_hash = {hashes}\nrole = "all"\n\n'
         '[[imposed]]\nname = "[no] logs"\nrules = ["replicate-ignore-db=logs"]\n'
     )
     with process(
-        tmp_path,
+        launcher,
         *("--config", tmp_path / "master.toml", "--console-user", "second", "--binlog-ignore-db", "x"),
         DUMPFILTER_CONSOLE_PASSWORD="hush, hush",
     ) as port:
@@ -128,7 +117,7 @@ def test_a_real_client(tmp_path: Path) -> None:
             assert cursor.fetchall() == (("--ignore=logs.%",),)
 
 
-def test_a_given_certificate(tmp_path: Path) -> None:
+def test_a_given_certificate(launcher: Launcher, tmp_path: Path) -> None:
     """The options stand in an option file in the servers' spelling. The server's section is not the master's."""
     authority = Authority(tmp_path / "ca")
     issued = authority.issue("master")
@@ -137,7 +126,7 @@ def test_a_given_certificate(tmp_path: Path) -> None:
         "[mysqld]\nssl-cert=/nowhere\nssl-ca=/nowhere\n"
     )
     with process(
-        tmp_path, "--defaults-file", tmp_path / "my.cnf", DUMPFILTER_CONSOLE_PASSWORD="hush"
+        launcher, "--defaults-file", tmp_path / "my.cnf", DUMPFILTER_CONSOLE_PASSWORD="hush"
     ) as port:
         connection = pymysql.connect(
             host="127.0.0.1",
@@ -168,8 +157,8 @@ def number_of_error(connection: pymysql.Connection, statement: str) -> int:
     return 0
 
 
-def test_without_a_password_root_may_only_read(tmp_path: Path) -> None:
-    with process(tmp_path) as port, connect(port) as root:
+def test_without_a_password_root_may_only_read(launcher: Launcher) -> None:
+    with process(launcher) as port, connect(port) as root:
         assert number_of_error(root, "SHOW BINARY LOGS") == 0
         assert number_of_error(root, "SELECT * FROM dumpfilter.slaves") == 0
         for statement in (
@@ -180,9 +169,9 @@ def test_without_a_password_root_may_only_read(tmp_path: Path) -> None:
             assert number_of_error(root, statement) == 1227
 
 
-def test_a_random_password_and_the_audit_log(tmp_path: Path) -> None:
+def test_a_random_password_and_the_audit_log(launcher: Launcher, tmp_path: Path) -> None:
     file, audit = tmp_path / "root.password", tmp_path / "audit.log"
-    with process(tmp_path, "--console-password-file", file, "--audit-log", audit) as port:
+    with process(launcher, "--console-password-file", file, "--audit-log", audit) as port:
         assert stat.S_IMODE(file.stat().st_mode) == stat.S_IMODE(audit.stat().st_mode) == 0o600
         password = file.read_text().strip()
         assert len(password) >= 20
@@ -206,58 +195,50 @@ def test_a_random_password_and_the_audit_log(tmp_path: Path) -> None:
     # A second start keeps the password.
     (tmp_path / "port").unlink()
     with (
-        process(tmp_path, "--console-password-file", file) as port,
+        process(launcher, "--console-password-file", file) as port,
         connect(port, password=password) as root,
     ):
         assert number_of_error(root, "SELECT 1") == 0
-
-
-def processes_of(tmp_path: Path) -> list[int]:
-    """Return the process ids of the masters that write their console's port into this directory."""
-    named = bytes(tmp_path / "console")
-    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-    return [int(child) for child in children if named in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 # SQLite counts without an end.
 ENDLESS = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT COUNT(*) FROM x"
 
 
-def test_kill_and_sigterm_end_any_statement(tmp_path: Path) -> None:
+def test_kill_and_sigterm_end_any_statement(launcher: Launcher) -> None:
     """Neither ended a statement that computes."""
-    with process(tmp_path) as port:
-        (master,) = processes_of(tmp_path)
+    with process(launcher) as port:
         victim, admin = connect(port), connect(port)
         numbers: list[int] = []
         thread = threading.Thread(target=lambda: numbers.append(number_of_error(victim, ENDLESS)))
         thread.start()
-        wait_until_busy(master)
+        wait_until_busy(launcher)
         assert number_of_error(admin, f"KILL QUERY {victim.thread_id()}") == 0
         thread.join()
         assert numbers == [1317]
         thread = threading.Thread(target=lambda: numbers.append(number_of_error(victim, ENDLESS)))
         thread.start()
-        wait_until_busy(master)
+        wait_until_busy(launcher)
     # The end of the block has sent SIGTERM, and waited for the process.
     thread.join()
     assert numbers[1] in (1317, 2013)
 
 
-def wait_until_busy(master: int) -> None:
-    """Wait until a process has used a quarter of a second of processor time from now on."""
+def wait_until_busy(launcher: Launcher) -> None:
+    """Wait until the newest process has used a quarter of a second of processor time from now on."""
+    process = launcher.newest
 
     def ticks() -> int:
-        fields = Path(f"/proc/{master}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         return int(fields[11]) + int(fields[12])
 
     begun = ticks()
-    while ticks() - begun < os.sysconf("SC_CLK_TCK") / 4:
-        time.sleep(0.02)
+    wait_until(lambda: ticks() - begun >= os.sysconf("SC_CLK_TCK") / 4)
 
 
-def test_the_audit_log_has_what_slaves_ask_for(tmp_path: Path) -> None:
+def test_the_audit_log_has_what_slaves_ask_for(launcher: Launcher, tmp_path: Path) -> None:
     audit = tmp_path / "audit.log"
-    with process(tmp_path, "--audit-log", audit) as port:
+    with process(launcher, "--audit-log", audit) as port:
         del port
         address = f"127.0.0.1:{int((tmp_path / 'port').read_text())}"
         with grpc.insecure_channel(address) as channel:

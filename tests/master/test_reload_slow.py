@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pymysql
 import pytest
 
 from dumpfilter.security.passwords import ScryptHash, native_hash
+from tests.slave.driven import wait_until
+from tests.slave.processes import Launcher
 from tests.support import DATA
-
-DEADLINE = 240.0
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.02)
-
-
-@contextmanager
-def process(tmp_path: Path, *command: object) -> Iterator[subprocess.Popen[bytes]]:
-    log = tmp_path / f"{command[0]}.log"
-    with log.open("ab") as output:
-        started = subprocess.Popen(
-            [sys.executable, "-m", "dumpfilter", *map(str, command)],
-            stdout=output,
-            stderr=output,
-            env={**os.environ, "DUMPFILTER_SOURCE_PASSWORD": "pa"},
-        )
-    try:
-        yield started
-    finally:
-        started.send_signal(signal.SIGTERM)
-        started.wait(timeout=240)
-        assert "Traceback" not in log.read_text()
 
 
 def configuration(replication: str, console: str, imposed: str = "") -> str:
@@ -52,56 +21,54 @@ def configuration(replication: str, console: str, imposed: str = "") -> str:
     )
 
 
-def test_sighup_and_flush_privileges(tmp_path: Path) -> None:
+def test_sighup_and_flush_privileges(launcher: Launcher, tmp_path: Path) -> None:
     config = tmp_path / "master.toml"
     right, other = str(ScryptHash.of("pa")), str(ScryptHash.of("pb"))
     config.write_text(configuration(right, native_hash("one")))
-    ports = [tmp_path / "port", tmp_path / "console-port"]
-    with process(
-        tmp_path,
-        *("master", DATA / "oracle" / "mysql-row" / "bin.index", "--port", 0, "--port-file", ports[0]),
-        *("--console-port", 0, "--console-port-file", ports[1], "--config", config),
-    ) as master:
-        until(lambda: all(port.exists() for port in ports))
-        port, console_port = (int(file.read_text()) for file in ports)
-        log = tmp_path / "master.log"
+    note = tmp_path / "console-port"
+    launcher.start_master(
+        DATA / "oracle" / "mysql-row" / "bin.index",
+        *("--console-port", "0", "--console-port-file", str(note), "--config", str(config)),
+    )
+    log = tmp_path / "master.log"
 
-        def connect(password: str) -> pymysql.Connection:
-            return pymysql.connect(host="127.0.0.1", port=console_port, user="admin", password=password)
+    def connect(password: str) -> pymysql.Connection:
+        port = int(note.read_text())
+        return pymysql.connect(host="127.0.0.1", port=port, user="admin", password=password)
 
-        def reloads() -> int:
-            return log.read_text().count("the configuration was read again")
+    def reloads() -> int:
+        return log.read_text().count("the configuration was read again")
 
-        with process(
-            tmp_path,
-            *("slave", "--master", f"127.0.0.1:{port}", "--source-user", "repl", "--server-id", 7),
-            *("--relay-dir", tmp_path / "relay", "--connect-retry", 1),
-        ) as slave:
-            until(lambda: "registered" in log.read_text())
-            old = connect("one")
-            config.write_text(
-                configuration(
-                    right, native_hash("two"), '[[imposed]]\nname = "x"\nrules = ["replicate-ignore-db=hr"]\n'
-                )
-            )
-            master.send_signal(signal.SIGHUP)
-            until(lambda: reloads() == 1)
-            until(lambda: "imposed=['x']" in log.read_text())
-            until(lambda: not old.open or not _answers(old))
-            with connect("two") as console, console.cursor() as cursor:
-                cursor.execute("SELECT name FROM dumpfilter.imposed_filters")
-                assert cursor.fetchall() == (("x",),)
-                config.write_text("[[user")
-                with pytest.raises(pymysql.err.MySQLError, match="the old configuration stays"):
-                    cursor.execute("FLUSH PRIVILEGES")
-                master.send_signal(signal.SIGHUP)
-                until(lambda: log.read_text().count("the old one stays") == 2)
-                config.write_text(configuration(other, native_hash("two")))
-                cursor.execute("FLUSH PRIVILEGES")
-                assert reloads() == 2
-            assert slave.wait(timeout=DEADLINE) == 2
-        assert "Access denied for user" in (tmp_path / "slave.log").read_text()
-        assert (tmp_path / "relay" / "registration.key").stat().st_mode & 0o777 == 0o600
+    launcher.start(
+        *("slave", "slave", "--master", f"127.0.0.1:{launcher.port}", "--source-user", "repl"),
+        *("--server-id", 7, "--relay-dir", tmp_path / "relay", "--connect-retry", 0.1),
+        DUMPFILTER_SOURCE_PASSWORD="pa",
+    )
+    wait_until(lambda: "registered" in log.read_text())
+    old = connect("one")
+    imposed = '[[imposed]]\nname = "x"\nrules = ["replicate-ignore-db=hr"]\n'
+    config.write_text(configuration(right, native_hash("two"), imposed))
+    launcher.kill("master", signal.SIGHUP)
+    wait_until(lambda: reloads() == 1)
+    wait_until(lambda: "imposed=['x']" in log.read_text())
+    wait_until(lambda: not old.open or not _answers(old))
+    with connect("two") as console, console.cursor() as cursor:
+        cursor.execute("SELECT name FROM dumpfilter.imposed_filters")
+        assert cursor.fetchall() == (("x",),)
+        config.write_text("[[user")
+        with pytest.raises(pymysql.err.MySQLError, match="the old configuration stays"):
+            cursor.execute("FLUSH PRIVILEGES")
+        launcher.kill("master", signal.SIGHUP)
+        wait_until(lambda: log.read_text().count("the old one stays") == 2)
+        config.write_text(configuration(other, native_hash("two")))
+        cursor.execute("FLUSH PRIVILEGES")
+        assert reloads() == 2
+    assert launcher.wait("slave") == 2
+    assert "Access denied for user" in (tmp_path / "slave.log").read_text()
+    assert (tmp_path / "relay" / "registration.key").stat().st_mode & 0o777 == 0o600
+    launcher.kill("master", signal.SIGTERM)
+    assert launcher.wait("master") == 0
+    assert "Traceback" not in log.read_text() + (tmp_path / "slave.log").read_text()
 
 
 def _answers(connection: pymysql.Connection) -> bool:

@@ -2,48 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 from tests.master.test_write_side import RECORDING
+from tests.slave.processes import Launcher
 
 
-def test_as_a_process(tmp_path: Path) -> None:
-    dumpfilter = [sys.executable, "-m", "dumpfilter"]
-    master = subprocess.Popen(
-        [
-            *dumpfilter,
-            *("master", RECORDING, "--port", "0", "--port-file", tmp_path / "port", "--binlog-do-db=d1"),
-            "--binlog-ignore-db=d1",
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        while not (tmp_path / "port").exists():
-            assert master.poll() is None
-            time.sleep(0.02)
-        port = (tmp_path / "port").read_text().strip()
-        slave = subprocess.run(
-            [
-                *dumpfilter,
-                *("slave", "--master", f"127.0.0.1:{port}", "--relay-dir", tmp_path / "slave"),
-                *("--server-id", "7", "--once", "--summary", "json"),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=240,
-            env=os.environ | {"COLUMNS": "120"},
-        )
-    finally:
-        master.send_signal(signal.SIGTERM)
-        _, said = master.communicate(timeout=240)
-    assert slave.returncode == 0, slave.stderr
-    assert "as though written with --binlog-do-db=d1 --binlog-ignore-db=d1" in said
+def test_as_a_process(launcher: Launcher, tmp_path: Path) -> None:
+    launcher.start_master(RECORDING, "--binlog-do-db=d1", "--binlog-ignore-db=d1")
+    launcher.start_slave("slave", "--once")
+    assert launcher.wait("slave") == 0, launcher.log("slave")
+    launcher.kill("master", signal.SIGTERM)
+    assert launcher.wait("master") == 0
+    log = (tmp_path / "master.log").read_text()
+    assert "as though written with --binlog-do-db=d1 --binlog-ignore-db=d1" in log
     relayed = b"".join(path.read_bytes() for path in (tmp_path / "slave").glob("relay-bin.0*"))
     assert b"\x02d1\x00\x01t\x00" in relayed  # a table map of d1.t
     assert b"\x02d2\x00\x01t\x00" not in relayed

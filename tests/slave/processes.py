@@ -36,6 +36,7 @@ for line in sys.stdin:
         log = os.open(order["log"], os.O_CREAT | os.O_APPEND | os.O_WRONLY)
         os.dup2(log, 1); os.dup2(log, 2)
         sys.argv = ["dumpfilter", *order["argv"]]
+        os.environ.update(order["environment"])
         code = 70
         try:
             main(); code = 0
@@ -62,16 +63,22 @@ class Launcher:
         """A pidfd of each process, by name. A pidfd never refers to a later process with the same number."""
         self.port = 0
         """The port of the newest master."""
+        self.newest = 0
+        """The number of the newest process."""
 
-    def start(self, name: str, *argv: str) -> int:
-        """Start ``dumpfilter`` with these arguments. Return the process's number."""
+    def start(self, name: str, *argv: object, **environment: str) -> int:
+        """Start ``dumpfilter`` with these arguments and variables of its environment. Return the process's number."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         (self.directory / f"{name}.log.exit").unlink(missing_ok=True)
-        order = {"argv": argv, "log": str(self.directory / f"{name}.log")}
+        order = {
+            "argv": [str(argument) for argument in argv],
+            "log": str(self.directory / f"{name}.log"),
+            "environment": environment,
+        }
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
-        pid = int(self._process.stdout.readline())
+        self.newest = pid = int(self._process.stdout.readline())
         with contextlib.suppress(ProcessLookupError):
             self.running[name] = os.pidfd_open(pid)
         return pid
