@@ -1,4 +1,4 @@
-"""A master and slaves are killed (SIGKILL) fifty times, and the slaves end as without the kills."""
+"""A master and slaves are killed (SIGKILL) thirty times, and the slaves end as without the kills."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Any
 from tests.slave.driven import wait_until
 from tests.slave.growing import EndlessBinlog
 from tests.slave.processes import Launcher
+from tests.slave.schedules import FACTOR
 
-KILLS = 50
+KILLS = 30 * FACTOR
 SEED = int(os.environ.get("KILL_SEED", "20261121"))
 """The seed of the victims and the moments. The environment variable sets another one."""
 
@@ -65,7 +66,7 @@ class Killings:
         self.start_slave(name)
 
 
-def test_fifty_kills(launcher: Launcher, masters: Any, tmp_path: Path) -> None:
+def test_kills(launcher: Launcher, masters: Any, tmp_path: Path) -> None:
     """Relay logs end with the same events as without the kills, and so do summary, position and GTID set.
 
     The binlog grows until the last kill, so that no stream comes to its end before.
@@ -96,7 +97,7 @@ def test_fifty_kills(launcher: Launcher, masters: Any, tmp_path: Path) -> None:
     counted = killings.counted
     assert counted["slave"] + counted["master"] == KILLS
     assert counted["mid_stream"] >= 0.7 * KILLS, counted
-    assert counted["master"] >= 5
+    assert counted["master"] >= 3
     assert counted["beyond_the_record"] >= 1, counted
     expect_as_without_kills(launcher, binlog)
     names = [str(tmp_path / "some" / file) for file in launcher.relay_logs("some") if file[-1].isdigit()]
