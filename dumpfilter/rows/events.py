@@ -2,67 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import rows_data
-from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, STMT_END_F, EventType
+from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, ROWS_V2, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.row_walk import UNKNOWN, count_rows
-from dumpfilter.binlog.rows import ROWS_HEADER_LENGTH_V0, decode_rows_header, decode_table_map
+from dumpfilter.binlog.rows import (
+    ROWS_HEADER_LENGTH_V0,
+    ROWS_HEADER_LENGTH_V2,
+    RowsHeader,
+    decode_rows_header,
+    decode_table_map,
+    is_pre_ga,
+    rows_kind,
+)
 from dumpfilter.errors import BinlogCorrupt, BinlogError
-from dumpfilter.rows.layouts import KnownTable, LayoutTable, TableKey
+from dumpfilter.rows._alike import (
+    FLAGS_LENGTH,
+    MAP,
+    OTHER,
+    ROWS_ONE_BITMAP,
+    ROWS_TWO_BITMAPS,
+    ROWS_UNCOMPARED,
+    find_alike,
+)
+from dumpfilter.rows.layouts import KnownTable, LayoutTable
 from dumpfilter.rows.table import Table
 
 _MOST_COLUMNS = 1 << 18
 """The number of columns, of all tables and layouts, at which they are forgotten. A column takes some 200 bytes."""
-_ROWS = frozenset(map(int, ROWS))
 _IS_MAP: npt.NDArray[np.bool_] = np.arange(256) == EventType.TABLE_MAP
 _IS_ROWS: npt.NDArray[np.bool_] = np.isin(np.arange(256), [*ROWS])
 _WATCHED = _IS_MAP | _IS_ROWS
+
+
+def _class(type: int) -> int:
+    if type == EventType.TABLE_MAP:
+        return MAP
+    if type not in ROWS:
+        return OTHER
+    if is_pre_ga(type) or EventType(type).kind.compressed:
+        return ROWS_UNCOMPARED
+    return ROWS_TWO_BITMAPS if rows_kind(type) == "update" else ROWS_ONE_BITMAP
+
+
+_CLASS_OF = np.array([_class(type) for type in range(256)], np.uint8)
 
 Bytes = npt.NDArray[np.uint8]
 Int64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-class RowsEvents:
-    """The rows events found: where their rows lie, and the numbers of their layouts."""
+class RowsEvents(NamedTuple):
+    """The rows events found, in their order, as int64 columns."""
 
-    def __init__(self, data: Bytes) -> None:
-        self.data = data
-        self.event: list[int] = []
-        self.layout: list[int] = []
-        self.start: list[int] = []
-        self.end: list[int] = []
-        self.map: list[int] = []
-        """The position of each event's Table_map event."""
-        self._opened: list[bytes] = []
-        self._size = data.size
-
-    def add(self, event: int, layout: int, table: int, start: int, end: int) -> None:
-        """Add an event whose rows lie in the data. ``table`` is the position of its Table_map event."""
-        self.event.append(event)
-        self.layout.append(layout)
-        self.start.append(start)
-        self.end.append(end)
-        self.map.append(table)
-
-    def add_opened(self, event: int, layout: int, table: int, rows: bytes) -> None:
-        """Add an event with rows that MariaDB had compressed."""
-        self.add(event, layout, table, self._size, self._size + len(rows))
-        self._opened.append(rows)
-        self._size += len(rows)
-
-    def all_data(self) -> Bytes:
-        """Return the data, followed by the uncompressed rows."""
-        if not self._opened:
-            return self.data
-        return np.concatenate((self.data, np.frombuffer(b"".join(self._opened), np.uint8)))
+    event: Int64
+    """Each event's index among those given."""
+    layout: Int64
+    """The number of its layout."""
+    start: Int64
+    end: Int64
+    """The place of its rows in the data of :attr:`data`."""
+    map: Int64
+    """The position of its Table_map event."""
+    data: Bytes
+    """The data given, followed by the rows that MariaDB had compressed."""
 
 
 class RowsEventsFinder:
@@ -77,8 +88,8 @@ class RowsEventsFinder:
     ) -> None:
         self._new_layouts = partial(LayoutTable, names, check)
         self.layouts = self._new_layouts()
-        self._maps: dict[bytes, tuple[TableKey, int]] = {}
-        """The tables and positions of the Table_map events in force, by table id."""
+        self._maps: dict[bytes, _Map] = {}
+        """The Table_map events in force, by table id."""
 
     def find(
         self,
@@ -102,88 +113,183 @@ class RowsEventsFinder:
         """
         if self.layouts.column_count > _MOST_COLUMNS:
             self.layouts = self._new_layouts()
-        found = RowsEvents(data)
-        raw = data.tobytes()
         watched = np.flatnonzero(_WATCHED[type] | closes)
-        is_wanted = _IS_ROWS[type] if wanted is None else _IS_ROWS[type] & wanted
-        first = start[watched] + HEADER_LENGTH
-        end = (start + size)[watched] - fd.checksum_length
-        places = watched if position is None else position[watched]
-        id_length = _id_length(fd)
-        columns = (
-            watched,
+        events = _Watched(
+            data,
             type[watched],
-            _IS_MAP[type[watched]],
-            is_wanted[watched],
+            start[watched] + HEADER_LENGTH,
+            (start + size)[watched] - fd.checksum_length,
+            watched if position is None else position[watched],
             closes[watched],
-            first,
-            end,
-            places,
+            fd,
         )
-        maps, family = self._maps, fd.family
-        for k, kind, is_map, is_wanted, closes_all, at, last, place in zip(
-            *(one.tolist() for one in columns), strict=True
-        ):
-            body_at = at + id_length
-            if is_map:
-                maps[raw[at:body_at]] = (family, raw[body_at:last]), place
-                continue
-            if is_wanted:
-                try:
-                    self._add(found, k, kind, raw, at, last, id_length, fd)
-                except BinlogError as error:
-                    if position is not None:
-                        raise at_position(error, place) from error
-            if closes_all or (kind in _ROWS and last > body_at and raw[body_at] & STMT_END_F):
-                maps.clear()
-        return found
+        is_wanted = _IS_ROWS[events.type] if wanted is None else _IS_ROWS[events.type] & wanted[watched]
+        search = _Search(events, self.layouts, self._maps)
+        found = search.find(np.flatnonzero(is_wanted))
+        if search.errors and position is not None:
+            place, error = min(search.errors, key=lambda each: each[0])
+            raise at_position(error, int(events.position[place])) from error
+        if events.closed:
+            self._maps.clear()
+        self._maps.update(events.maps_in_force())
+        return found._replace(event=watched[found.event])
 
-    def _add(
+
+class _Map(NamedTuple):
+    """A Table_map event: its content behind the table id, and its position."""
+
+    content: bytes
+    position: int
+
+
+class _Watched:
+    """The Table_map events and rows events of a piece of the stream, and other events that close them, as columns."""
+
+    def __init__(
         self,
-        found: RowsEvents,
-        k: int,
-        kind: int,
-        raw: bytes,
-        at: int,
-        last: int,
-        id_length: int,
+        data: Bytes,
+        type: Bytes,
+        first: Int64,
+        last: Int64,
+        position: Int64,
+        closes: Bools,
         fd: FormatDescription,
     ) -> None:
-        mapped = self._maps.get(raw[at : at + id_length])
-        known, place = None, 0
-        if mapped is not None:
-            key, place = mapped
-            known = self.layouts.tables.get(key) or self._new_table(raw[at : at + id_length], key, place, fd)
-            # Most events of a table have equal headers, so that a look-up takes the place of decoding.
-            header = known.header_lengths.get(kind)
-            if header is not None:
-                layout = known.by_header.get((kind, raw[at + id_length + 2 : at + header]))
-                if layout is not None:
-                    found.add(k, layout, place, at + header, last)
-                    return
-        body = raw[at:last]
-        rows = decode_rows_header(kind, body, fd.post_header_length(kind) or None)
-        if rows.is_dummy:
-            return
-        if known is None:
-            raise BinlogCorrupt(
-                f"rows event: no Table_map event tells the columns of table id {rows.table_id}"
-            )
-        layout = self.layouts.layout(known, rows)
-        if rows.compressed:
-            found.add_opened(k, layout, place, bytes(rows_data(rows, body)))
-            return
-        if not rows.extra:
-            known.header_lengths[kind] = rows.rows_offset
-            known.by_header[kind, body[id_length + 2 : rows.rows_offset]] = layout
-        found.add(k, layout, place, at + rows.rows_offset, last)
+        self.data, self.raw, self.fd = data, data.tobytes(), fd
+        self.type, self.first, self.last, self.position = type, first, last, position
+        """Events' types, the begin and end of their bodies in the data, and their positions."""
+        map_length = fd.post_header_length(EventType.TABLE_MAP)
+        self.id_length = 4 if map_length == ROWS_HEADER_LENGTH_V0 else 6
+        self.map_of, self.same_as, self.length, self._before, self.closed = find_alike(
+            data, first, last, type, _CLASS_OF, _has_extra(fd), closes, self.id_length
+        )
 
-    def _new_table(self, table_id: bytes, key: TableKey, position: int, fd: FormatDescription) -> KnownTable:
+    def body(self, event: int) -> bytes:
+        """Return an event's body."""
+        return self.raw[self.first[event] : self.last[event]]
+
+    def table_id(self, event: int) -> bytes:
+        """Return the table id of a Table_map event or rows event."""
+        return self.body(event)[: self.id_length]
+
+    def map(self, event: int) -> _Map:
+        """Return a Table_map event."""
+        return _Map(self.body(event)[self.id_length :], int(self.position[event]))
+
+    def earlier_map(self, event: int, maps: Mapping[bytes, _Map]) -> _Map | None:
+        """Return the Table_map event of an event from ``maps``, which were in force before this piece."""
+        return None if self._before[event] else maps.get(self.table_id(event))
+
+    def maps_in_force(self) -> dict[bytes, _Map]:
+        """Return the Table_map events of this piece that are in force at its end, by table id."""
+        left = np.flatnonzero(_IS_MAP[self.type] & (self._before == self.closed))
+        return {self.table_id(event): self.map(event) for event in left.tolist()}
+
+
+class _Search:
+    """The search for the layouts of the rows events of one piece of the stream."""
+
+    def __init__(self, events: _Watched, layouts: LayoutTable, maps: Mapping[bytes, _Map]) -> None:
+        self.errors: list[tuple[int, BinlogError]] = []
+        """Events that cannot be decoded, by their index among the watched events."""
+        self._events, self._layouts, self._maps = events, layouts, maps
+        self._tables: dict[int, KnownTable] = {}
+        """The tables by the first of the Table_map events with equal content."""
+        self._single: list[tuple[int, int, int, int, int]] = []
+        self._opened: list[bytes] = []
+        self._size = events.data.size
+
+    def find(self, rows: Int64) -> RowsEvents:
+        """Return the rows events among those with these indices, by their indices."""
+        events = self._events
+        # One event stands for those whose table and header are equal, so that a comparison takes the place of decoding.
+        _, first, of = np.unique(events.same_as[rows], return_index=True, return_inverse=True)
+        layouts = np.array([self._layout_or_none(event) for event in rows[first].tolist()], np.int64)[of]
+        alike, layout = rows[layouts >= 0], layouts[layouts >= 0]
+        columns = (
+            alike,
+            layout,
+            events.first[alike] + events.length[alike],
+            events.last[alike],
+            events.position[events.map_of[alike]],
+        )
+        single = np.array(self._single, np.int64).reshape(-1, len(columns)).T
+        joined = [np.concatenate(both) for both in zip(columns, single, strict=True)]
+        order = np.argsort(joined[0])
+        data = events.data
+        if self._opened:
+            data = np.concatenate((data, np.frombuffer(b"".join(self._opened), np.uint8)))
+        event, layout, start, end, map = (one[order] for one in joined)
+        return RowsEvents(event, layout, start, end, map, data)
+
+    def _layout_or_none(self, event: int) -> int:
+        """Return the layout of an event that stands for others, or -1 if there is none, or the event is no such one."""
         try:
-            table = decode_table_map(table_id + key[1], fd.post_header_length(EventType.TABLE_MAP))
-            return self.layouts.add_table(key, table, fd.family)
+            if self._events.length[event]:
+                return self._layout(event)
+            self._find_one(event)
         except BinlogError as error:
-            raise with_map(error, position) from error
+            self.errors.append((event, error))
+        return -1
+
+    def _layout(self, event: int) -> int:
+        events = self._events
+        here = int(events.same_as[events.map_of[event]])
+        known = self._tables.get(here)
+        if known is None:
+            known = self._tables[here] = self._known(event, events.map(int(events.map_of[event])))
+        first = int(events.first[event])
+        header = events.raw[first + events.id_length + FLAGS_LENGTH : first + int(events.length[event])]
+        key = int(events.type[event]), header
+        layout = known.by_header.get(key)
+        if layout is None:
+            layout = known.by_header[key] = self._layouts.layout(known, self._header(event))
+        return layout
+
+    def _header(self, event: int) -> RowsHeader:
+        events, kind = self._events, int(self._events.type[event])
+        return decode_rows_header(kind, events.body(event), events.fd.post_header_length(kind) or None)
+
+    def _find_one(self, event: int) -> None:
+        events, header = self._events, self._header(event)
+        if header.is_dummy:
+            return
+        here = int(events.map_of[event])
+        map = events.map(here) if here >= 0 else events.earlier_map(event, self._maps)
+        if map is None:
+            raise BinlogCorrupt(
+                f"rows event: no Table_map event tells the columns of table id {header.table_id}"
+            )
+        layout = self._layouts.layout(self._known(event, map), header)
+        start, end = int(events.first[event]) + header.rows_offset, int(events.last[event])
+        if header.compressed:
+            rows = bytes(rows_data(header, events.body(event)))
+            self._opened.append(rows)
+            start, end = self._size, self._size + len(rows)
+            self._size = end
+        self._single.append((event, layout, start, end, map.position))
+
+    def _known(self, event: int, map: _Map) -> KnownTable:
+        events = self._events
+        key = events.fd.family, map.content
+        known = self._layouts.tables.get(key)
+        if known is None:
+            try:
+                length = events.fd.post_header_length(EventType.TABLE_MAP)
+                table = decode_table_map(events.table_id(event) + map.content, length)
+                known = self._layouts.add_table(key, table, events.fd.family)
+            except BinlogError as error:
+                raise with_map(error, map.position) from error
+        return known
+
+
+def _has_extra(fd: FormatDescription) -> Bools:
+    """Tell for each type of event whether its header has extra data. The post-header's length tells it."""
+    found = np.zeros(256, np.bool_)
+    for kind in ROWS:
+        length = fd.post_header_length(kind)
+        found[kind] = length == ROWS_HEADER_LENGTH_V2 if length else kind in ROWS_V2
+    return found
 
 
 class RowCounter:
@@ -212,10 +318,9 @@ class RowCounter:
         counts[is_dummy] = 0
         closes = (role & R.ENDS != 0) | is_dummy
         found = self._finder.find(data, start, size, type, fd, closes=closes, wanted=~is_dummy)
-        if found.event:
-            first, end, layout = (np.array(one, np.int64) for one in (found.start, found.end, found.layout))
+        if found.event.size:
             layouts, _ = self._finder.layouts.arrays()
-            counts[found.event] = count_rows(found.all_data(), first, end, layout, layouts)
+            counts[found.event] = count_rows(found.data, found.start, found.end, found.layout, layouts)
         return counts
 
 
@@ -227,7 +332,3 @@ def at_position(error: BinlogError, position: int) -> BinlogError:
 def with_map(error: BinlogError, position: int) -> BinlogError:
     """Return the error of a rows event with the position of its Table_map event."""
     return type(error)(f"{error.what} (its Table_map event is at {position})")
-
-
-def _id_length(fd: FormatDescription) -> int:
-    return 4 if fd.post_header_length(EventType.TABLE_MAP) == ROWS_HEADER_LENGTH_V0 else 6

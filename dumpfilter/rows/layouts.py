@@ -28,10 +28,8 @@ class KnownTable:
     plan: ColumnPlan
     first_column: int
     numbers: dict[ImageLayout, int] = field(default_factory=dict)
-    header_lengths: dict[int, int] = field(default_factory=dict)
-    """The length of the body before the rows, for each type of rows events that have no extra data."""
     by_header: dict[tuple[int, bytes], int] = field(default_factory=dict)
-    """The layouts by the events' type and by the bytes between the table id and the rows."""
+    """The layouts by the events' type and by the bytes between the flags and the rows."""
 
 
 class LayoutTable:

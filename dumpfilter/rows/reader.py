@@ -90,16 +90,13 @@ class RowImageReader:
         return self._decode(found, position)
 
     def _decode(self, events: RowsEvents, position: Int64) -> ChangedRows:
-        data = events.all_data()
         layouts, columns = self._finder.layouts.arrays()
-        layout_of, of_event, start, end = (
-            np.array(one, np.int64) for one in (events.layout, events.event, events.start, events.end)
-        )
+        of_event, layout_of, start, end, _, data = events
         try:
             found = find_rows(data, start, end, layout_of, layouts)
         except RowsError as error:
             # The Table_map event may be the damaged one: it tells where each value ends.
-            what = with_map(error.error, events.map[error.event])
+            what = with_map(error.error, int(events.map[error.event]))
             raise at_position(what, int(position[of_event[error.event]])) from error.error
         event, layout = of_event[found.event], layout_of[found.event]
         row = np.repeat(np.arange(event.size), np.diff(found.cell))
