@@ -13,7 +13,7 @@ import pymysql
 import pytest
 
 from dumpfilter.errors import ConnectionLost, ServerFailed, StatementRefused
-from dumpfilter.servers import RunningServer, Server, end_servers, find_program
+from dumpfilter.servers import Family, RunningServer, Server, end_servers, find_program
 from dumpfilter.servers import server as module
 
 Make = Callable[..., Server]
@@ -114,12 +114,20 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path, server: Make) -
         server().start()
 
 
-@pytest.mark.skipif("DUMPFILTER_MYSQL_ROOT" not in os.environ, reason="no other system with MySQL is named")
-def test_mysql_of_another_system_runs_beside_mariadb(server: Make, tmp_path: Path) -> None:
-    program = find_program("mysql", root=os.environ["DUMPFILTER_MYSQL_ROOT"])
-    mysql = Server(program, tmp_path / "mysql", name="mysql", server_id=9)
+ROOTS: dict[Family, str] = {"mariadb": "/"} | (
+    {"mysql": os.environ["DUMPFILTER_MYSQL_ROOT"]} if "DUMPFILTER_MYSQL_ROOT" in os.environ else {}
+)
+"""Roots of systems with a server, by family. The root of this system stands for that of another one."""
+
+
+@pytest.mark.parametrize("family", ROOTS)
+def test_a_server_below_a_root_runs_beside_the_installed_one(
+    server: Make, tmp_path: Path, family: Family
+) -> None:
+    other = Server(find_program(family, root=ROOTS[family]), tmp_path / family, name=family, server_id=9)
     try:
-        mysql.start()
-        assert mysql.value("@@server_id") == "9"
+        server("m").start()
+        other.start()
+        assert other.value("@@server_id") == "9"
     finally:
-        end_servers([mysql])
+        end_servers([other])

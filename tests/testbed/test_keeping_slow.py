@@ -39,6 +39,8 @@ def wait_for_end(pid: int, started: int) -> None:
 def test_a_keeper_that_compiles_tells_it_and_can_be_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # numba's own locator leaves the new cache empty, where the product's would copy the kernels of the checkout.
+    monkeypatch.setenv("NUMBA_CACHE_LOCATOR_CLASSES", "UserProvidedCacheLocator")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     told = threading.Event()
     on_compilation(told.set)
