@@ -1,4 +1,4 @@
-"""A packed environment for a cluster's workers, as docs/cluster.md makes it, without pip and a registry."""
+"""A packed environment for a cluster's workers, as docs/cluster.md makes it, without pip and downloads."""
 
 from __future__ import annotations
 
